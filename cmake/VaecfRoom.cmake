@@ -1,0 +1,41 @@
+# vaecf_room(NAME SOURCES ... ROOMS ... LIBRARIES ...)
+# One static library per room: ROOMS are the rooms below that it may include, LIBRARIES the outside
+# libraries that it owns, which no user of the room gets to see. Every public header is also compiled alone.
+function(vaecf_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  add_library(vaecf_${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(vaecf_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  foreach(room IN LISTS ROOM_ROOMS)
+    target_link_libraries(vaecf_${name} PUBLIC vaecf_${room})
+  endforeach()
+  target_link_libraries(vaecf_${name} PRIVATE ${ROOM_LIBRARIES} vaecf_flags)
+
+  if(VAECF_TESTS)
+    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp)
+    set(units)
+    foreach(header IN LISTS headers)
+      get_filename_component(stem ${header} NAME_WE)
+      set(unit ${CMAKE_BINARY_DIR}/header_units/${name}/${stem}.cpp)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "#include <vaecf/${name}/${stem}.hpp>\n")
+      list(APPEND units ${unit})
+    endforeach()
+    if(units)
+      add_library(vaecf_${name}_headers OBJECT ${units})
+      target_link_libraries(vaecf_${name}_headers PRIVATE vaecf_${name} vaecf_flags)
+    endif()
+  endif()
+endfunction()
+
+# Flags of our own code: warnings, sanitizers.
+add_library(vaecf_flags INTERFACE)
+target_compile_options(vaecf_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
+if(VAECF_WERROR)
+  target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(VAECF_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
+  add_link_options(-fsanitize=address,undefined)
+endif()

@@ -1,0 +1,8 @@
+#pragma once
+
+/// Marks a function that nvcc compiles for the host and for the device alike.
+#ifdef __CUDACC__
+#define VAECF_HD __host__ __device__
+#else
+#define VAECF_HD
+#endif

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace vaecf {
+
+/// Long work tells how far it is; the app draws a bar with rate and time left on a terminal and writes
+/// plain lines elsewhere. This base class shows nothing, for tests and for ranks that do not speak.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  /// Starts a stretch of `total` units of work (0: unknown), e.g. ("epoch 3/200", 116677, "users").
+  virtual void begin(std::string_view /*label*/, std::int64_t /*total*/, std::string_view /*unit*/) {}
+  /// `done` units are finished since `begin`. Cheap: call it as often as you like.
+  virtual void update(std::int64_t /*done*/) {}
+  /// Ends the stretch and clears the bar.
+  virtual void end() {}
+};
+
+}  // namespace vaecf

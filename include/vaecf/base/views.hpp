@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vaecf {
+
+/// Rows of a sparse 0/1 matrix in compressed sparse row form, owned elsewhere.
+/// Row r holds columns[offsets[r] - offsets[0] .. offsets[r+1] - offsets[0]), ascending and unique.
+struct CsrView {
+  std::span<const std::int64_t> offsets;  // (rows + 1); an empty span means 0 rows
+  std::span<const std::int32_t> columns;  // (offsets.back() - offsets.front())
+
+  std::int64_t rows() const { return offsets.empty() ? 0 : static_cast<std::int64_t>(offsets.size()) - 1; }
+  std::int64_t entries() const { return offsets.empty() ? 0 : offsets.back() - offsets.front(); }
+  std::int64_t row_size(std::int64_t r) const { return offsets[r + 1] - offsets[r]; }
+  std::span<const std::int32_t> row(std::int64_t r) const {
+    return columns.subspan(static_cast<std::size_t>(offsets[r] - offsets[0]),
+                           static_cast<std::size_t>(row_size(r)));
+  }
+};
+
+/// The same, owning its memory.
+struct Csr {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> columns;
+
+  CsrView view() const { return {offsets, columns}; }
+  std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+};
+
+/// Half-open range [begin, end) of flat elements, rows or users.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+}  // namespace vaecf
