@@ -1,0 +1,107 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+/// Formulas about one element, without branches so that loops over them become vector code. Templates over
+/// the number type: float in the backends, double in references.
+namespace vaecf::math {
+
+/// One element of an optimiser's step; g = gradient_scale * gradient + decay * w comes from `step_gradient`.
+template <class T>
+VAECF_HD inline T step_gradient(T gradient, T gradient_scale, T decay, T w) {
+  return gradient_scale * gradient + decay * w;
+}
+
+/// Adam in TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them.
+template <class T>
+VAECF_HD inline void adam_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
+  m = beta1 * m + (T{1} - beta1) * g;
+  v = beta2 * v + (T{1} - beta2) * g * g;
+  w -= rate * m / (std::sqrt(v) + epsilon);
+}
+
+/// RMSProp with momentum beta1; epsilon inside the root.
+template <class T>
+VAECF_HD inline void rmsprop_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
+  v = beta2 * v + (T{1} - beta2) * g * g;
+  m = beta1 * m + rate * g / std::sqrt(v + epsilon);
+  w -= m;
+}
+
+/// Gradient descent with momentum beta1.
+template <class T>
+VAECF_HD inline void sgd_element(T g, T rate, T beta1, T& m, T& w) {
+  m = beta1 * m + g;
+  w -= rate * m;
+}
+
+/// Gradient before tanh from the gradient after it, with y = tanh(x).
+template <class T>
+VAECF_HD inline T tanh_backward(T d_y, T y) {
+  return d_y * (T{1} - y * y);
+}
+
+/// z = mu + eps * exp(logvar / 2).
+template <class T>
+VAECF_HD inline T reparameterise(T mu, T logvar, T eps) {
+  return mu + eps * std::exp(T{0.5} * logvar);
+}
+
+/// One latent dimension of KL(N(mu, exp(logvar)) || N(0, 1)).
+template <class T>
+VAECF_HD inline T kl_term(T mu, T logvar) {
+  return T{0.5} * (std::exp(logvar) + mu * mu - T{1} - logvar);
+}
+
+/// d kl_term / d mu.
+template <class T>
+VAECF_HD inline T kl_gradient_mu(T mu) {
+  return mu;
+}
+
+/// d kl_term / d logvar.
+template <class T>
+VAECF_HD inline T kl_gradient_logvar(T logvar) {
+  return T{0.5} * (std::exp(logvar) - T{1});
+}
+
+/// Gradient of mu from that of z, with beta times the KL term.
+template <class T>
+VAECF_HD inline T latent_gradient_mu(T d_z, T beta, T mu) {
+  return d_z + beta * kl_gradient_mu(mu);
+}
+
+/// Gradient of logvar from that of z, with beta times the KL term.
+template <class T>
+VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
+  return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * kl_gradient_logvar(logvar);
+}
+
+/// L2 scale of a binary row of `n` items: 1 / sqrt(n), and 0 for a row without items.
+VAECF_HD inline float input_scale(std::int64_t n) {
+  return n > 0 ? 1.0F / std::sqrt(static_cast<float>(n)) : 0.0F;
+}
+
+/// bf16 bits, rounded to nearest even; what overflows becomes infinity, NaN stays a (quiet) NaN.
+VAECF_HD inline std::uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+  const std::uint32_t quiet_nan = (bits >> 16) | 0x40U;
+  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  return static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded);
+}
+
+VAECF_HD inline float from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// `value` as a bf16 operand sees it.
+VAECF_HD inline float round_to_bf16(float value) {
+  return from_bf16(to_bf16(value));
+}
+
+}  // namespace vaecf::math

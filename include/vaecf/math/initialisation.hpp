@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vaecf/math/philox.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace vaecf::math {
+
+/// Largest weight of Xavier-uniform initialisation (Glorot and Bengio, AISTATS 2010).
+VAECF_HD inline float xavier_limit(std::int64_t fan_in, std::int64_t fan_out) {
+  return static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in + fan_out)));
+}
+
+/// Uniform on [-limit, limit].
+VAECF_HD inline float xavier_uniform(std::uint32_t word, std::int64_t fan_in, std::int64_t fan_out) {
+  return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
+}
+
+/// Weight number `index` (logical, row-major) of tensor number `tensor`.
+VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
+                                     std::int64_t fan_in, std::int64_t fan_out) {
+  return xavier_uniform(
+      random_word(seed, RandomPurpose::initialisation, static_cast<std::uint32_t>(index >> 32), tensor,
+                  static_cast<std::uint32_t>(index)),
+      fan_in, fan_out);
+}
+
+/// N(0, sd^2) without what lies beyond 2 sd, for element `index` of tensor `tensor`. Redrawn by counter:
+/// attempt a puts purpose + 256 a into the last counter word, so every element has a stream of its own and
+/// no element depends on what another one drew.
+VAECF_HD inline float truncated_normal(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
+                                       float sd) {
+  const auto low = static_cast<std::uint32_t>(index);
+  const auto high = static_cast<std::uint32_t>(index >> 32);
+  const std::uint32_t key[2] = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const std::uint32_t last = static_cast<std::uint32_t>(RandomPurpose::initialisation) + 256U * attempt;
+    const std::uint32_t counter[4] = {low / 4, tensor, high, last};
+    const float normal = normal_of_block(philox4x32_10(counter, key), low % 4);
+    if (std::abs(normal) <= 2.0F) return sd * normal;
+  }
+}
+
+}  // namespace vaecf::math

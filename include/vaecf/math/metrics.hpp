@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+/// Ranking metrics from ranks of held-out items; fp64, host only. No sort and no top-k: the rank of an item
+/// is the number of unmasked items that beat it. Liang et al. 2018, section 4.2.
+namespace vaecf::math {
+
+enum class MetricKind { ndcg, recall };
+
+/// A metric with its cut-off, e.g. ndcg@100.
+struct Metric {
+  MetricKind kind = MetricKind::ndcg;
+  std::int32_t k = 100;
+  bool operator==(const Metric&) const = default;
+};
+
+/// Reads "ndcg@100" or "recall@20". InputError for another name or a cut-off that is no positive number.
+Metric parse_metric(std::string_view name);
+std::string to_string(const Metric& metric);
+
+/// NDCG@k with binary gain: sum over targets of rank r < k of 1 / log2(r + 2), over the same sum for the
+/// best possible ranks 0 .. min(k, targets) - 1. `ranks`: one per target, from 0. 0 where there is no target.
+double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks);
+
+/// Recall@k = targets of rank r < k, over min(k, targets). 0 where there is no target.
+double recall_at(std::int32_t k, std::span<const std::int32_t> ranks);
+
+/// The metric of one user whose targets stand at `ranks` among `items` items; ranks of `items` or more
+/// (masked targets) never count, not even where the cut-off is larger than the catalogue.
+double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);
+
+/// Sums over users, to be added over ranks and divided once. Users without a target are not to be added.
+struct MetricSums {
+  double sum = 0.0;
+  double sum_of_squares = 0.0;
+  std::int64_t users = 0;
+
+  void add(double value) {
+    sum += value;
+    sum_of_squares += value * value;
+    ++users;
+  }
+  void add(const MetricSums& other) {
+    sum += other.sum;
+    sum_of_squares += other.sum_of_squares;
+    users += other.users;
+  }
+  /// 0 without users.
+  double mean() const;
+  /// Population standard deviation over the root of the number of users; 0 without users.
+  double standard_error() const;
+};
+
+}  // namespace vaecf::math

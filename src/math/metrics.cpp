@@ -1,0 +1,78 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/math/metrics.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace vaecf::math {
+namespace {
+
+// The base of the logarithm cancels in NDCG.
+double gain(std::int64_t rank) {
+  return 1.0 / std::log2(static_cast<double>(rank + 2));
+}
+
+std::int64_t best_hits(std::int32_t k, std::span<const std::int32_t> ranks) {
+  return std::min<std::int64_t>(k, static_cast<std::int64_t>(ranks.size()));
+}
+
+}  // namespace
+
+Metric parse_metric(std::string_view name) {
+  const std::size_t at = name.find('@');
+  const std::string_view kind = name.substr(0, at);
+  if (at == std::string_view::npos || (kind != "ndcg" && kind != "recall")) {
+    throw InputError(
+        format("'{}' is not a metric: metrics are written ndcg@K or recall@K, for example ndcg@100", name));
+  }
+  const std::string_view digits = name.substr(at + 1);
+  std::int32_t k = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), k);
+  if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1) {
+    throw InputError(
+        format("metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it "
+               "like {}@100",
+               name, digits, kind));
+  }
+  return {kind == "ndcg" ? MetricKind::ndcg : MetricKind::recall, k};
+}
+
+std::string to_string(const Metric& metric) {
+  return format("{}@{}", metric.kind == MetricKind::ndcg ? "ndcg" : "recall", metric.k);
+}
+
+double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks) {
+  double dcg = 0.0;
+  for (const std::int32_t rank : ranks) {
+    if (rank < k) dcg += gain(rank);
+  }
+  double ideal = 0.0;
+  for (std::int64_t rank = 0; rank < best_hits(k, ranks); ++rank) ideal += gain(rank);
+  return ideal > 0.0 ? dcg / ideal : 0.0;
+}
+
+double recall_at(std::int32_t k, std::span<const std::int32_t> ranks) {
+  const std::int64_t possible = best_hits(k, ranks);
+  const auto hits = std::count_if(ranks.begin(), ranks.end(), [k](std::int32_t rank) { return rank < k; });
+  return possible > 0 ? static_cast<double>(hits) / static_cast<double>(possible) : 0.0;
+}
+
+double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
+  const auto k = static_cast<std::int32_t>(std::min<std::int64_t>(metric.k, items));
+  return metric.kind == MetricKind::ndcg ? ndcg_at(k, ranks) : recall_at(k, ranks);
+}
+
+double MetricSums::mean() const {
+  return users > 0 ? sum / static_cast<double>(users) : 0.0;
+}
+
+double MetricSums::standard_error() const {
+  if (users == 0) return 0.0;
+  const auto n = static_cast<double>(users);
+  const double variance = sum_of_squares / n - (sum / n) * (sum / n);
+  return std::sqrt(std::max(variance, 0.0) / n);
+}
+
+}  // namespace vaecf::math

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <vaecf/math/elementwise.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace vaecf::math {
+namespace {
+
+// Numbers worked out by hand from the published update formulas.
+TEST(Optimisers, AdamFirstStepMovesByTheRate) {
+  const double rate = 1e-3 * std::sqrt(1.0 - 0.999) / (1.0 - 0.9);
+  for (const double gradient : {1.0, -3.0, 250.0}) {
+    double m = 0.0;
+    double v = 0.0;
+    double w = 0.5;
+    adam_element(gradient, rate, 0.9, 0.999, 1e-8, m, v, w);
+    EXPECT_DOUBLE_EQ(m, 0.1 * gradient);
+    EXPECT_NEAR(v, 0.001 * gradient * gradient, 1e-12 * gradient * gradient);
+    EXPECT_NEAR(w, 0.5 - std::copysign(1e-3, gradient), 1e-9);
+  }
+}
+
+TEST(Optimisers, AdamSecondStep) {
+  double m = 0.2;
+  double v = 0.04;
+  double w = 1.0;
+  adam_element(0.5, 0.01, 0.9, 0.99, 1e-2, m, v, w);
+  EXPECT_NEAR(m, 0.23, 1e-15);
+  EXPECT_NEAR(v, 0.0421, 1e-15);
+  EXPECT_NEAR(w, 1.0 - 0.01 * 0.23 / (std::sqrt(0.0421) + 0.01), 1e-15);
+}
+
+TEST(Optimisers, RmspropWithMomentum) {
+  double m = 0.1;
+  double v = 0.5;
+  double w = -1.0;
+  rmsprop_element(2.0, 0.01, 0.8, 0.9, 0.15, m, v, w);
+  EXPECT_NEAR(v, 0.85, 1e-15);
+  EXPECT_NEAR(m, 0.08 + 0.01 * 2.0 / 1.0, 1e-15);
+  EXPECT_NEAR(w, -1.1, 1e-15);
+}
+
+TEST(Optimisers, SgdWithMomentum) {
+  double m = 0.5;
+  double w = 2.0;
+  sgd_element(3.0, 0.1, 0.9, m, w);
+  EXPECT_NEAR(m, 3.45, 1e-15);
+  EXPECT_NEAR(w, 1.655, 1e-15);
+}
+
+TEST(Optimisers, DecayAndScaleEnterTheGradient) {
+  EXPECT_DOUBLE_EQ(step_gradient(10.0, 0.25, 0.5, -2.0), 1.5);
+}
+
+double central(double (*f)(double), double x) {
+  return (f(x + 1e-6) - f(x - 1e-6)) / 2e-6;
+}
+
+TEST(Gradients, TanhAgainstFiniteDifferences) {
+  for (double x = -4.0; x <= 4.0; x += 0.37) {
+    const double numeric = central([](double t) { return std::tanh(t); }, x);
+    EXPECT_NEAR(tanh_backward(2.5, std::tanh(x)), 2.5 * numeric, 1e-8);
+  }
+}
+
+TEST(Gradients, KlAgainstFiniteDifferences) {
+  for (double x = -3.0; x <= 3.0; x += 0.41) {
+    EXPECT_NEAR(kl_gradient_mu(x), central([](double t) { return kl_term(t, 0.7); }, x), 1e-7);
+    EXPECT_NEAR(kl_gradient_logvar(x), central([](double t) { return kl_term(0.3, t); }, x), 1e-7);
+  }
+}
+
+TEST(Gradients, LatentAgainstFiniteDifferences) {
+  // L = 1.7 z(mu, logvar) + 0.2 KL: its derivatives are what latent_gradient_* returns for d_z = 1.7.
+  static constexpr double eps = -1.3;
+  for (double x = -2.0; x <= 2.0; x += 0.33) {
+    const auto in_mu = [](double t) { return 1.7 * reparameterise(t, 0.4, eps) + 0.2 * kl_term(t, 0.4); };
+    const auto in_logvar = [](double t) { return 1.7 * reparameterise(0.1, t, eps) + 0.2 * kl_term(0.1, t); };
+    EXPECT_NEAR(latent_gradient_mu(1.7, 0.2, x), central(in_mu, x), 1e-7);
+    EXPECT_NEAR(latent_gradient_logvar(1.7, eps, 0.2, x), central(in_logvar, x), 1e-7);
+  }
+}
+
+// KL(N(mu, s^2) || N(0, 1)) as the integral that it is.
+TEST(Kl, AgreesWithItsIntegral) {
+  const double mu = 0.8;
+  const double logvar = -0.9;
+  const double sd = std::exp(logvar / 2.0);
+  double integral = 0.0;
+  const double dx = 1e-3;
+  for (double x = mu - 10.0 * sd; x < mu + 10.0 * sd; x += dx) {
+    const double log_q =
+        -0.5 * std::pow((x - mu) / sd, 2) - std::log(sd) - 0.5 * std::log(2.0 * 3.14159265358979);
+    const double log_p = -0.5 * x * x - 0.5 * std::log(2.0 * 3.14159265358979);
+    integral += std::exp(log_q) * (log_q - log_p) * dx;
+  }
+  EXPECT_NEAR(kl_term(mu, logvar), integral, 1e-6);
+}
+
+TEST(InputScale, MakesTheRowAUnitVector) {
+  EXPECT_EQ(input_scale(0), 0.0F);
+  for (const std::int64_t n : {1, 2, 3, 100, 4711}) {
+    const double scale = input_scale(n);
+    EXPECT_NEAR(scale * scale * static_cast<double>(n), 1.0, 1e-6);
+  }
+}
+
+TEST(Bf16, RoundsToNearestEven) {
+  EXPECT_EQ(to_bf16(1.0F), 0x3F80);
+  EXPECT_EQ(to_bf16(-2.5F), 0xC020);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3F808000U)), 0x3F80);  // a tie, to even: down
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3F818000U)), 0x3F82);  // a tie, to even: up
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3F808001U)), 0x3F81);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3F817FFFU)), 0x3F81);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3FFFFFFFU)), 0x4000);  // the carry reaches the exponent
+}
+
+TEST(Bf16, EdgesOfTheRange) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(from_bf16(to_bf16(infinity)), infinity);
+  EXPECT_EQ(from_bf16(to_bf16(-infinity)), -infinity);
+  EXPECT_EQ(from_bf16(to_bf16(std::numeric_limits<float>::max())), infinity);
+  EXPECT_EQ(to_bf16(0.0F), 0x0000);
+  EXPECT_EQ(to_bf16(-0.0F), 0x8000);
+  EXPECT_EQ(to_bf16(std::numeric_limits<float>::denorm_min()), 0x0000);
+}
+
+TEST(Bf16, NanStaysNan) {
+  for (const std::uint32_t bits : {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFFFFFFFFU, 0xFF80FFFFU}) {
+    EXPECT_TRUE(std::isnan(from_bf16(to_bf16(std::bit_cast<float>(bits))))) << bits;
+  }
+}
+
+TEST(Bf16, ErrorIsHalfAUnitAndExactValuesStay) {
+  for (std::uint32_t bits = 0; bits < 0x7F80; bits += 3) {
+    const float exact = from_bf16(static_cast<std::uint16_t>(bits));
+    EXPECT_EQ(to_bf16(exact), bits);
+  }
+  for (float x = 1e-20F; x < 1e20F; x *= 1.37F) {
+    EXPECT_LE(std::abs(round_to_bf16(x) - x), x * 0x1p-8F * 1.0000001F);
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::math

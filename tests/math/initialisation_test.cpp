@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+#include <vaecf/math/initialisation.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace vaecf::math {
+namespace {
+
+TEST(XavierUniform, LimitsMomentsAndEnds) {
+  const std::int64_t in = 600;
+  const std::int64_t out = 400;
+  const double limit = std::sqrt(6.0 / 1000.0);
+  EXPECT_FLOAT_EQ(xavier_limit(in, out), static_cast<float>(limit));
+  EXPECT_NEAR(xavier_uniform(0, in, out), -limit, 1e-7);
+  EXPECT_NEAR(xavier_uniform(0xffffffffU, in, out), limit, 1e-7);
+
+  const int n = 240000;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < n; ++i) {
+    const double w = initial_weight(98765, 2, static_cast<std::uint64_t>(i), in, out);
+    ASSERT_LE(std::abs(w), limit * (1.0 + 1e-6));
+    sum += w;
+    squares += w * w;
+  }
+  const double variance = limit * limit / 3.0;
+  EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
+  EXPECT_NEAR(squares / n, variance, 4.0 * limit * limit * std::sqrt(4.0 / 45.0 / n));
+}
+
+TEST(InitialWeight, IndexBeyond32BitsIsAWordOfItsOwn) {
+  const std::uint64_t far = (7ULL << 32) + 6;
+  const std::uint32_t word = random_word(3, RandomPurpose::initialisation, 7, 1, 6);
+  EXPECT_EQ(initial_weight(3, 1, far, 10, 20), xavier_uniform(word, 10, 20));
+  EXPECT_NE(initial_weight(3, 1, far, 10, 20), initial_weight(3, 1, 6, 10, 20));
+}
+
+TEST(TruncatedNormal, MomentsAndBound) {
+  const float sd = 0.001F;
+  const int n = 100000;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < n; ++i) {
+    const double x = truncated_normal(98765, 1, static_cast<std::uint64_t>(i), sd) / static_cast<double>(sd);
+    ASSERT_LE(std::abs(x), 2.0 + 1e-5);
+    sum += x;
+    squares += x * x;
+  }
+  // Variance of N(0, 1) cut at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
+  const double variance = 1.0 - 4.0 * 0.05399096651318806 / 0.9544997361036416;
+  EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
+  EXPECT_NEAR(squares / n, variance, 0.015);
+}
+
+TEST(TruncatedNormal, FirstDrawStandsUnlessItLiesOutside) {
+  int redrawn = 0;
+  const int n = 20000;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const float first = normal_of_block(random_block(4, RandomPurpose::initialisation, 0, 9, i / 4), i % 4);
+    if (std::abs(first) <= 2.0F) {
+      EXPECT_EQ(truncated_normal(4, 9, i, 0.5F), 0.5F * first);
+    } else {
+      ++redrawn;
+    }
+  }
+  EXPECT_NEAR(redrawn, n * 0.0455, 4.0 * std::sqrt(n * 0.0455));
+}
+
+TEST(TruncatedNormal, RedrawsAreIndependentOfOneAnother) {
+  // The second attempt of an element has a block of its own, not a neighbour's first attempt.
+  const std::uint32_t key[2] = {4, 0};
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    const float first = normal_of_block(random_block(4, RandomPurpose::initialisation, 0, 9, i / 4), i % 4);
+    if (std::abs(first) <= 2.0F) continue;
+    const std::uint32_t counter[4] = {i / 4, 9, 0, 3 + 256};
+    const float second = normal_of_block(philox4x32_10(counter, key), i % 4);
+    if (std::abs(second) <= 2.0F) {
+      EXPECT_EQ(truncated_normal(4, 9, i, 1.0F), second);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::math

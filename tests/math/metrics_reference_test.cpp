@@ -1,0 +1,101 @@
+#include "support/emulated_lanes.hpp"
+
+#include <gtest/gtest.h>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/row_math.hpp>
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vaecf::math {
+namespace {
+
+/// Reader of tests/reference/metrics_reference.txt; its writer says what the lines mean.
+class Reference {
+ public:
+  Reference() : file_(VAECF_REFERENCE_DIRECTORY "/metrics_reference.txt") {
+    if (!file_) throw std::runtime_error("cannot open metrics_reference.txt");
+  }
+
+  bool at_end() { return file_.peek() == std::ifstream::traits_type::eof(); }
+
+  template <class T>
+  std::vector<T> line(const std::string& name) {
+    std::string text;
+    std::getline(file_, text);
+    std::istringstream words(text);
+    std::string first;
+    words >> first;
+    if (first != name) throw std::runtime_error("expected a line '" + name + "', found '" + first + "'");
+    std::vector<T> values;
+    for (T value; words >> value;) values.push_back(value);
+    if (!words.eof()) throw std::runtime_error("bad number in a line '" + name + "'");
+    return values;
+  }
+
+ private:
+  std::ifstream file_;
+};
+
+template <class AnyLanes>
+void compare_all(AnyLanes& lanes) {
+  Reference reference;
+  std::vector<Metric> metrics;
+  for (const std::string& name : reference.line<std::string>("metrics"))
+    metrics.push_back(parse_metric(name));
+  int compared = 0;
+  int without_target = 0;
+  while (!reference.at_end()) {
+    const auto shape = reference.line<std::int64_t>("block");
+    std::vector<MetricSums> sums(metrics.size());
+    for (std::int64_t user = 0; user < shape.at(0); ++user) {
+      const auto scores = reference.line<float>("scores");
+      const auto fold_in = reference.line<std::int32_t>("fold_in");
+      const auto targets = reference.line<std::int32_t>("targets");
+      const auto values = reference.line<double>("values");
+      ASSERT_EQ(static_cast<std::int64_t>(scores.size()), shape.at(1));
+      std::vector<std::int32_t> ranks;
+      for (const std::int32_t target : targets) {
+        ranks.push_back(rank_of_target(lanes, shape.at(1), fold_in.data(),
+                                       static_cast<std::int64_t>(fold_in.size()), target,
+                                       [&](std::int64_t i) { return scores[static_cast<std::size_t>(i)]; }));
+      }
+      if (targets.empty()) {
+        ASSERT_TRUE(values.empty());
+        ++without_target;
+        continue;
+      }
+      for (std::size_t i = 0; i < metrics.size(); ++i) {
+        const double value = metric_of_user(metrics[i], ranks, shape.at(1));
+        sums[i].add(value);
+        EXPECT_NEAR(value, values.at(i), 1e-13) << to_string(metrics[i]) << " of user " << user;
+        ++compared;
+      }
+    }
+    const auto means = reference.line<double>("mean");
+    const auto errors = reference.line<double>("error");
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      EXPECT_NEAR(sums[i].mean(), means.at(i), 1e-13);
+      EXPECT_NEAR(sums[i].standard_error(), errors.at(i), 1e-10);
+    }
+  }
+  EXPECT_EQ(compared, 8 * 89);
+  EXPECT_EQ(without_target, 17);
+}
+
+TEST(MetricsReference, OneLane) {
+  OneLane lanes;
+  compare_all(lanes);
+}
+
+TEST(MetricsReference, EmulatedBlock) {
+  testing::EmulatedLanes lanes(64);
+  compare_all(lanes);
+}
+
+}  // namespace
+}  // namespace vaecf::math

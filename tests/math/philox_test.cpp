@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+#include <vaecf/math/philox.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace vaecf::math {
+namespace {
+
+struct KnownAnswer {
+  std::uint32_t counter[4];
+  std::uint32_t key[2];
+  std::uint32_t word[4];
+};
+
+// Random123, tests/kat_vectors, philox4x32 10.
+constexpr KnownAnswer known_answers[] = {
+    {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+     {0xffffffff, 0xffffffff},
+     {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+     {0xa4093822, 0x299f31d0},
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+};
+
+TEST(Philox, KnownAnswers) {
+  for (const KnownAnswer& known : known_answers) {
+    const PhiloxBlock block = philox4x32_10(known.counter, known.key);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(block.word[i], known.word[i]);
+  }
+}
+
+TEST(Philox, CounterAndKeyAreLaidOutAsDocumented) {
+  const std::uint64_t seed = 0x0123456789abcdefULL;
+  const std::uint32_t key[2] = {0x89abcdef, 0x01234567};
+  for (const std::uint32_t index : {0U, 3U, 4U, 30U, 0xffffffffU}) {
+    const std::uint32_t counter[4] = {index / 4, 77, 5, 2};
+    EXPECT_EQ(random_word(seed, RandomPurpose::latent_noise, 5, 77, index),
+              philox4x32_10(counter, key).word[index % 4]);
+  }
+}
+
+TEST(Philox, EveryPartOfTheKeyMatters) {
+  std::set<std::uint32_t> words;
+  words.insert(random_word(1, RandomPurpose::dropout, 0, 0, 0));
+  words.insert(random_word(2, RandomPurpose::dropout, 0, 0, 0));
+  words.insert(random_word(1ULL << 32, RandomPurpose::dropout, 0, 0, 0));
+  words.insert(random_word(1, RandomPurpose::permutation, 0, 0, 0));
+  words.insert(random_word(1, RandomPurpose::dropout, 1, 0, 0));
+  words.insert(random_word(1, RandomPurpose::dropout, 0, 1, 0));
+  for (std::uint32_t i = 1; i < 9; ++i) words.insert(random_word(1, RandomPurpose::dropout, 0, 0, i));
+  EXPECT_EQ(words.size(), 14U);
+}
+
+TEST(Philox, UniformStaysInItsInterval) {
+  EXPECT_EQ(uniform01(0), 0x1p-33F);
+  EXPECT_EQ(uniform01(0xffffffffU), 1.0F);
+  EXPECT_EQ(uniform01(0x80000000U), 0.5F);
+}
+
+TEST(Philox, DropoutThresholds) {
+  EXPECT_EQ(dropout_threshold(1.0F), 0x100000000ULL);
+  EXPECT_EQ(dropout_threshold(0.5F), 0x80000000ULL);
+  EXPECT_EQ(dropout_threshold(0.0F), 0U);
+  EXPECT_TRUE(dropout_keeps(0xffffffffU, 1.0F));
+  EXPECT_TRUE(dropout_keeps(0x7fffffffU, 0.5F));
+  EXPECT_FALSE(dropout_keeps(0x80000000U, 0.5F));
+  EXPECT_FALSE(dropout_keeps(0U, 0.0F));
+}
+
+TEST(Philox, DropoutKeepsItsShare) {
+  for (const float keep : {0.1F, 0.5F, 0.9F}) {
+    const std::uint64_t threshold = dropout_threshold(keep);
+    const int n = 200000;
+    int kept = 0;
+    for (int i = 0; i < n; ++i) {
+      kept += dropout_keeps_item(42, 3, static_cast<std::uint32_t>(i / 500),
+                                 static_cast<std::uint32_t>(i % 500), threshold);
+    }
+    const double sd = std::sqrt(n * keep * (1.0 - keep));
+    EXPECT_NEAR(kept, n * static_cast<double>(keep), 4.0 * sd) << keep;
+  }
+}
+
+TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
+  for (std::uint32_t index = 0; index < 64; ++index) {
+    const std::uint32_t even = index / 2 * 2;
+    const double u1 = uniform01(random_word(9, RandomPurpose::latent_noise, 7, 123, even));
+    const double u2 = uniform01(random_word(9, RandomPurpose::latent_noise, 7, 123, even + 1));
+    const double angle = 2.0 * 3.14159265358979323846 * u2;
+    const double expected =
+        std::sqrt(-2.0 * std::log(u1)) * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    EXPECT_NEAR(latent_noise(9, 7, 123, index), expected, 3e-6) << index;
+  }
+}
+
+TEST(LatentNoise, BlockIsBitwiseTheSame) {
+  for (std::uint32_t block = 0; block < 50; ++block) {
+    float noise[4];
+    latent_noise_block(98765, 11, 4000000000U, block, noise);
+    for (std::uint32_t lane = 0; lane < 4; ++lane) {
+      EXPECT_EQ(noise[lane], latent_noise(98765, 11, 4000000000U, 4 * block + lane));
+    }
+  }
+}
+
+TEST(LatentNoise, IsStandardNormal) {
+  const int users = 1000;
+  const int latents = 200;
+  std::vector<double> noise;
+  for (int user = 0; user < users; ++user) {
+    for (int k = 0; k < latents; ++k) {
+      noise.push_back(latent_noise(1, 0, static_cast<std::uint32_t>(user), static_cast<std::uint32_t>(k)));
+    }
+  }
+  const auto n = static_cast<double>(noise.size());
+  double moment[5] = {};
+  for (const double x : noise) {
+    for (int p = 1; p <= 4; ++p) moment[p] += std::pow(x, p) / n;
+  }
+  EXPECT_NEAR(moment[1], 0.0, 4.0 / std::sqrt(n));
+  EXPECT_NEAR(moment[2], 1.0, 4.0 * std::sqrt(2.0 / n));
+  EXPECT_NEAR(moment[3], 0.0, 4.0 * std::sqrt(15.0 / n));
+  EXPECT_NEAR(moment[4], 3.0, 4.0 * std::sqrt(96.0 / n));
+
+  // Kolmogorov-Smirnov: 1.95 / sqrt(n) is exceeded with probability 0.001.
+  std::sort(noise.begin(), noise.end());
+  double distance = 0.0;
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    const double phi = 0.5 * std::erfc(-noise[i] / std::sqrt(2.0));
+    distance = std::max(distance, std::abs(phi - static_cast<double>(i + 1) / n));
+  }
+  EXPECT_LT(distance, 1.95 / std::sqrt(n));
+}
+
+TEST(LatentNoise, NeighboursAreUncorrelated) {
+  const int n = 100000;
+  double pair = 0.0;
+  double user = 0.0;
+  double step = 0.0;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const double x = latent_noise(5, 1, i, 0);
+    pair += x * latent_noise(5, 1, i, 1);
+    user += x * latent_noise(5, 1, i + 1, 0);
+    step += x * latent_noise(5, 2, i, 0);
+  }
+  const double bound = 4.0 * std::sqrt(n);
+  EXPECT_LT(std::abs(pair), bound);
+  EXPECT_LT(std::abs(user), bound);
+  EXPECT_LT(std::abs(step), bound);
+}
+
+}  // namespace
+}  // namespace vaecf::math

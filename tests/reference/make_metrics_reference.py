@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Writes metrics_reference.txt: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
+notebook), rendered with numpy on random scores with ties, masked fold-in items and users without targets.
+
+    python3 make_metrics_reference.py > metrics_reference.txt
+
+Ties go to the lower item; users without targets are left out of means (both are rules of this program: the
+notebook leaves the order of ties open and divides 0 by 0). Format, one record a line:
+    metrics NAME...
+    block USERS ITEMS
+    scores  ITEMS floats               \\
+    fold_in ITEM...                     | once per user
+    targets ITEM...                     |
+    values  one per metric, or nothing /
+    mean    one per metric
+    error   one per metric             population standard deviation / sqrt(users)
+"""
+import numpy as np
+
+CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1), ("recall", 5), ("recall", 20),
+           ("recall", 100)]
+
+
+def ndcg(order, held_out, k):
+    k = min(k, len(order))
+    tp = 1.0 / np.log2(np.arange(2, k + 2))
+    dcg = (held_out[order[:k]] * tp).sum()
+    idcg = tp[: min(int(held_out.sum()), k)].sum()
+    return dcg / idcg
+
+
+def recall(order, held_out, k):
+    return held_out[order[:k]].sum() / min(k, held_out.sum())
+
+
+def write_block(rng, users, items, step):
+    print(f"block {users} {items}")
+    rows = []
+    for user in range(users):
+        scores = rng.normal(size=items).astype(np.float32)
+        if step:
+            scores = (np.round(scores / step) * step + 0.0).astype(np.float32)
+        picked = rng.permutation(items)
+        seen = np.sort(picked[: rng.integers(0, items // 2)])
+        rest = picked[len(seen):]
+        held = np.sort(rest[: 0 if user % 6 == 5 else rng.integers(1, len(rest) + 1)])
+        masked = scores.astype(np.float64)
+        masked[seen] = -np.inf
+        order = np.argsort(-masked, kind="stable")
+        held_out = np.zeros(items)
+        held_out[held] = 1.0
+        print("scores", *(f"{s:.9g}" for s in scores))
+        print("fold_in", *seen)
+        print("targets", *held)
+        if len(held):
+            values = [(ndcg if kind == "ndcg" else recall)(order, held_out, k) for kind, k in CUTOFFS]
+            rows.append(values)
+            print("values", *(f"{v:.17g}" for v in values))
+        else:
+            print("values")
+    rows = np.array(rows)
+    print("mean", *(f"{v:.17g}" for v in rows.mean(axis=0)))
+    print("error", *(f"{v:.17g}" for v in rows.std(axis=0) / np.sqrt(len(rows))))
+
+
+def main():
+    rng = np.random.default_rng(20108)
+    print("metrics", *(f"{kind}@{k}" for kind, k in CUTOFFS))
+    write_block(rng, 24, 50, 0.0)
+    write_block(rng, 40, 45, 0.5)
+    write_block(rng, 24, 30, 4.0)
+    write_block(rng, 12, 3, 0.5)
+    write_block(rng, 6, 160, 0.25)
+
+
+if __name__ == "__main__":
+    main()
