@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace vaecf::io {
+
+using Attribute = std::variant<std::int64_t, double, std::string>;
+using Attributes = std::map<std::string, Attribute>;
+
+/// One tensor on its way into a checkpoint: `read_rows(begin, end, out)` fills logical rows, row-major.
+struct TensorSource {
+  std::string name;  ///< path below the root, e.g. "weights/encoder_1/weight"
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  bool vector = false;  ///< stored with one dimension (biases): rows must be 1
+  std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> read_rows;
+};
+
+/// Writes a whole checkpoint or none: temporary file beside `path`, checksum, fsync, rename, fsync of the
+/// folder. Layout: 512-byte HDF5 user block holding magic, length and an xxh3 (64 bit) of all bytes behind
+/// it; attributes of / with fixed-length strings. RunError where the disk is full or not writable; the
+/// temporary file is gone then.
+void write_checkpoint(const std::string& path, const Attributes& attributes,
+                      std::span<const TensorSource> tensors);
+
+/// Whether `path` starts like a checkpoint (it may still be damaged); false where it cannot be read.
+bool is_checkpoint(const std::string& path);
+
+/// A checkpoint that passed its checksum. InputError (with path, problem, what to do) otherwise.
+class CheckpointFile {
+ public:
+  explicit CheckpointFile(const std::string& path);
+  ~CheckpointFile();
+  CheckpointFile(CheckpointFile&&) noexcept;
+  CheckpointFile& operator=(CheckpointFile&&) noexcept;
+
+  const Attributes& attributes() const;
+  /// The attribute as T (int64_t, double or std::string); InputError if absent or of another type.
+  template <class T>
+  T attribute(const std::string& name) const;
+
+  struct TensorInfo {
+    std::string name;
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+  };
+  const std::vector<TensorInfo>& tensors() const;
+  bool has_tensor(const std::string& name) const;
+  /// Fills `out` with logical rows [begin, end) of `name`. InputError if it is not there.
+  void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
+
+ private:
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
+}  // namespace vaecf::io

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::io {
+
+/// Ids as the source wrote them: all int64, or strings.
+struct IdList {
+  std::vector<std::int64_t> numbers;  ///< used when `strings` is empty
+  std::vector<std::string> strings;
+  bool numeric() const { return strings.empty(); }
+  std::int64_t size() const;
+  std::string text(std::int64_t index) const;
+};
+
+/// Writes a dataset file (layout: `/train/{indptr,indices}`, `/validation/{fold_in,held_out}/...`, ids,
+/// attributes) row by row in bounded memory. Everything goes to a temporary file beside `path`; commit()
+/// gives it its name, and a writer destroyed before leaves nothing. RunError where the disk is full.
+class DatasetWriter {
+ public:
+  explicit DatasetWriter(const std::string& path);
+  ~DatasetWriter();
+  DatasetWriter(DatasetWriter&&) noexcept;
+  DatasetWriter& operator=(DatasetWriter&&) noexcept;
+
+  /// Appends a row to one of "train", "validation/fold_in", "validation/held_out", "test/fold_in",
+  /// "test/held_out" (InputError for another name). RunError unless columns are ascending and unique.
+  void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
+  /// `path` e.g. "items/id", "train/user_id". InputError for ids beyond 4096 bytes.
+  void write_ids(const std::string& path, const IdList& ids);
+  /// The last value of a name counts; format_version = 1 is set already.
+  void set_attribute(const std::string& name, const Attribute& value);
+  /// Writes what is left (all five matrices, empty ones too) and gives the file its name. RunError where
+  /// attribute `items` is not set or a column does not lie below it. Nothing may be called afterwards.
+  void commit();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+/// A dataset file opened for reading (shared by ranks, without file locks). Everything is checked before
+/// use: shapes, monotone offsets, columns in range, ascending and unique, no variable-length strings, no
+/// external links, no filters but shuffle and deflate. InputError with file, dataset and row otherwise.
+/// Offsets and columns may be integers of any width and byte order, stored in any layout; `data` beside
+/// `indices` is accepted where all of it is 1. Attribute `items` and group /train must be there.
+class DatasetFile {
+ public:
+  explicit DatasetFile(const std::string& path);
+  ~DatasetFile();
+  DatasetFile(DatasetFile&&) noexcept;
+  DatasetFile& operator=(DatasetFile&&) noexcept;
+
+  const std::string& path() const;
+  std::int64_t items() const;
+  std::int64_t rows(const std::string& matrix) const;  ///< 0 where the matrix is absent
+  std::int64_t entries(const std::string& matrix) const;
+  /// Attributes of / that are single numbers or strings.
+  const Attributes& attributes() const;
+  /// Rows [rows.begin, rows.end), offsets starting at 0, read with one hyperslab and checked.
+  Csr read_rows(const std::string& matrix, Range rows) const;
+  bool has_ids(const std::string& path) const;
+  /// InputError where they are absent, or neither integers nor strings of fixed length.
+  IdList read_ids(const std::string& path) const;
+  IdList read_ids(const std::string& path, Range rows) const;
+  /// xxh3 over the offsets of all matrices and the attributes: tells two datasets apart, cheap to compute.
+  std::string fingerprint() const;
+
+ private:
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
+}  // namespace vaecf::io

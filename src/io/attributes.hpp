@@ -1,0 +1,28 @@
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <vaecf/io/checkpoint.hpp>
+
+#include <string>
+
+namespace vaecf::io {
+
+/// Writes `attributes` to the root of an open file: int64, double, or a string of fixed length.
+void write_attributes(hid_t file, const Attributes& attributes);
+
+/// The root's scalar numbers and strings; arrays and other kinds are passed over. InputError, naming `path`,
+/// for a string of variable length or an absurd size.
+Attributes read_attributes(hid_t file, const std::string& path);
+
+/// The type that holds a string of `size` bytes as it is, filled up with zeros.
+h5::Handle string_type(std::size_t size);
+
+/// Cuts off the filling of one element of a string type.
+std::string strip_filling(std::string_view bytes, H5T_str_t filling);
+
+/// InputError where `type` holds strings or sequences of variable length: libhdf5 1.10 may crash on damaged
+/// ones.
+void refuse_variable_length(hid_t type, const std::string& path, std::string_view what);
+
+}  // namespace vaecf::io

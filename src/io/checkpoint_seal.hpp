@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace vaecf::io {
+
+inline constexpr std::size_t seal_bytes = 512;
+
+/// The user block in front of a checkpoint's HDF5 part: magic (8 bytes), format version (uint32), zero
+/// (uint32), length of the rest of the file (uint64), xxh3 (64 bit) of that rest (uint64), zeros to 512; all
+/// little-endian.
+using SealBlock = std::array<char, seal_bytes>;
+
+/// The block for the file behind `descriptor`, read from byte 512 to its end. RunError if that fails.
+SealBlock make_seal(int descriptor, const std::string& path);
+
+/// InputError unless `path` is a checkpoint whose bytes are those that were written.
+void verify_seal(const std::string& path);
+
+}  // namespace vaecf::io

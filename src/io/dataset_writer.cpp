@@ -1,0 +1,155 @@
+#include <vaecf/io/dataset_file.hpp>
+
+#include "io/attributes.hpp"
+#include "io/ids.hpp"
+#include "io/matrices.hpp"
+#include "io/staged_hdf5.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vaecf::io {
+namespace {
+
+constexpr std::size_t chunk_elements = std::size_t{128} << 10;
+
+/// A dataset of one dimension that grows by whole chunks; a short one is stored in one piece.
+template <class T>
+class GrowingColumn {
+ public:
+  explicit GrowingColumn(std::string path) : path_(std::move(path)) {}
+
+  void append(hid_t file, std::span<const T> values) {
+    while (!values.empty()) {
+      const std::size_t count = std::min(values.size(), chunk_elements - buffer_.size());
+      buffer_.insert(buffer_.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+      values = values.subspan(count);
+      if (buffer_.size() == chunk_elements) flush(file);
+    }
+  }
+
+  void finish(hid_t file) {
+    if (dataset_.empty()) {
+      const hsize_t size = buffer_.size();
+      dataset_ = h5::create_dataset(file, path_, h5::memory_type<T>(), {&size, 1}, 0);
+      h5::write_rows(dataset_.id(), h5::memory_type<T>(), 0, static_cast<std::int64_t>(size), buffer_.data());
+    } else if (!buffer_.empty()) {
+      flush(file);
+    }
+    dataset_.reset();
+  }
+
+ private:
+  void flush(hid_t file) {
+    if (dataset_.empty()) {
+      const hsize_t nothing = 0;
+      dataset_ = h5::create_dataset(file, path_, h5::memory_type<T>(), {&nothing, 1}, chunk_elements);
+    }
+    const hsize_t size = static_cast<hsize_t>(written_) + buffer_.size();
+    h5::check(H5Dset_extent(dataset_.id(), &size), format("extend {}", path_));
+    h5::write_rows(dataset_.id(), h5::memory_type<T>(), written_, static_cast<std::int64_t>(buffer_.size()),
+                   buffer_.data());
+    written_ += static_cast<std::int64_t>(buffer_.size());
+    buffer_.clear();
+  }
+
+  std::string path_;
+  h5::Handle dataset_;
+  std::vector<T> buffer_;
+  std::int64_t written_ = 0;
+};
+
+struct MatrixColumns {
+  explicit MatrixColumns(const std::string& name) : offsets(name + "/indptr"), columns(name + "/indices") {}
+  GrowingColumn<std::int64_t> offsets;
+  GrowingColumn<std::int32_t> columns;
+  std::int64_t rows = 0;
+  std::int64_t entries = 0;
+  std::int32_t largest = -1;
+};
+
+}  // namespace
+
+std::size_t matrix_index(std::string_view name) {
+  const auto found = std::ranges::find(matrix_names, name);
+  if (found == matrix_names.end()) {
+    throw InputError(
+        format("a dataset file has no matrix {}; it has train, validation/fold_in, "
+               "validation/held_out, test/fold_in and test/held_out",
+               name));
+  }
+  return static_cast<std::size_t>(found - matrix_names.begin());
+}
+
+struct DatasetWriter::File {
+  explicit File(const std::string& path) : staged(path, 0) {
+    const std::int64_t first = 0;
+    for (const auto name : matrix_names) {
+      matrices.emplace_back(std::string(name)).offsets.append(staged.id(), {&first, 1});
+    }
+    attributes["format_version"] = std::int64_t{1};
+  }
+
+  /// Catches what the reader would refuse later, while the caller is still there to be named.
+  void check_complete() const {
+    const auto items = attributes.find("items");
+    const auto* count = items == attributes.end() ? nullptr : std::get_if<std::int64_t>(&items->second);
+    if (count == nullptr) {
+      throw RunError(format("{}: the number of items was not set before the commit", staged.path()));
+    }
+    for (std::size_t m = 0; m < matrices.size(); ++m) {
+      if (matrices[m].largest >= *count) {
+        throw RunError(format("{}: {} holds column {}, but there are {} items", staged.path(),
+                              matrix_names[m], matrices[m].largest, *count));
+      }
+    }
+  }
+
+  StagedHdf5 staged;
+  std::vector<MatrixColumns> matrices;
+  Attributes attributes;
+};
+
+DatasetWriter::DatasetWriter(const std::string& path) : file_(std::make_unique<File>(path)) {}
+DatasetWriter::~DatasetWriter() = default;
+DatasetWriter::DatasetWriter(DatasetWriter&&) noexcept = default;
+DatasetWriter& DatasetWriter::operator=(DatasetWriter&&) noexcept = default;
+
+void DatasetWriter::append_row(const std::string& matrix, std::span<const std::int32_t> columns) {
+  MatrixColumns& target = file_->matrices[matrix_index(matrix)];
+  const bool rising = std::ranges::adjacent_find(columns, std::greater_equal<>()) == columns.end();
+  if (!rising || (!columns.empty() && columns.front() < 0)) {
+    throw RunError(format("{}: row {} of {} does not have ascending, unique columns", file_->staged.path(),
+                          target.rows, matrix));
+  }
+  file_->staged.write([&] {
+    target.columns.append(file_->staged.id(), columns);
+    target.entries += static_cast<std::int64_t>(columns.size());
+    target.offsets.append(file_->staged.id(), {&target.entries, 1});
+  });
+  ++target.rows;
+  if (!columns.empty()) target.largest = std::max(target.largest, columns.back());
+}
+
+void DatasetWriter::write_ids(const std::string& path, const IdList& ids) {
+  file_->staged.write([&] { write_id_list(file_->staged.id(), path, ids); });
+}
+
+void DatasetWriter::set_attribute(const std::string& name, const Attribute& value) {
+  file_->attributes[name] = value;
+}
+
+void DatasetWriter::commit() {
+  file_->check_complete();
+  file_->staged.write([&] {
+    for (auto& matrix : file_->matrices) {
+      matrix.offsets.finish(file_->staged.id());
+      matrix.columns.finish(file_->staged.id());
+    }
+    write_attributes(file_->staged.id(), file_->attributes);
+  });
+  file_->staged.finish();
+  file_->staged.publish();
+}
+
+}  // namespace vaecf::io

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vaecf::io {
+
+/// Refuses `path` with InputError unless it is a readable file that is not empty. `make` says how to get one.
+void require_file(const std::string& path, const std::string& make);
+
+/// A dataset that passed the checks of InputFile::open.
+struct InputDataset {
+  h5::Handle id;
+  h5::Handle type;
+  std::string name;                 ///< as asked for, for messages
+  std::vector<std::int64_t> shape;  ///< one entry per dimension
+  H5T_class_t kind() const { return H5Tget_class(type.id()); }
+};
+
+/// An HDF5 file opened for reading without locks, and its objects looked at before they are touched.
+/// All members throw InputError, or h5::Failure inside h5::reading.
+class InputFile {
+ public:
+  /// `make`: what the user may run to get such a file.
+  InputFile(std::string path, const std::string& make);
+
+  const std::string& path() const { return path_; }
+  hid_t id() const { return file_.id(); }
+  /// Where `path` really lies after soft links; nothing where it is absent. Refuses links to other files.
+  std::optional<std::string> resolve(const std::string& path) const;
+  bool has(const std::string& path) const { return resolve(path).has_value(); }
+  /// Refuses groups, variable lengths, storage in other files, filters but shuffle and deflate, more than
+  /// `max_dimensions`, and sizes that the file's bytes cannot hold.
+  InputDataset open(const std::string& path, int max_dimensions) const;
+  [[noreturn]] void refuse(const std::string& problem) const;
+
+ private:
+  void check_storage(const InputDataset& dataset) const;
+
+  std::string path_;
+  h5::Handle file_;
+};
+
+}  // namespace vaecf::io

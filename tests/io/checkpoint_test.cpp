@@ -1,0 +1,155 @@
+#include <vaecf/io/checkpoint.hpp>
+
+#include "io/io_fixture.hpp"
+
+#include <xxhash.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace vaecf::io {
+namespace {
+
+using Checkpoint = IoTest;
+
+TensorSource counting(std::string name, std::int64_t rows, std::int64_t columns, bool vector = false) {
+  return {std::move(name), rows, columns, vector,
+          [columns](std::int64_t begin, std::int64_t end, std::span<float> out) {
+            ASSERT_EQ(static_cast<std::int64_t>(out.size()), (end - begin) * columns);
+            ASSERT_LE(out.size_bytes(), std::size_t{16} << 20);
+            for (std::size_t i = 0; i < out.size(); ++i) {
+              out[i] = static_cast<float>(begin * columns + static_cast<std::int64_t>(i));
+            }
+          }};
+}
+
+void write_small_checkpoint(const std::string& path, std::int64_t step = 42) {
+  const std::vector<TensorSource> tensors = {counting("weights/encoder_1/weight", 7, 3),
+                                             counting("weights/encoder_1/bias", 1, 3, true),
+                                             counting("optimizer/first_moment/encoder_1/weight", 7, 3)};
+  write_checkpoint(path, {{"step", step}, {"best", 0.1}, {"config", std::string("name: x\n")}}, tensors);
+}
+
+TEST_F(Checkpoint, GivesBackWhatWasWritten) {
+  write_small_checkpoint(file("c.h5"));
+  EXPECT_EQ(names(), std::vector<std::string>{"c.h5"});
+  EXPECT_TRUE(is_checkpoint(file("c.h5")));
+  const CheckpointFile checkpoint(file("c.h5"));
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step"), 42);
+  EXPECT_EQ(checkpoint.attribute<double>("best"), 0.1);
+  EXPECT_EQ(checkpoint.attribute<std::string>("config"), "name: x\n");
+  EXPECT_THROW(checkpoint.attribute<std::int64_t>("best"), InputError);
+  EXPECT_THROW(checkpoint.attribute<double>("worst"), InputError);
+
+  ASSERT_EQ(checkpoint.tensors().size(), 3u);
+  EXPECT_TRUE(checkpoint.has_tensor("weights/encoder_1/bias"));
+  EXPECT_FALSE(checkpoint.has_tensor("weights/encoder_1"));
+  std::vector<float> rows(6);
+  checkpoint.read_rows("weights/encoder_1/weight", 2, 4, rows);
+  EXPECT_EQ(rows, (std::vector<float>{6, 7, 8, 9, 10, 11}));
+  std::vector<float> bias(3);
+  checkpoint.read_rows("weights/encoder_1/bias", 0, 1, bias);
+  EXPECT_EQ(bias, (std::vector<float>{0, 1, 2}));
+  EXPECT_THROW(checkpoint.read_rows("weights/encoder_1/weight", 6, 8, rows), InputError);
+  EXPECT_THROW(checkpoint.read_rows("weights/encoder_1/weight", 0, 1, rows), InputError);
+  EXPECT_THROW(checkpoint.read_rows("weights/encoder_9/weight", 0, 1, bias), InputError);
+}
+
+TEST_F(Checkpoint, SameContentSameBytes) {
+  write_small_checkpoint(file("a.h5"));
+  write_small_checkpoint(file("b.h5"));
+  EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
+}
+
+TEST_F(Checkpoint, LongTextsAndOddNumbers) {
+  const std::string text(200000, 'y');
+  write_checkpoint(file("c.h5"),
+                   {{"config", text},
+                    {"none", std::string()},
+                    {"loss", std::numeric_limits<double>::quiet_NaN()},
+                    {"seed", std::numeric_limits<std::int64_t>::min()}},
+                   {});
+  const CheckpointFile checkpoint(file("c.h5"));
+  EXPECT_EQ(checkpoint.attribute<std::string>("config"), text);
+  EXPECT_EQ(checkpoint.attribute<std::string>("none"), "");
+  EXPECT_TRUE(std::isnan(checkpoint.attribute<double>("loss")));
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("seed"), std::numeric_limits<std::int64_t>::min());
+}
+
+TEST_F(Checkpoint, LargeTensorsStreamInBlocks) {
+  const std::vector<TensorSource> tensors = {counting("weights/w", 2100, 3000),
+                                             counting("weights/none", 0, 5)};
+  write_checkpoint(file("c.h5"), {}, tensors);  // 25 MB
+  const CheckpointFile checkpoint(file("c.h5"));
+  std::vector<float> row(3000);
+  checkpoint.read_rows("weights/w", 1999, 2000, row);
+  EXPECT_EQ(row[0], 1999.0f * 3000.0f);
+  EXPECT_EQ(row[2999], 1999.0f * 3000.0f + 2999.0f);
+}
+
+TEST_F(Checkpoint, AnyFlippedBitIsNoticed) {
+  write_small_checkpoint(file("c.h5"));
+  std::string bytes = bytes_of(file("c.h5"));
+  ASSERT_LT(bytes.size(), 20000u);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      if (i >= 64 && bit != i % 8) continue;
+      bytes[i] = static_cast<char>(bytes[i] ^ (1u << bit));
+      put_bytes(file("flipped.h5"), bytes);
+      EXPECT_THROW(CheckpointFile(file("flipped.h5")), InputError) << "byte " << i << " bit " << bit;
+      bytes[i] = static_cast<char>(bytes[i] ^ (1u << bit));
+    }
+  }
+  put_bytes(file("flipped.h5"), bytes);
+  EXPECT_NO_THROW(CheckpointFile(file("flipped.h5")));
+}
+
+TEST_F(Checkpoint, CutOrExtendedIsNoticed) {
+  write_small_checkpoint(file("c.h5"));
+  const std::string bytes = bytes_of(file("c.h5"));
+  for (std::size_t size = 0; size < bytes.size(); size += 61) {
+    put_bytes(file("cut.h5"), bytes.substr(0, size));
+    EXPECT_THROW(CheckpointFile(file("cut.h5")), InputError) << size;
+  }
+  put_bytes(file("cut.h5"), bytes + "x");
+  EXPECT_NE(message_of<InputError>([&] { CheckpointFile c(file("cut.h5")); }).find("were written"),
+            std::string::npos);
+}
+
+/// Puts a valid seal on bytes that are no HDF5, as someone who knows the format could.
+TEST_F(Checkpoint, GoodSealOnBadContentIsRefused) {
+  write_small_checkpoint(file("c.h5"));
+  std::string bytes = bytes_of(file("c.h5")).substr(0, 512) + std::string(4000, 'z');
+  const std::uint64_t length = 4000;
+  const std::uint64_t hash = XXH3_64bits(bytes.data() + 512, length);
+  std::memcpy(bytes.data() + 16, &length, sizeof length);
+  std::memcpy(bytes.data() + 24, &hash, sizeof hash);
+  put_bytes(file("c.h5"), bytes);
+  EXPECT_NE(message_of<InputError>([&] { CheckpointFile c(file("c.h5")); }).find("not an HDF5 file"),
+            std::string::npos);
+}
+
+TEST_F(Checkpoint, OtherFilesAreNamed) {
+  write_small_dataset(file("data.h5"));
+  const auto message = [&](const std::string& name) {
+    return message_of<InputError>([&] { CheckpointFile checkpoint(file(name)); });
+  };
+  EXPECT_NE(message("data.h5").find("is not a checkpoint"), std::string::npos);
+  EXPECT_NE(message("missing.h5").find("no such file"), std::string::npos);
+  EXPECT_NE(message("").find("is a folder"), std::string::npos);
+  EXPECT_FALSE(is_checkpoint(file("data.h5")));
+  EXPECT_FALSE(is_checkpoint(file("missing.h5")));
+}
+
+TEST_F(Checkpoint, FailingSourceLeavesTheOldOne) {
+  write_small_checkpoint(file("c.h5"), 1);
+  TensorSource source = counting("weights/w", 4, 4);
+  source.read_rows = [](std::int64_t, std::int64_t, std::span<float>) { throw RunError("device lost"); };
+  EXPECT_EQ(message_of<RunError>([&] { write_checkpoint(file("c.h5"), {}, {&source, 1}); }), "device lost");
+  EXPECT_EQ(names(), std::vector<std::string>{"c.h5"});
+  EXPECT_EQ(CheckpointFile(file("c.h5")).attribute<std::int64_t>("step"), 1);
+}
+
+}  // namespace
+}  // namespace vaecf::io

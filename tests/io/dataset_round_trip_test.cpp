@@ -1,0 +1,200 @@
+#include "io/io_fixture.hpp"
+#include "support/bad_hdf5.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace vaecf::io {
+namespace {
+
+using DatasetRoundTrip = IoTest;
+using Columns = std::vector<std::int32_t>;
+using Offsets = std::vector<std::int64_t>;
+
+TEST_F(DatasetRoundTrip, GivesBackWhatWasWritten) {
+  write_small_dataset(file("small.h5"));
+  const DatasetFile dataset(file("small.h5"));
+  EXPECT_EQ(names(), std::vector<std::string>{"small.h5"});
+  EXPECT_EQ(dataset.path(), file("small.h5"));
+  EXPECT_EQ(dataset.items(), 6);
+  EXPECT_EQ(dataset.rows("train"), 4);
+  EXPECT_EQ(dataset.entries("train"), 10);
+  EXPECT_EQ(dataset.rows("validation/held_out"), 2);
+
+  const Csr all = dataset.read_rows("train", {0, 4});
+  EXPECT_EQ(all.offsets, (Offsets{0, 3, 3, 4, 10}));
+  EXPECT_EQ(all.columns, (Columns{0, 2, 5, 1, 0, 1, 2, 3, 4, 5}));
+  const Csr part = dataset.read_rows("train", {1, 3});
+  EXPECT_EQ(part.offsets, (Offsets{0, 0, 1}));
+  EXPECT_EQ(part.columns, Columns{1});
+  const Csr none = dataset.read_rows("train", {4, 4});
+  EXPECT_EQ(none.offsets, Offsets{0});
+
+  EXPECT_EQ(std::get<std::string>(dataset.attributes().at("name")), "small");
+  EXPECT_EQ(std::get<std::string>(dataset.attributes().at("source")), "");
+  EXPECT_EQ(std::get<double>(dataset.attributes().at("min_rating")), 3.5);
+  EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 1);
+}
+
+TEST_F(DatasetRoundTrip, IdsKeepTheirKind) {
+  write_small_dataset(file("small.h5"));
+  const DatasetFile dataset(file("small.h5"));
+  const IdList items = dataset.read_ids("items/id");
+  EXPECT_FALSE(items.numeric());
+  EXPECT_EQ(items.strings, (std::vector<std::string>{"a", "bb", "", "\xc3\xa4", "e e", "f"}));
+  const IdList users = dataset.read_ids("train/user_id", {1, 3});
+  EXPECT_TRUE(users.numeric());
+  EXPECT_EQ(users.numbers, (std::vector<std::int64_t>{-3, std::int64_t{1} << 40}));
+  EXPECT_EQ(users.text(0), "-3");
+  EXPECT_EQ(users.size(), 2);
+  EXPECT_TRUE(dataset.has_ids("items/id"));
+  EXPECT_FALSE(dataset.has_ids("items/title"));
+  EXPECT_THROW(dataset.read_ids("items/title"), InputError);
+  EXPECT_THROW(dataset.read_ids("items/id", {0, 7}), InputError);
+}
+
+TEST_F(DatasetRoundTrip, LongColumnsCrossChunks) {
+  std::mt19937 draw(1);
+  Csr expected;
+  {
+    DatasetWriter writer(file("long.h5"));
+    for (int r = 0; r < 150000; ++r) {
+      Columns row;
+      for (std::int32_t c = static_cast<std::int32_t>(draw() % 900); c < 1000; c += 1 + draw() % 300) {
+        row.push_back(c);
+      }
+      writer.append_row("train", row);
+      expected.columns.insert(expected.columns.end(), row.begin(), row.end());
+      expected.offsets.push_back(static_cast<std::int64_t>(expected.columns.size()));
+    }
+    writer.set_attribute("items", std::int64_t{1000});
+    writer.commit();
+  }
+  ASSERT_GT(expected.columns.size(), std::size_t{2} * (128 << 10));
+  const DatasetFile dataset(file("long.h5"));
+  const Csr all = dataset.read_rows("train", {0, 150000});
+  EXPECT_EQ(all.offsets, expected.offsets);
+  EXPECT_EQ(all.columns, expected.columns);
+  const Csr part = dataset.read_rows("train", {131070, 131074});
+  for (std::int64_t r = 0; r < 4; ++r) {
+    EXPECT_TRUE(std::ranges::equal(part.view().row(r), expected.view().row(131070 + r)));
+  }
+}
+
+TEST_F(DatasetRoundTrip, EmptyMatricesAreWritten) {
+  {
+    DatasetWriter writer(file("empty.h5"));
+    writer.set_attribute("items", std::int64_t{3});
+    writer.write_ids("train/user_id", {});
+    writer.commit();
+  }
+  const DatasetFile dataset(file("empty.h5"));
+  for (const char* name : {"train", "validation/fold_in", "test/held_out"}) {
+    EXPECT_EQ(dataset.rows(name), 0);
+    EXPECT_EQ(dataset.entries(name), 0);
+    EXPECT_EQ(dataset.read_rows(name, {0, 0}).rows(), 0);
+  }
+  EXPECT_EQ(dataset.read_ids("train/user_id").size(), 0);
+}
+
+TEST_F(DatasetRoundTrip, FingerprintTellsDatasetsApart) {
+  write_small_dataset(file("a.h5"));
+  write_small_dataset(file("b.h5"));
+  EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
+  const std::string print = DatasetFile(file("a.h5")).fingerprint();
+  EXPECT_EQ(print.size(), 16u);
+  EXPECT_EQ(DatasetFile(file("b.h5")).fingerprint(), print);
+  test::Hdf5Editor(file("a.h5")).put_integer_attribute("seed", 1);
+  EXPECT_NE(DatasetFile(file("a.h5")).fingerprint(), print);
+  {
+    test::Hdf5Editor editor(file("b.h5"));
+    editor.remove("/train/indptr");
+    editor.put_integers("/train/indptr", {0, 2, 3, 4, 10}, H5T_STD_I64LE);
+  }
+  EXPECT_NE(DatasetFile(file("b.h5")).fingerprint(), print);
+}
+
+TEST_F(DatasetRoundTrip, ThreadsReadBesideEachOther) {
+  write_small_dataset(file("small.h5"));
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        const DatasetFile dataset(file("small.h5"));
+        if (dataset.read_rows("train", {0, 4}).columns.size() == 10) ++good;
+        try {
+          dataset.read_ids("nowhere");
+        } catch (const InputError&) {
+          ++good;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(good, 160);
+}
+
+TEST_F(DatasetRoundTrip, NothingIsLeftWithoutCommit) {
+  {
+    DatasetWriter writer(file("sub/half.h5"));
+    writer.append_row("train", Columns{1});
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file("sub")), {}), 1);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(file("sub")));
+}
+
+TEST_F(DatasetRoundTrip, TheOldFileStaysUntilTheCommit) {
+  put_bytes(file("d.h5"), "old");
+  DatasetWriter writer(file("d.h5"));
+  writer.set_attribute("items", std::int64_t{1});
+  EXPECT_EQ(bytes_of(file("d.h5")), "old");
+  writer.commit();
+  EXPECT_EQ(DatasetFile(file("d.h5")).items(), 1);
+}
+
+TEST_F(DatasetRoundTrip, WriterRefusesWhatTheReaderWould) {
+  DatasetWriter writer(file("d.h5"));
+  EXPECT_THROW(writer.append_row("train", Columns{2, 1}), RunError);
+  EXPECT_THROW(writer.append_row("train", Columns{1, 1}), RunError);
+  EXPECT_THROW(writer.append_row("train", Columns{-1}), RunError);
+  EXPECT_THROW(writer.append_row("trian", Columns{1}), InputError);
+  EXPECT_THROW(writer.write_ids("items/id", {{}, {std::string(5000, 'x')}}), InputError);
+  writer.append_row("train", Columns{3});
+  EXPECT_THROW(writer.commit(), RunError);  // no items
+  writer.set_attribute("items", std::int64_t{3});
+  EXPECT_THROW(writer.commit(), RunError);  // column 3 of 3
+}
+
+TEST_F(DatasetRoundTrip, ReadsWhatH5pyUsersWrite) {
+  {
+    test::Hdf5Editor editor(file("h5py.h5"));
+    using Packing = test::Hdf5Editor::Packing;
+    editor.put_integer_attribute("items", 5);
+    editor.put_integers("/train/indptr", {0, 2, 2, 3}, H5T_STD_I32LE);
+    editor.put_integers("/train/indices", {1, 4, 0}, H5T_STD_I64BE, Packing::gzip);
+    editor.put_doubles("/train/data", {1, 1, 1}, H5T_IEEE_F32LE);
+    editor.put_group("/test");
+    editor.put_soft_link("/test/fold_in", "/train");
+    editor.put_integers("/test/held_out/indptr", {0, 1, 1, 2}, H5T_STD_U64LE);
+    editor.put_integers("/test/held_out/indices", {3, 3}, H5T_STD_U16LE);
+    editor.put_integers("/items/id", {10, 20, 30, 40, 50}, H5T_STD_U8LE);
+    editor.put_integers("/train/user_id", {1, 2, std::int64_t{1} << 60}, H5T_STD_U64LE);
+  }
+  const DatasetFile dataset(file("h5py.h5"));
+  EXPECT_EQ(dataset.rows("validation/fold_in"), 0);
+  EXPECT_EQ(dataset.rows("test/fold_in"), 3);
+  for (const char* name : {"train", "test/fold_in"}) {
+    const Csr rows = dataset.read_rows(name, {0, 3});
+    EXPECT_EQ(rows.offsets, (Offsets{0, 2, 2, 3}));
+    EXPECT_EQ(rows.columns, (Columns{1, 4, 0}));
+  }
+  EXPECT_EQ(dataset.read_rows("test/held_out", {0, 3}).columns, (Columns{3, 3}));
+  EXPECT_EQ(dataset.read_ids("items/id").numbers, (std::vector<std::int64_t>{10, 20, 30, 40, 50}));
+  EXPECT_EQ(dataset.read_ids("train/user_id").numbers.back(), std::int64_t{1} << 60);
+}
+
+}  // namespace
+}  // namespace vaecf::io

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace vaecf::io {
+
+/// A folder of its own for each test, gone afterwards.
+class IoTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf-io-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      found.push_back(entry.path().filename().string());
+    }
+    return found;
+  }
+
+  std::filesystem::path folder_;
+};
+
+inline std::string bytes_of(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline void put_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// What `work` says when it throws E; fails the test where it does not, or where HDF5 prints by itself.
+template <class E, class Work>
+std::string message_of(Work&& work) {
+  ::testing::internal::CaptureStderr();
+  std::string message;
+  try {
+    work();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const E& error) {
+    message = error.what();
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  return message;
+}
+
+/// 4 training users and 2 + 1 held-out ones over 6 items, written by us.
+inline void write_small_dataset(const std::string& path) {
+  DatasetWriter writer(path);
+  using Row = std::vector<std::int32_t>;
+  for (const Row& row : {Row{0, 2, 5}, Row{}, Row{1}, Row{0, 1, 2, 3, 4, 5}}) writer.append_row("train", row);
+  for (const Row& row : {Row{0, 1}, Row{4}}) writer.append_row("validation/fold_in", row);
+  for (const Row& row : {Row{2}, Row{}}) writer.append_row("validation/held_out", row);
+  writer.append_row("test/fold_in", Row{3});
+  writer.append_row("test/held_out", Row{5});
+  writer.write_ids("items/id", {{}, {"a", "bb", "", "\xc3\xa4", "e e", "f"}});
+  writer.write_ids("train/user_id", {{7, -3, std::int64_t{1} << 40, 0}, {}});
+  writer.set_attribute("name", std::string("small"));
+  writer.set_attribute("users", std::int64_t{7});
+  writer.set_attribute("items", std::int64_t{6});
+  writer.set_attribute("min_rating", 3.5);
+  writer.set_attribute("source", std::string());
+  writer.commit();
+}
+
+}  // namespace vaecf::io
