@@ -130,10 +130,17 @@ if(VAECF_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   enable_language(CUDA)
 
-  # CMake 3.25 knows nvcc's dialects only up to C++17, so the standard is an option like any other.
+  # CMake 3.25 knows nvcc's dialects only up to C++17: tell it.
+  foreach(_kind STANDARD EXTENSION)
+    if(NOT CMAKE_CUDA20_${_kind}_COMPILE_OPTION)
+      set(CMAKE_CUDA20_${_kind}_COMPILE_OPTION "-std=c++20")
+    endif()
+  endforeach()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   add_library(vaecf_cuda_flags INTERFACE)
   target_compile_options(vaecf_cuda_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wshadow>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wshadow>")
   if(VAECF_WERROR)
     target_compile_options(vaecf_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
   endif()

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace vaecf::backend {
+
+enum class OptimizerKind { adam, rmsprop, sgd };
+
+/// One optimiser step as plain numbers, filled by the optim room, so that a backend may apply it wherever
+/// it likes. For each element, with g = gradient_scale * gradient + decay * w:
+///   adam     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;  w -= rate * m / (sqrt(v) + epsilon)
+///            (TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them)
+///   rmsprop  v = beta2 v + (1-beta2) g^2;  m = beta1 m + rate * g / sqrt(v + epsilon);  w -= m
+///   sgd      m = beta1 m + g;  w -= rate * m
+struct UpdateRule {
+  OptimizerKind kind = OptimizerKind::adam;
+  float rate = 0.0F;
+  float beta1 = 0.0F;  ///< first moment, or momentum
+  float beta2 = 0.0F;
+  float epsilon = 0.0F;
+  float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
+  float decay = 0.0F;           ///< 2 lambda, on tensors that decay, after the reduction
+};
+
+}  // namespace vaecf::backend

@@ -1,0 +1,119 @@
+#include "cpu_backend.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "parallel.hpp"
+#include "vector_kernels.hpp"
+#include "workspace.hpp"
+
+namespace vaecf::cpu {
+
+CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable)
+    : threads_(threads),
+      precision_(precision),
+      portable_(portable),
+      workspace_(std::make_unique<Workspace>()) {
+  for (int t = 0; t < threads_; ++t) {
+    engines_.push_back(portable ? make_portable_engine() : make_onednn_engine());
+  }
+  workspace_->threads.resize(static_cast<std::size_t>(threads_));
+  workspace_->forward_operand = engines_[0]->make_packed();
+  workspace_->gradient_operand = engines_[0]->make_packed();
+}
+
+CpuBackend::~CpuBackend() = default;
+
+std::string CpuBackend::description() const {
+  std::string products = "fp32";
+  if (bf16()) {
+    products = "bf16 with fp32 sums and master weights";
+    if (!portable_) {
+      switch (bf16_products()) {
+        case Bf16Products::amx:
+          products += " (AMX)";
+          break;
+        case Bf16Products::avx512:
+          products += " (AVX-512)";
+          break;
+        case Bf16Products::rounded:
+          products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
+          break;
+      }
+    }
+  }
+  return format("cpu, {} thread{}, products in {} by {}, row math in {}", threads_, threads_ == 1 ? "" : "s",
+                products, portable_ ? "plain loops" : onednn_version(), vector_isa());
+}
+
+std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout) {
+  return std::make_unique<CpuParameters>(layout, bf16());
+}
+
+std::unique_ptr<backend::FloatBuffer> CpuBackend::make_buffer(std::int64_t size) {
+  return std::make_unique<CpuBuffer>(size);
+}
+
+std::unique_ptr<backend::Activations> CpuBackend::make_activations(std::int64_t max_rows,
+                                                                   std::int64_t columns) {
+  return std::make_unique<CpuActivations>(max_rows, columns);
+}
+
+std::unique_ptr<backend::Batch> CpuBackend::make_batch() {
+  return std::make_unique<CpuBatch>();
+}
+
+std::unique_ptr<backend::UserRows> CpuBackend::hold_rows(CsrView rows, std::int64_t first_user,
+                                                         std::int64_t items) {
+  return std::make_unique<CpuRows>(rows, first_user, items);
+}
+
+void CpuBackend::fill(backend::FloatBuffer& buffer, float value) {
+  on_ranges(threads_, buffer.size(), 1024,
+            [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
+}
+
+void CpuBackend::write_activations(backend::Activations& to, std::int64_t rows,
+                                   std::span<const float> values) {
+  cpu(to).set_rows(rows);
+  std::copy(values.begin(), values.end(), cpu(to).row(0));
+}
+
+void CpuBackend::read_activations(const backend::Activations& from, std::span<float> values) const {
+  std::copy_n(cpu(from).row(0), values.size(), values.data());
+}
+
+void CpuBackend::column_sums(const CpuActivations& d, float* to) {
+  on_ranges(threads_, d.columns(), 16, [&](int, Range columns) {
+    std::fill_n(to + columns.begin, columns.size(), 0.0F);
+    for (std::int64_t r = 0; r < d.rows(); ++r) {
+      add(to + columns.begin, d.row(r) + columns.begin, columns.size());
+    }
+  });
+}
+
+double CpuBackend::measure_gemm_rate() {
+  constexpr std::int64_t size = 1024;
+  const ProductSpec spec{
+      .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
+  AlignedArray<float> b(size * size);  // bf16 operands need half of it
+  std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
+  std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
+  on_each_thread(threads_, [&](int t) {
+    a[t].resize(size * size);
+    c[t].resize(size * size);
+  });
+  double best = 0.0;
+  for (int repetition = 0; repetition < 8; ++repetition) {
+    const auto start = std::chrono::steady_clock::now();
+    on_each_thread(threads_, [&](int t) { engines_[t]->run(spec, a[t].data(), b.data(), c[t].data()); });
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 2.0 * threads_ * size * size * size / seconds.count() * 1e-9);
+  }
+  return best;
+}
+
+}  // namespace vaecf::cpu

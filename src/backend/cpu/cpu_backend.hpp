@@ -1,0 +1,112 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "product.hpp"
+#include "storage.hpp"
+
+namespace vaecf::cpu {
+
+/// The backend for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
+/// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
+/// vector lanes. In bf16 the output layer's products take bf16 operands and sum in fp32; everything else,
+/// the master weights included, is fp32.
+class CpuBackend : public backend::Backend {
+ public:
+  CpuBackend(int threads, backend::Precision precision, bool portable);
+  ~CpuBackend() override;
+
+  std::string description() const override;
+  std::string device() const override { return "cpu"; }
+  backend::Precision precision() const override { return precision_; }
+  int threads() const override { return threads_; }
+
+  backend::ParameterLayout plan_parameters(std::span<const backend::TensorSpec> tensors) const override;
+  std::unique_ptr<backend::Parameters> make_parameters(const backend::ParameterLayout& layout) override;
+  std::unique_ptr<backend::FloatBuffer> make_buffer(std::int64_t size) override;
+  std::unique_ptr<backend::Activations> make_activations(std::int64_t max_rows,
+                                                         std::int64_t columns) override;
+  std::unique_ptr<backend::Batch> make_batch() override;
+  std::unique_ptr<backend::UserRows> hold_rows(CsrView rows, std::int64_t first_user,
+                                               std::int64_t items) override;
+  void fill(backend::FloatBuffer& buffer, float value) override;
+  void synchronize() override {}
+  void import_rows(const backend::ParameterLayout& layout, int tensor, Range rows,
+                   std::span<const float> logical, backend::FloatBuffer& flat) override;
+  void export_rows(const backend::ParameterLayout& layout, int tensor, Range rows,
+                   const backend::FloatBuffer& flat, std::span<float> logical) const override;
+  void weights_changed(backend::Parameters& parameters) override;
+  void write_activations(backend::Activations& to, std::int64_t rows, std::span<const float> values) override;
+  void read_activations(const backend::Activations& from, std::span<float> values) const override;
+
+  void gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                    backend::Batch& batch) override;
+
+  void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
+                    backend::Activation act, float keep, backend::StepKey key,
+                    backend::Activations& output) override;
+  void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
+              backend::Activation act, backend::Activations& output) override;
+  void sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
+                     backend::StepKey key, backend::Activations& z) override;
+  void latent_mean(const backend::Activations& statistics, backend::Activations& z) override;
+
+  void softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
+                          const backend::Parameters& parameters, backend::Layer layer,
+                          backend::LossSums& sums, backend::Activations& d_hidden,
+                          backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
+  void softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
+                          const backend::Parameters& parameters, backend::Layer layer,
+                          backend::LossSums& sums) override;
+  void linear_backward(const backend::Activations& input, const backend::Parameters& parameters,
+                       backend::Layer layer, backend::Activation act, const backend::Activations& output,
+                       backend::Activations& d_output, backend::Activations* d_input,
+                       backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
+  void latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
+                       backend::StepKey key, float beta, const backend::Activations& d_z,
+                       backend::LossSums& sums, backend::Activations& d_statistics) override;
+  void input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
+                      backend::Layer layer, backend::Activation act, float keep, backend::StepKey key,
+                      const backend::Activations& output, backend::Activations& d_output,
+                      backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
+
+  void update(const backend::UpdateRule& rule, Range range, const backend::FloatBuffer& gradients,
+              backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
+              backend::Parameters& parameters) override;
+  double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
+
+  void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
+                     const backend::Parameters& parameters, backend::Layer layer,
+                     std::span<std::int32_t> ranks) override;
+  void top_k(const backend::Activations& hidden, const backend::Batch& batch,
+             const backend::Parameters& parameters, backend::Layer layer, int k,
+             std::span<std::int32_t> items, std::span<float> scores) override;
+
+  double measure_gemm_rate() override;
+
+ private:
+  template <class Operand>
+  friend class SoftmaxLayer;
+  friend class Scorer;
+
+  bool bf16() const { return precision_ == backend::Precision::bf16; }
+  /// dbias = column sums of d (B, N), each column by one thread.
+  void column_sums(const CpuActivations& d, float* to);
+
+  int threads_;
+  backend::Precision precision_;
+  bool portable_;
+  std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
+  std::unique_ptr<class Workspace> workspace_;
+};
+
+/// Items are padded to whole tiles in storage, so that every product of the output layer has one shape.
+constexpr std::int64_t tile_items = 128;
+/// Users in work at a time: larger batches are cut into slices, so that what belongs to a tile fits the L2.
+constexpr std::int64_t slice_users = 512;
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,76 @@
+#include <vaecf/base/error.hpp>
+
+#include "cpu_backend.hpp"
+#include "parallel.hpp"
+#include "vector_kernels.hpp"
+
+namespace vaecf::cpu {
+
+using backend::ParameterLayout;
+using backend::TensorKind;
+using backend::TensorLayout;
+
+ParameterLayout CpuBackend::plan_parameters(std::span<const backend::TensorSpec> tensors) const {
+  constexpr std::int64_t alignment = 16;  // floats: one cache line
+  const auto round_up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
+  ParameterLayout layout;
+  for (const backend::TensorSpec& spec : tensors) {
+    TensorLayout tensor;
+    tensor.spec = spec;
+    tensor.transposed = spec.kind == TensorKind::output_table;
+    tensor.stride = tensor.transposed ? spec.rows : spec.columns;
+    std::int64_t size = spec.rows * spec.columns;
+    if (spec.kind == TensorKind::output_table) size = spec.rows * round_up(spec.columns, tile_items);
+    if (spec.kind == TensorKind::output_bias) size = round_up(spec.columns, tile_items);
+    tensor.range = {layout.size, layout.size + round_up(size, alignment)};
+    layout.size = tensor.range.end;
+    layout.tensors.push_back(std::move(tensor));
+  }
+  return layout;
+}
+
+void CpuBackend::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                             std::span<const float> logical, backend::FloatBuffer& flat) {
+  const TensorLayout& t = layout.tensors[tensor];
+  float* base = flat.data() + t.range.begin;
+  const std::int64_t columns = t.spec.columns;
+  if (!t.transposed) {
+    std::copy_n(logical.data(), rows.size() * columns, base + rows.begin * columns);
+    return;
+  }
+  on_ranges(threads_, columns, 16, [&](int, Range part) {
+    for (std::int64_t c = part.begin; c < part.end; ++c) {
+      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+        base[c * t.stride + r] = logical[(r - rows.begin) * columns + c];
+      }
+    }
+  });
+}
+
+void CpuBackend::export_rows(const ParameterLayout& layout, int tensor, Range rows,
+                             const backend::FloatBuffer& flat, std::span<float> logical) const {
+  const TensorLayout& t = layout.tensors[tensor];
+  const float* base = flat.data() + t.range.begin;
+  const std::int64_t columns = t.spec.columns;
+  if (!t.transposed) {
+    std::copy_n(base + rows.begin * columns, rows.size() * columns, logical.data());
+    return;
+  }
+  on_ranges(threads_, columns, 16, [&](int, Range part) {
+    for (std::int64_t c = part.begin; c < part.end; ++c) {
+      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+        logical[(r - rows.begin) * columns + c] = base[c * t.stride + r];
+      }
+    }
+  });
+}
+
+void CpuBackend::weights_changed(backend::Parameters& parameters) {
+  CpuParameters& p = cpu(parameters);
+  const float* weights = p.master().data() + p.shadowed().begin;
+  on_ranges(threads_, p.shadowed().size(), 1024, [&](int, Range part) {
+    to_bf16(weights + part.begin, p.shadow().data() + part.begin, part.size());
+  });
+}
+
+}  // namespace vaecf::cpu

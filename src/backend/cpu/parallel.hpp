@@ -1,0 +1,76 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+
+#include <omp.h>
+
+#include <cstdint>
+#include <exception>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace vaecf::cpu {
+
+/// Denormals count as zero on the calling thread while this lives: moments that fade away would otherwise
+/// make Adam many times slower.
+class FlushDenormals {
+ public:
+#if defined(__SSE2__)
+  FlushDenormals() : before_(_mm_getcsr()) {
+    _mm_setcsr(before_ | 0x8040U);
+  }  // FTZ, DAZ
+  ~FlushDenormals() {
+    _mm_setcsr(before_);
+  }
+
+ private:
+  unsigned before_;
+#else
+  FlushDenormals() {}
+#endif
+ public:
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+};
+
+/// Part `index` of `parts` of [0, n), in multiples of `grain` elements.
+inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1) {
+  const std::int64_t grains = (n + grain - 1) / grain;
+  const std::int64_t begin = grains * index / parts * grain;
+  const std::int64_t end = grains * (index + 1) / parts * grain;
+  return {begin < n ? begin : n, end < n ? end : n};
+}
+
+/// f(thread) on each of `threads` threads. The first exception is thrown again here: none crosses OpenMP.
+template <class F>
+void on_each_thread(int threads, F&& f) {
+  std::exception_ptr error;
+#pragma omp parallel num_threads(threads)
+  {
+    const FlushDenormals guard;
+    // The team may be smaller than asked for (nested regions): every share is done all the same.
+    for (int share = omp_get_thread_num(); share < threads; share += omp_get_num_threads()) {
+      try {
+        f(share);
+      } catch (...) {
+#pragma omp critical(vaecf_on_each_thread)
+        if (!error) error = std::current_exception();
+      }
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+/// f(thread, range) with [0, n) cut into one contiguous range per thread: which thread does what depends on
+/// n and the number of threads alone.
+template <class F>
+void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
+  on_each_thread(threads, [&](int thread) {
+    const Range part = split(n, threads, thread, grain);
+    if (part.size() > 0) f(thread, part);
+  });
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,137 @@
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/lanes.hpp>
+#include <vaecf/math/philox.hpp>
+#include <vaecf/math/row_math.hpp>
+
+#include <algorithm>
+
+#include "cpu_backend.hpp"
+#include "parallel.hpp"
+#include "vector_kernels.hpp"
+
+namespace vaecf::cpu {
+
+using backend::Activation;
+
+void CpuBackend::linear(const backend::Activations& input, const backend::Parameters& parameters,
+                        backend::Layer layer, Activation act, backend::Activations& output) {
+  const CpuActivations& in = cpu(input);
+  CpuActivations& out = cpu(output);
+  out.set_rows(in.rows());
+  const float* weights = cpu(parameters).weights(layer.weight);
+  const float* bias = cpu(parameters).weights(layer.bias);
+  const std::int64_t k = in.columns();
+  const std::int64_t n = out.columns();
+  on_ranges(threads_, in.rows(), 1, [&](int thread, Range rows) {
+    const ProductSpec spec{.m = rows.size(), .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+    engines_[thread]->run(spec, in.row(rows.begin), weights, out.row(rows.begin));
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      add_bias(out.row(r), bias, act == Activation::tanh, n);
+    }
+  });
+}
+
+void CpuBackend::linear_backward(const backend::Activations& input, const backend::Parameters& parameters,
+                                 backend::Layer layer, Activation act, const backend::Activations& output,
+                                 backend::Activations& d_output, backend::Activations* d_input,
+                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+  const CpuActivations& in = cpu(input);
+  const CpuActivations& out = cpu(output);
+  CpuActivations& d = cpu(d_output);
+  const auto& layout = parameters.layout();
+  const auto& weight = layout.tensors[layer.weight];
+  const auto& bias = layout.tensors[layer.bias];
+  const float* weights = cpu(parameters).weights(layer.weight);
+  const std::int64_t rows = d.rows();
+  const std::int64_t k = weight.spec.rows;
+  const std::int64_t n = weight.spec.columns;
+
+  if (act == Activation::tanh) {
+    on_ranges(threads_, rows, 1, [&](int, Range part) {
+      for (std::int64_t r = part.begin; r < part.end; ++r) tanh_backward(d.row(r), out.row(r), n);
+    });
+  }
+  float* d_weights = gradients.data() + weight.range.begin;
+  if (rows == 0) {
+    std::fill_n(d_weights, weight.range.size(), 0.0F);
+  } else {
+    on_ranges(threads_, k, 16, [&](int thread, Range part) {
+      const ProductSpec spec{
+          .m = part.size(), .n = n, .k = rows, .lda = k, .ldb = n, .ldc = n, .a_transposed = true};
+      engines_[thread]->run(spec, in.row(0) + part.begin, d.row(0), d_weights + part.begin * n);
+    });
+  }
+  if (ready) ready(weight.range, {});
+  column_sums(d, gradients.data() + bias.range.begin);
+  if (ready) ready(bias.range, {});
+
+  if (d_input == nullptr) return;
+  CpuActivations& d_in = cpu(*d_input);
+  d_in.set_rows(rows);
+  on_ranges(threads_, rows, 1, [&](int thread, Range part) {
+    const ProductSpec spec{
+        .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true};
+    engines_[thread]->run(spec, d.row(part.begin), weights, d_in.row(part.begin));
+  });
+}
+
+void CpuBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
+                               backend::StepKey key, backend::Activations& z) {
+  const CpuBatch& b = cpu(batch);
+  const CpuActivations& s = cpu(statistics);
+  CpuActivations& out = cpu(z);
+  out.set_rows(s.rows());
+  const std::int64_t latents = out.columns();
+  on_ranges(threads_, s.rows(), 1, [&](int, Range users) {
+    for (std::int64_t u = users.begin; u < users.end; ++u) {
+      const float* row = s.row(u);
+      for (std::int64_t k = 0; k < latents; k += 4) {
+        float noise[4];
+        math::latent_noise_block(key.seed, key.step, b.user_numbers[u], static_cast<std::uint32_t>(k / 4),
+                                 noise);
+        for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
+          out.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise[j - k]);
+        }
+      }
+    }
+  });
+}
+
+void CpuBackend::latent_mean(const backend::Activations& statistics, backend::Activations& z) {
+  const CpuActivations& s = cpu(statistics);
+  CpuActivations& out = cpu(z);
+  out.set_rows(s.rows());
+  for (std::int64_t u = 0; u < s.rows(); ++u) std::copy_n(s.row(u), out.columns(), out.row(u));
+}
+
+void CpuBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
+                                 backend::StepKey key, float beta, const backend::Activations& d_z,
+                                 backend::LossSums& sums, backend::Activations& d_statistics) {
+  const CpuBatch& b = cpu(batch);
+  const CpuActivations& s = cpu(statistics);
+  const CpuActivations& dz = cpu(d_z);
+  CpuActivations& ds = cpu(d_statistics);
+  ds.set_rows(s.rows());
+  const std::int64_t latents = dz.columns();
+  std::vector<double> kl(static_cast<std::size_t>(s.rows()));
+  on_ranges(threads_, s.rows(), 1, [&](int, Range users) {
+    math::OneLane lane;
+    std::vector<float> noise(static_cast<std::size_t>((latents + 3) / 4 * 4));
+    for (std::int64_t u = users.begin; u < users.end; ++u) {
+      for (std::int64_t k = 0; k < latents; k += 4) {
+        float block[4];
+        math::latent_noise_block(key.seed, key.step, b.user_numbers[u], static_cast<std::uint32_t>(k / 4),
+                                 block);
+        std::copy_n(block, 4, noise.data() + k);
+      }
+      const auto statistic = [row = s.row(u)](std::int64_t k) { return row[k]; };
+      kl[u] = math::kl_row(lane, latents, statistic);
+      math::latent_backward_row(
+          lane, latents, beta, statistic, [&](std::int64_t k) { return noise[k]; },
+          [row = dz.row(u)](std::int64_t k) { return row[k]; }, ds.row(u));
+    }
+  });
+  for (const double value : kl) sums.kl += value;
+}
+
+}  // namespace vaecf::cpu

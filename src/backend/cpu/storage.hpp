@@ -1,0 +1,135 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace vaecf::cpu {
+
+/// 64-byte aligned memory that starts as zeros.
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(std::int64_t size) { resize(size); }
+  /// Grows or shrinks; what was in it is lost, and everything is zero, if the size changes.
+  void resize(std::int64_t size) {
+    if (size == size_) return;
+    values_.reset(size == 0 ? nullptr : new (std::align_val_t{64}) T[static_cast<std::size_t>(size)]());
+    size_ = size;
+  }
+  /// Room for at least `size`.
+  void reserve(std::int64_t size) {
+    if (size > size_) resize(size);
+  }
+  T* data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
+  std::int64_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<T[], Free> values_;
+  std::int64_t size_ = 0;
+};
+
+class CpuBuffer : public backend::FloatBuffer {
+ public:
+  explicit CpuBuffer(std::int64_t size) : values_(size) {}
+  float* data() override { return values_.data(); }
+  const float* data() const override { return values_.data(); }
+  std::int64_t size() const override { return values_.size(); }
+
+ private:
+  AlignedArray<float> values_;
+};
+
+class CpuParameters : public backend::Parameters {
+ public:
+  CpuParameters(const backend::ParameterLayout& layout, bool bf16);
+  const backend::ParameterLayout& layout() const override { return layout_; }
+  CpuBuffer& master() override { return master_; }
+  const CpuBuffer& master() const override { return master_; }
+
+  const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
+  /// The bf16 copy of the output table, the one tensor large enough to need one; empty in fp32.
+  AlignedArray<std::uint16_t>& shadow() { return shadow_; }
+  const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
+  /// The flat elements that have a copy.
+  Range shadowed() const { return shadowed_; }
+
+ private:
+  backend::ParameterLayout layout_;
+  CpuBuffer master_;
+  Range shadowed_;
+  AlignedArray<std::uint16_t> shadow_;
+};
+
+/// (rows, columns) fp32, row-major, without padding.
+class CpuActivations : public backend::Activations {
+ public:
+  CpuActivations(std::int64_t max_rows, std::int64_t columns)
+      : values_(max_rows * columns), max_rows_(max_rows), columns_(columns) {}
+  std::int64_t rows() const override { return rows_; }
+  std::int64_t columns() const override { return columns_; }
+  void set_rows(std::int64_t rows);
+  float* row(std::int64_t r) { return values_.data() + r * columns_; }
+  const float* row(std::int64_t r) const { return values_.data() + r * columns_; }
+
+ private:
+  AlignedArray<float> values_;
+  std::int64_t max_rows_;
+  std::int64_t columns_;
+  std::int64_t rows_ = 0;
+};
+
+/// On the host a shard is where `data` put it: a view.
+class CpuRows : public backend::UserRows {
+ public:
+  CpuRows(CsrView view, std::int64_t first, std::int64_t item_count)
+      : csr(view), first_user(first), items(item_count) {}
+  std::int64_t rows() const override { return csr.rows(); }
+
+  CsrView csr;
+  std::int64_t first_user;
+  std::int64_t items;
+};
+
+class CpuBatch : public backend::Batch {
+ public:
+  std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
+  CsrView rows() const { return {offsets, columns}; }
+
+  std::vector<std::uint32_t> user_numbers;  // (B)
+  std::vector<std::int64_t> offsets{0};     // (B + 1)
+  std::vector<std::int32_t> columns;
+  // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
+  bool has_transpose = false;
+  std::vector<std::int32_t> item_begin;  // (I + 1)
+  std::vector<std::int32_t> item_users;
+};
+
+inline CpuActivations& cpu(backend::Activations& a) {
+  return static_cast<CpuActivations&>(a);
+}
+inline const CpuActivations& cpu(const backend::Activations& a) {
+  return static_cast<const CpuActivations&>(a);
+}
+inline CpuParameters& cpu(backend::Parameters& p) {
+  return static_cast<CpuParameters&>(p);
+}
+inline const CpuParameters& cpu(const backend::Parameters& p) {
+  return static_cast<const CpuParameters&>(p);
+}
+inline CpuBatch& cpu(backend::Batch& b) {
+  return static_cast<CpuBatch&>(b);
+}
+inline const CpuBatch& cpu(const backend::Batch& b) {
+  return static_cast<const CpuBatch&>(b);
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vaecf/backend/update_rule.hpp>
+
+#include <cstdint>
+#include <string>
+
+/// Loops over rows that the compiler turns into vector code, each built for several instruction sets and
+/// chosen when the program starts, so that one binary runs everywhere.
+namespace vaecf::cpu {
+
+/// Which of the instruction sets the loops below run with: "AVX-512", "AVX2" or "baseline".
+std::string vector_isa();
+
+/// y += scale * x.
+void add_scaled(float* y, const float* x, float scale, std::int64_t n);
+/// y = act(y + bias), act = tanh if `tanh`, else identity.
+void add_bias(float* y, const float* bias, bool tanh, std::int64_t n);
+/// d *= 1 - y^2.
+void tanh_backward(float* d, const float* y, std::int64_t n);
+/// y += x.
+void add(float* y, const float* x, std::int64_t n);
+/// to = bf16(from), rounded to nearest even.
+void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
+double sum_of_squares(const float* x, std::int64_t n);
+/// x = exp(x), flushed to zero below 2^-126; relative error below 2e-7.
+void exponentials(float* x, std::int64_t n);
+
+/// logits (rows, width) += bias per row; maximum[u] = max over the rows of column u.
+void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::int64_t width,
+                      float* maximum);
+/// e[u] = exp(logit[u] - maximum[u]) for one row of users; sum[u] += e[u].
+void exponentials_of_row(const float* logits, const float* maximum, float* e, float* sum, std::int64_t width);
+void exponentials_of_row(const float* logits, const float* maximum, std::uint16_t* e, float* sum,
+                         std::int64_t width);
+/// g[u] = e[u] * factor[u].
+void scale_row(const float* e, const float* factor, float* g, std::int64_t width);
+void scale_row(const std::uint16_t* e, const float* factor, float* g, std::int64_t width);
+float sum_of_row(const float* x, std::int64_t n);
+
+/// How many of the n scores beat `score`: greater, or equal and before `target`. NaN counts as beating.
+std::int64_t count_beating(const float* scores, std::int64_t n, float score, std::int64_t target);
+
+/// One optimiser step on n elements; `shadow`, unless null, receives the new weights in bf16.
+void update_elements(const backend::UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
+                     std::uint16_t* shadow, std::int64_t n);
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,13 @@
+// Stands in for src/backend/cuda/ where the program is built without CUDA.
+#include <vaecf/backend/cuda_device.hpp>
+
+namespace vaecf::cuda {
+
+Availability availability() {
+  return {
+      false, 0,
+      "this program was built without CUDA: install CUDA 12.4 or newer with NCCL and configure again with "
+      "-DVAECF_CUDA=ON, which says what is missing"};
+}
+
+}  // namespace vaecf::cuda

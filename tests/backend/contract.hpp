@@ -1,0 +1,126 @@
+#pragma once
+
+#include "support/reference_verbs.hpp"
+
+#include <gtest/gtest.h>
+#include <vaecf/backend/backend.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+/// One contract for all backends: every verb against plain fp64. The test files are built once per backend,
+/// each time with that backend's `contract_backends()`.
+namespace vaecf::testing {
+
+/// A way to make a backend, and to look at all of a flat buffer, padding included.
+struct ContractBackend {
+  std::string name;
+  std::function<std::unique_ptr<backend::Backend>()> make;
+  std::function<std::vector<float>(const backend::FloatBuffer&)> read;
+  bool fast = true;  ///< library products: the real size is affordable
+};
+
+/// The backends (with their precisions and kernels) of this executable.
+std::vector<ContractBackend> contract_backends();
+
+/// How far a result may be from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element
+/// |a - b| <= worst max|b| + floor.
+struct Tolerance {
+  double norm = 0.0;
+  double worst = 0.0;
+  double floor = 0.0;
+};
+
+/// `n` draws of N(0, scale^2), the same on every machine.
+std::vector<float> random_values(std::int64_t n, std::uint64_t seed, float scale = 1.0F);
+Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, float scale = 1.0F);
+/// Whole numbers from -range to range: their products and sums are exact in bf16 and fp32.
+Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed, int range);
+/// Item lists of `users` users: every fifth is empty, one holds everything, the others up to `most` items.
+Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most = 40);
+
+class Contract : public ::testing::TestWithParam<ContractBackend> {
+ protected:
+  Contract();
+
+  backend::Backend& backend() { return *backend_; }
+  bool low_precision() const { return backend_->precision() != backend::Precision::fp32; }
+  /// Of products and what is kept in the backend's storage format.
+  Tolerance tolerance() const;
+
+  std::vector<float> flat(const backend::FloatBuffer& buffer) const { return GetParam().read(buffer); }
+  std::vector<float> read(const backend::Activations& activations) const;
+  std::unique_ptr<backend::Activations> activations(const Matrix& values);
+  void write(backend::Activations& to, const Matrix& values);
+
+  void import_tensor(const backend::ParameterLayout& layout, int tensor, const Matrix& values,
+                     backend::FloatBuffer& to);
+  std::vector<float> export_tensor(const backend::ParameterLayout& layout, int tensor,
+                                   const backend::FloatBuffer& from);
+  /// Whether everything in `buffer` that belongs to no tensor is zero: it has as many other numbers as all
+  /// its exported tensors together, however the backend lays them out.
+  void expect_zero_padding(const backend::ParameterLayout& layout, const backend::FloatBuffer& buffer);
+
+  void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
+                   const std::string& what);
+  void expect_near(std::span<const float> got, const Matrix& expected, const std::string& what) {
+    expect_near(got, expected, tolerance(), what);
+  }
+
+ private:
+  std::unique_ptr<backend::Backend> backend_;
+};
+
+/// A dense, input or output layer on its own: parameters with random weights, gradients full of rubbish that
+/// the verbs have to overwrite, and the host's copies.
+struct TestLayer {
+  backend::ParameterLayout layout;
+  std::unique_ptr<backend::Parameters> parameters;
+  std::unique_ptr<backend::FloatBuffer> gradients;
+  backend::Layer layer{0, 1};
+  Matrix weight;
+  Matrix bias;
+};
+
+/// A batch on both sides. Users come from a set whose first user is number 1000, in shuffled order.
+struct TestBatch {
+  HostBatch host;
+  std::unique_ptr<backend::Batch> device;
+};
+
+class LayerContract : public Contract {
+ protected:
+  TestLayer make_layer(backend::TensorKind kind, const Matrix& weight, const Matrix& bias);
+  /// Weights N(0, 1 / inputs), biases N(0, 0.25).
+  TestLayer random_layer(backend::TensorKind kind, std::int64_t inputs, std::int64_t outputs);
+  std::vector<float> weight_gradient(const TestLayer& layer);
+  std::vector<float> bias_gradient(const TestLayer& layer);
+
+  /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
+  void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch);
+
+  /// Collects what a verb reports; `check` tests that each of the layer's elements came exactly once, in
+  /// layout order, and was final when it came.
+  class Reports {
+   public:
+    Reports(LayerContract& test, const TestLayer& layer) : test_(&test), layer_(&layer) {}
+    /// `at_report` is called within every report.
+    backend::GradientReady callback(std::function<void()> at_report = {});
+    void check() const;
+    std::size_t count() const { return ranges_.size(); }
+
+   private:
+    LayerContract* test_;
+    const TestLayer* layer_;
+    std::vector<Range> ranges_;
+    std::vector<std::vector<float>> at_report_;
+  };
+};
+
+std::string contract_name(const ::testing::TestParamInfo<ContractBackend>& info);
+
+}  // namespace vaecf::testing

@@ -1,0 +1,189 @@
+#include "backend/contract.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using backend::ParameterLayout;
+using backend::TensorKind;
+using backend::TensorSpec;
+
+class Memory : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Backends, Memory, ::testing::ValuesIn(contract_backends()), contract_name);
+
+/// A whole model's tensors, in the order of readiness.
+std::vector<TensorSpec> model_tensors(std::int64_t items, std::int64_t hidden, std::int64_t latents) {
+  return {{"decoder_2/weight", hidden, items, TensorKind::output_table, true},
+          {"decoder_2/bias", 1, items, TensorKind::output_bias, false},
+          {"decoder_1/weight", latents, hidden, TensorKind::matrix, true},
+          {"decoder_1/bias", 1, hidden, TensorKind::bias, false},
+          {"encoder_1/weight", items, hidden, TensorKind::input_table, true},
+          {"encoder_1/bias", 1, hidden, TensorKind::bias, false}};
+}
+
+struct Shape {
+  std::int64_t items;
+  std::int64_t hidden;
+  std::int64_t latents;
+};
+constexpr Shape shapes[] = {{1, 1, 1}, {33, 7, 3}, {257, 32, 31}, {1000, 33, 5}};
+
+TEST_P(Memory, SaysWhatItIs) {
+  EXPECT_FALSE(backend().description().empty());
+  EXPECT_TRUE(backend().device() == "cpu" || backend().device() == "cuda");
+  EXPECT_NE(backend().precision(), backend::Precision::automatic);
+  EXPECT_GE(backend().threads(), 1);
+}
+
+TEST_P(Memory, LayoutTilesTheFlatBuffer) {
+  for (const Shape& shape : shapes) {
+    const auto specs = model_tensors(shape.items, shape.hidden, shape.latents);
+    const ParameterLayout layout = backend().plan_parameters(specs);
+    ASSERT_EQ(layout.tensors.size(), specs.size());
+    std::int64_t next = 0;
+    std::int64_t parameters = 0;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(layout.tensors[i].spec.name, specs[i].name);
+      EXPECT_EQ(layout.tensors[i].spec.decays, specs[i].decays);
+      EXPECT_EQ(layout.tensors[i].range.begin, next);
+      EXPECT_GE(layout.tensors[i].range.size(), specs[i].rows * specs[i].columns);
+      EXPECT_EQ(layout.find(specs[i].name), static_cast<int>(i));
+      next = layout.tensors[i].range.end;
+      parameters += specs[i].rows * specs[i].columns;
+    }
+    EXPECT_EQ(layout.size, next);
+    EXPECT_EQ(layout.parameter_count(), parameters);
+  }
+}
+
+TEST_P(Memory, TensorsComeBackBitForBit) {
+  for (const Shape& shape : shapes) {
+    const ParameterLayout layout =
+        backend().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = backend().make_parameters(layout);
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
+                    parameters->master());
+    }
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters->master()),
+                random_values(spec.rows * spec.columns, 10 + i))
+          << spec.name;
+    }
+    expect_zero_padding(layout, parameters->master());
+  }
+}
+
+TEST_P(Memory, RowRangesStreamInAndOut) {
+  const ParameterLayout layout = backend().plan_parameters(model_tensors(257, 33, 5));
+  const auto buffer = backend().make_buffer(layout.size);
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    const TensorSpec& spec = layout.tensors[i].spec;
+    const auto tensor = static_cast<int>(i);
+    const std::vector<float> values = random_values(spec.rows * spec.columns, 20 + i);
+    const auto part = [&](Range rows) {
+      return std::vector<float>(values.begin() + rows.begin * spec.columns,
+                                values.begin() + rows.end * spec.columns);
+    };
+    const std::int64_t cut = (spec.rows + 2) / 3;
+    for (const Range rows : {Range{cut, spec.rows}, Range{0, cut}, Range{cut, cut}}) {
+      backend().import_rows(layout, tensor, rows, part(rows), *buffer);
+    }
+    EXPECT_EQ(export_tensor(layout, tensor, *buffer), values) << spec.name;
+    for (const Range rows : {Range{0, cut}, Range{cut, spec.rows}, Range{spec.rows - 1, spec.rows}}) {
+      std::vector<float> got(static_cast<std::size_t>(rows.size() * spec.columns));
+      backend().export_rows(layout, tensor, rows, *buffer, got);
+      EXPECT_EQ(got, part(rows)) << spec.name;
+    }
+  }
+  expect_zero_padding(layout, *buffer);
+}
+
+TEST_P(Memory, BuffersStartAsZerosAndFill) {
+  for (const std::int64_t size : {0, 1, 31, 257, 100000}) {
+    const auto buffer = backend().make_buffer(size);
+    EXPECT_EQ(buffer->size(), size);
+    EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), 0.0F));
+    backend().fill(*buffer, -1.5F);
+    backend().synchronize();
+    EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), -1.5F));
+  }
+}
+
+TEST_P(Memory, ActivationsComeBackAsStored) {
+  const auto made = backend().make_activations(257, 33);
+  EXPECT_EQ(made->columns(), 33);
+  for (const std::int64_t rows : {0, 1, 31, 32, 33, 257, 2}) {
+    const Matrix values = random_matrix(rows, 33, 30);
+    write(*made, values);
+    EXPECT_EQ(made->rows(), rows);
+    // fp16 and bf16 backends may round what they keep, the others may not.
+    expect_near(read(*made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
+  }
+}
+
+TEST_P(Memory, SumOfSquaresOfOneTensor) {
+  for (const Shape& shape : shapes) {
+    const ParameterLayout layout =
+        backend().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = backend().make_parameters(layout);
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      const Matrix values = random_matrix(spec.rows, spec.columns, 40 + i);
+      import_tensor(layout, static_cast<int>(i), values, parameters->master());
+      expected.push_back(0.0);
+      for (const double x : values.values) expected.back() += x * x;
+    }
+    backend().weights_changed(*parameters);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(backend().sum_of_squares(*parameters, static_cast<int>(i)), expected[i],
+                  1e-6 * expected[i]);
+    }
+  }
+}
+
+TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
+  // A view whose first offset is not 0, as a shard of a larger matrix has it.
+  const Csr all = random_rows(20, 50, 7);
+  const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
+  const auto held = backend().hold_rows(view, 500, 50);
+  EXPECT_EQ(held->rows(), 12);
+  TestBatch batch;
+  batch.host.items = 50;
+  const std::vector<std::int64_t> rows = {3, 0, 11};
+  for (const std::int64_t row : rows) {
+    const auto columns = all.view().row(8 + row);
+    batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
+    batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
+    batch.host.users.push_back(static_cast<std::uint32_t>(500 + row));
+  }
+  batch.device = backend().make_batch();
+  backend().gather_batch(*held, rows, true, *batch.device);
+  ASSERT_EQ(batch.device->users(), 3);
+
+  const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
+  const auto output = backend().make_activations(3, 7);
+  backend().encode_input(*batch.device, *layer.parameters, layer.layer, backend::Activation::identity, 0.5F,
+                         {1, 2}, *output);
+  expect_near(read(*output),
+              reference::encode_input(batch.host, layer.weight, layer.bias, backend::Activation::identity,
+                                      0.5F, {1, 2}),
+              "encode_input");
+}
+
+TEST_P(Memory, MeasuresItsRate) {
+  if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
+  const double rate = backend().measure_gemm_rate();
+  EXPECT_GT(rate, 0.0);
+  EXPECT_TRUE(std::isfinite(rate));
+}
+
+}  // namespace
+}  // namespace vaecf::testing

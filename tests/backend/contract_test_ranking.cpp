@@ -1,0 +1,182 @@
+#include "backend/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using backend::Activation;
+using backend::TensorKind;
+
+class Ranking : public LayerContract {
+ protected:
+  std::vector<std::int32_t> rank(const TestLayer& layer, const backend::Activations& hidden,
+                                 const TestBatch& batch, CsrView targets) {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.entries()), -7);
+    backend().rank_held_out(hidden, *batch.device, targets, *layer.parameters, layer.layer, ranks);
+    return ranks;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Ranking, ::testing::ValuesIn(contract_backends()), contract_name);
+
+struct Shape {
+  std::int64_t items;
+  std::int64_t hidden;
+};
+constexpr Shape shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
+constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
+
+// Whole numbers make scores exact at every precision, with ties in plenty: results must be equal, not near.
+TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
+  for (const auto& [items, width] : shapes) {
+    const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
+                                       whole_numbers(1, items, 2, 3));
+    const auto hidden = backend().make_activations(257, width);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      SCOPED_TRACE(format("items {} hidden {} users {}", items, width, users));
+      gather(random_rows(users, items, 3), items, false, batch);
+      const Matrix values = whole_numbers(users, width, 4, 2);
+      write(*hidden, values);
+      // Drawn without regard to the user's own items: some targets are masked, some users have none.
+      const Csr targets = random_rows(users, items, 5, 12);
+      const Matrix scores = reference::linear(values, layer.weight, layer.bias, Activation::identity);
+      EXPECT_EQ(rank(layer, *hidden, batch, targets.view()),
+                reference::rank_held_out(scores, batch.host, targets.view()));
+    }
+  }
+}
+
+TEST_P(Ranking, TargetsMayBeASubview) {
+  const TestLayer layer =
+      make_layer(TensorKind::output_table, whole_numbers(8, 100, 1, 2), whole_numbers(1, 100, 2, 3));
+  TestBatch batch;
+  gather(random_rows(10, 100, 3), 100, false, batch);
+  const Matrix values = whole_numbers(10, 8, 4, 2);
+  const auto hidden = activations(values);
+  const Csr all = random_rows(17, 100, 5, 12);
+  const CsrView targets{std::span(all.offsets).subspan(7), std::span(all.columns).subspan(all.offsets[7])};
+  const Matrix scores = reference::linear(values, layer.weight, layer.bias, Activation::identity);
+  EXPECT_EQ(rank(layer, *hidden, batch, targets), reference::rank_held_out(scores, batch.host, targets));
+}
+
+TEST_P(Ranking, EqualScoresGoToTheLowerItem) {
+  const TestLayer layer = make_layer(TensorKind::output_table, Matrix(3, 257), Matrix(1, 257));
+  TestBatch batch;
+  gather(Csr{{0, 2}, {5, 100}}, 257, false, batch);
+  const auto hidden = activations(random_matrix(1, 3, 1));
+  const Csr targets{{0, 5}, {0, 5, 6, 101, 256}};
+  EXPECT_EQ(rank(layer, *hidden, batch, targets.view()), (std::vector<std::int32_t>{0, 257, 5, 99, 254}));
+  std::vector<std::int32_t> items(7);
+  std::vector<float> scores(7);
+  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 7, items, scores);
+  EXPECT_EQ(items, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 6, 7}));
+  EXPECT_EQ(scores, std::vector<float>(7, 0.0F));
+}
+
+// Random scores: a rank may differ from fp64's by the items whose scores are too close to tell.
+TEST_P(Ranking, RandomScores) {
+  const std::int64_t users = 33;
+  const std::int64_t items = 5000;
+  const TestLayer layer = random_layer(TensorKind::output_table, 200, items);
+  TestBatch batch;
+  gather(random_rows(users, items, 3), items, false, batch);
+  const Matrix values = random_matrix(users, 200, 4);
+  const auto hidden = activations(values);
+  const Csr targets = random_rows(users, items, 5, 12);
+  const Matrix scores = reference::linear(values, layer.weight, layer.bias, Activation::identity);
+  const std::vector<std::int32_t> ranks = rank(layer, *hidden, batch, targets.view());
+  const double margin = low_precision() ? 0.05 : 2e-5;
+  std::size_t entry = 0;
+  for (std::int64_t row = 0; row < users; ++row) {
+    for (const std::int32_t target : targets.view().row(row)) {
+      const std::int32_t got = ranks[entry++];
+      if (batch.host.holds(row, target)) {
+        EXPECT_EQ(got, items);
+        continue;
+      }
+      std::int32_t surely = 0;
+      std::int32_t maybe = 0;
+      for (std::int32_t i = 0; i < items; ++i) {
+        if (i == target || batch.host.holds(row, i)) continue;
+        surely += scores.at(row, i) > scores.at(row, target) + margin;
+        maybe += scores.at(row, i) > scores.at(row, target) - margin;
+      }
+      EXPECT_GE(got, surely);
+      EXPECT_LE(got, maybe);
+    }
+  }
+}
+
+TEST_P(Ranking, TopKIsExactWithTiesAndMasks) {
+  for (const auto& [items, width] : shapes) {
+    const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
+                                       whole_numbers(1, items, 2, 3));
+    const auto hidden = backend().make_activations(257, width);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      gather(random_rows(users, items, 3), items, false, batch);
+      const Matrix values = whole_numbers(users, width, 4, 2);
+      write(*hidden, values);
+      const Matrix scores = reference::linear(values, layer.weight, layer.bias, Activation::identity);
+      for (const int k : {1, 10, 40}) {
+        SCOPED_TRACE(format("items {} hidden {} users {} k {}", items, width, users, k));
+        std::vector<std::int32_t> best(static_cast<std::size_t>(users * k), -7);
+        std::vector<float> best_scores(best.size(), -7.0F);
+        backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+        for (std::int64_t row = 0; row < users; ++row) {
+          const std::vector<std::int32_t> order = reference::ranking(scores, batch.host, row);
+          for (int place = 0; place < k; ++place) {
+            const auto at = static_cast<std::size_t>(row * k + place);
+            const bool left = place < static_cast<int>(order.size());
+            const std::int32_t item = left ? order[static_cast<std::size_t>(place)] : -1;
+            ASSERT_EQ(best[at], item) << "row " << row << " place " << place;
+            ASSERT_EQ(best_scores[at], left ? static_cast<float>(scores.at(row, item))
+                                            : -std::numeric_limits<float>::infinity());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Ranking, RankAgreesWithTopK) {
+  // Both verbs see the same scores: the item at place p of top_k has rank p, whatever the rounding.
+  const std::int64_t users = 33;
+  const std::int64_t items = 1000;
+  const int k = 50;
+  const TestLayer layer = random_layer(TensorKind::output_table, 64, items);
+  TestBatch batch;
+  gather(random_rows(users, items, 3, 30), items, false, batch);
+  const auto hidden = activations(random_matrix(users, 64, 4));
+  std::vector<std::int32_t> best(static_cast<std::size_t>(users * k));
+  std::vector<float> best_scores(best.size());
+  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+  Csr targets;
+  for (std::int64_t row = 0; row < users; ++row) {
+    for (int place = 0; place < k; ++place) {
+      const std::int32_t item = best[static_cast<std::size_t>(row * k + place)];
+      if (item >= 0) targets.columns.push_back(item);
+    }
+    std::sort(targets.columns.begin() + targets.offsets.back(), targets.columns.end());
+    targets.offsets.push_back(static_cast<std::int64_t>(targets.columns.size()));
+  }
+  const std::vector<std::int32_t> ranks = rank(layer, *hidden, batch, targets.view());
+  for (std::int64_t row = 0; row < users; ++row) {
+    const auto list = targets.view().row(row);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::int32_t place = ranks[static_cast<std::size_t>(targets.offsets[row]) + i];
+      ASSERT_LT(place, k);
+      ASSERT_EQ(best[static_cast<std::size_t>(row * k + place)], list[i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::testing

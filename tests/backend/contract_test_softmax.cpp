@@ -1,0 +1,277 @@
+#include "backend/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using backend::LossSums;
+using backend::TensorKind;
+
+class Softmax : public LayerContract {
+ protected:
+  void expect_loss(double got, double expected) {
+    EXPECT_NEAR(got, expected, (low_precision() ? 5e-3 : 2e-6) * (1.0 + std::abs(expected)));
+  }
+
+  /// All that the verb says, against fp64.
+  void compare(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
+               backend::Activations& input, backend::Activations& d_hidden) {
+    const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
+    write(input, hidden);
+    LossSums sums{100.0, 7.0};
+    Reports reports(*this, layer);
+    backend().softmax_layer_step(input, *batch.device, *layer.parameters, layer.layer, sums, d_hidden,
+                                 *layer.gradients, reports.callback());
+    backend().synchronize();
+    expect_loss(sums.nll - 100.0, expected.nll);
+    EXPECT_EQ(sums.kl, 7.0);
+    ASSERT_EQ(d_hidden.rows(), hidden.rows);
+    expect_near(read(d_hidden), expected.d_input, "d_hidden");
+    expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+    expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+    expect_zero_padding(layer.layout, *layer.gradients);
+    reports.check();
+
+    LossSums alone{-5.0, 1.0};
+    backend().softmax_layer_loss(input, *batch.device, *layer.parameters, layer.layer, alone);
+    expect_loss(alone.nll + 5.0, expected.nll);
+    EXPECT_EQ(alone.kl, 1.0);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Softmax, ::testing::ValuesIn(contract_backends()), contract_name);
+
+TEST_P(Softmax, AgainstFp64) {
+  struct Shape {
+    std::int64_t items;
+    std::int64_t hidden;
+  };
+  for (const auto& [items, hidden] : {Shape{33, 7}, Shape{257, 64}, Shape{1000, 33}}) {
+    const TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
+    const auto input = backend().make_activations(257, hidden);
+    const auto d_hidden = backend().make_activations(257, hidden);
+    TestBatch batch;
+    for (const std::int64_t users : {257, 0, 1, 31, 32, 33}) {
+      SCOPED_TRACE(format("items {} hidden {} users {}", items, hidden, users));
+      gather(random_rows(users, items, 1), items, true, batch);
+      compare(layer, random_matrix(users, hidden, 2, 0.5F), batch, *input, *d_hidden);
+    }
+  }
+}
+
+// More users than any backend takes at a time: the slices' gradients add up, and the next batch starts anew.
+TEST_P(Softmax, LargeBatchThenSmallOne) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
+  const auto input = backend().make_activations(1500, 17);
+  const auto d_hidden = backend().make_activations(1500, 17);
+  TestBatch batch;
+  for (const std::int64_t users : {1500, 40}) {
+    gather(random_rows(users, 300, 1), 300, true, batch);
+    compare(layer, random_matrix(users, 17, 2, 0.5F), batch, *input, *d_hidden);
+  }
+}
+
+TEST_P(Softmax, OneItemIsCertain) {
+  const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
+  TestBatch batch;
+  gather(random_rows(33, 1, 1), 1, true, batch);
+  const Matrix hidden = whole_numbers(33, 1, 4, 3);
+  const auto input = backend().make_activations(33, 1);
+  const auto d_hidden = backend().make_activations(33, 1);
+  compare(layer, hidden, batch, *input, *d_hidden);
+}
+
+TEST_P(Softmax, UsersWithoutItemsAddNothing) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 16, 100);
+  Csr rows;
+  rows.offsets.assign(34, 0);
+  TestBatch batch;
+  gather(rows, 100, true, batch);
+  const auto hidden = activations(random_matrix(33, 16, 2));
+  const auto d_hidden = activations(random_matrix(33, 16, 3));
+  LossSums sums;
+  backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, sums, *d_hidden,
+                               *layer.gradients, {});
+  EXPECT_EQ(sums.nll, 0.0);
+  expect_near(read(*d_hidden), Matrix(33, 16), Tolerance{}, "d_hidden");
+  expect_near(weight_gradient(layer), Matrix(16, 100), Tolerance{}, "d_weight");
+  expect_near(bias_gradient(layer), Matrix(1, 100), Tolerance{}, "d_bias");
+}
+
+TEST_P(Softmax, ExtremeLogits) {
+  // Exact in bf16: logits of +-80 and +-10,240, the user's items among the best and among the worst. Hidden
+  // and weights are large too, so that gradients are large numbers, but never infinite ones.
+  struct Case {
+    double hidden;
+    double weight;
+  };
+  for (const auto& [value, slope] : {Case{1.0, 40.0}, Case{1.0, 5120.0}, Case{64.0, 80.0}}) {
+    SCOPED_TRACE(format("hidden {} weights {}", value, slope));
+    const std::int64_t items = 100;
+    Matrix weight(2, items);
+    for (std::int64_t i = 0; i < items; ++i) {
+      weight.at(0, i) = slope * (i % 3 - 1.0);
+      weight.at(1, i) = slope * (i % 3 - 1.0);
+    }
+    const TestLayer layer = make_layer(TensorKind::output_table, weight, Matrix(1, items));
+    TestBatch batch;
+    gather(random_rows(33, items, 8), items, true, batch);
+    Matrix hidden(33, 2);
+    for (std::int64_t row = 0; row < 33; ++row) {
+      hidden.at(row, 0) = hidden.at(row, 1) = row % 4 == 0 ? -value : value;
+    }
+    const auto input = backend().make_activations(33, 2);
+    const auto d_hidden = backend().make_activations(33, 2);
+    compare(layer, hidden, batch, *input, *d_hidden);
+  }
+}
+
+TEST_P(Softmax, NanReachesTheLoss) {
+  // A broken model must be seen: nobody else looks at every logit.
+  TestLayer layer = random_layer(TensorKind::output_table, 8, 100);
+  TestBatch batch;
+  gather(random_rows(33, 100, 8), 100, true, batch);
+  for (const float broken :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Matrix bias = layer.bias;
+    bias.at(0, 77) = broken;
+    import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
+    backend().weights_changed(*layer.parameters);
+    const auto hidden = activations(random_matrix(33, 8, 2));
+    const auto d_hidden = backend().make_activations(33, 8);
+    LossSums sums;
+    backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, sums, *d_hidden,
+                                 *layer.gradients, {});
+    EXPECT_FALSE(std::isfinite(sums.nll));
+    LossSums alone;
+    backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, alone);
+    EXPECT_FALSE(std::isfinite(alone.nll));
+  }
+}
+
+TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestBatch batch;
+  gather(random_rows(64, 1000, 1), 1000, true, batch);
+  const Matrix rubbish = whole_numbers(64, 33, 5, 100);
+  const auto hidden = activations(random_matrix(64, 33, 2));
+  const auto d_hidden = activations(rubbish);
+  LossSums sums;
+  Reports reports(*this, layer);
+  bool untouched = true;
+  backend().softmax_layer_step(
+      *hidden, *batch.device, *layer.parameters, layer.layer, sums, *d_hidden, *layer.gradients,
+      reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
+  EXPECT_GE(reports.count(), 1U);
+  EXPECT_TRUE(untouched) << "gradients of the weights are to be reported before d_hidden is computed";
+  reports.check();
+}
+
+TEST_P(Softmax, SameResultTwice) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestBatch batch;
+  gather(random_rows(100, 1000, 1), 1000, true, batch);
+  const auto hidden = activations(random_matrix(100, 33, 2));
+  const auto d_hidden = backend().make_activations(100, 33);
+  std::vector<std::vector<float>> results[2];
+  double nll[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    LossSums sums;
+    backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, sums, *d_hidden,
+                                 *layer.gradients, {});
+    nll[i] = sums.nll;
+    results[i] = {read(*d_hidden), weight_gradient(layer), bias_gradient(layer)};
+  }
+  EXPECT_EQ(nll[0], nll[1]);
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// 500 users, 20,108 items, 600 hidden units. The users share a few hidden rows, so that fp64 has few rows to
+// walk and yet knows every element of the result; their items differ, so a user mistaken for another shows.
+TEST_P(Softmax, RealSize) {
+  if (!GetParam().fast)
+    GTEST_SKIP() << "plain loops take too long; the small sizes hold them to the contract";
+  constexpr std::int64_t users = 500;
+  constexpr std::int64_t items = 20108;
+  constexpr std::int64_t width = 600;
+  constexpr std::int64_t kinds = 5;
+  const TestLayer layer = random_layer(TensorKind::output_table, width, items);
+  TestBatch batch;
+  gather(random_rows(users, items, 1, 300), items, true, batch);
+  const Matrix distinct = random_matrix(kinds, width, 2, 0.5F);
+  const auto kind_of = [](std::int64_t row) { return row * row / 3 % kinds; };
+
+  Matrix hidden(users, width);
+  for (std::int64_t row = 0; row < users; ++row) {
+    std::copy_n(distinct.values.begin() + kind_of(row) * width, width, hidden.values.begin() + row * width);
+  }
+  Matrix logits = reference::linear(distinct, layer.weight, layer.bias, backend::Activation::identity);
+  double nll = 0.0;
+  Matrix log_sums(1, kinds);
+  for (std::int64_t kind = 0; kind < kinds; ++kind) {
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < items; ++i) sum += std::exp(logits.at(kind, i));
+    log_sums.at(0, kind) = std::log(sum);
+  }
+  Matrix count(1, kinds);
+  for (std::int64_t row = 0; row < users; ++row) {
+    const auto held = batch.host.rows.view().row(row);
+    count.at(0, kind_of(row)) += static_cast<double>(held.size());
+    for (const std::int32_t item : held) nll += log_sums.at(0, kind_of(row)) - logits.at(kind_of(row), item);
+  }
+  Matrix d_bias(1, items);
+  Matrix d_weight(width, items);
+  Matrix mean_weight(kinds, width);  // sum_i softmax_i W_i
+  for (std::int64_t h = 0; h < width; ++h) {
+    for (std::int64_t kind = 0; kind < kinds; ++kind) {
+      for (std::int64_t i = 0; i < items; ++i) {
+        if (h == 0) logits.at(kind, i) = std::exp(logits.at(kind, i) - log_sums.at(0, kind));
+        const double softmax = logits.at(kind, i);
+        d_weight.at(h, i) += distinct.at(kind, h) * count.at(0, kind) * softmax;
+        mean_weight.at(kind, h) += softmax * layer.weight.at(h, i);
+        if (h == 0) d_bias.at(0, i) += count.at(0, kind) * softmax;
+      }
+    }
+  }
+  Matrix d_input(users, width);
+  for (std::int64_t row = 0; row < users; ++row) {
+    const auto held = batch.host.rows.view().row(row);
+    for (const std::int32_t item : held) d_bias.at(0, item) -= 1.0;
+    for (std::int64_t h = 0; h < width; ++h) {
+      d_input.at(row, h) = static_cast<double>(held.size()) * mean_weight.at(kind_of(row), h);
+      for (const std::int32_t item : held) {
+        d_input.at(row, h) -= layer.weight.at(h, item);
+        d_weight.at(h, item) -= hidden.at(row, h);
+      }
+    }
+  }
+
+  const auto input = activations(hidden);
+  const auto d_hidden = backend().make_activations(users, width);
+  LossSums sums;
+  std::vector<Range> reported;
+  backend().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, sums, *d_hidden,
+                               *layer.gradients,
+                               [&](Range range, backend::Completion) { reported.push_back(range); });
+  backend().synchronize();
+  EXPECT_NEAR(sums.nll, nll, (low_precision() ? 1e-3 : 1e-6) * nll);
+  expect_near(read(*d_hidden), d_input, "d_hidden");
+  expect_near(weight_gradient(layer), d_weight, "d_weight");
+  expect_near(bias_gradient(layer), d_bias, "d_bias");
+  std::int64_t next = 0;
+  for (const Range range : reported) {
+    EXPECT_EQ(range.begin, next);
+    next = range.end;
+  }
+  EXPECT_EQ(next, layer.layout.size);
+  EXPECT_GE(reported.size(), 2U) << "so large a gradient comes in pieces, or its reduction cannot overlap";
+}
+
+}  // namespace
+}  // namespace vaecf::testing

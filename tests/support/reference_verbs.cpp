@@ -1,0 +1,223 @@
+#include "support/reference_verbs.hpp"
+
+#include <vaecf/math/philox.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vaecf::testing {
+
+bool HostBatch::holds(std::int64_t row, std::int32_t item) const {
+  const auto held = rows.view().row(row);
+  return std::binary_search(held.begin(), held.end(), item);
+}
+
+namespace reference {
+namespace {
+
+using backend::Activation;
+using backend::StepKey;
+
+// a (M, K) * b (K, N)
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c(a.rows, b.columns);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double* out = c.values.data() + i * c.columns;
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      const double factor = a.at(i, k);
+      if (factor == 0.0) continue;
+      const double* row = b.values.data() + k * b.columns;
+      for (std::int64_t j = 0; j < b.columns; ++j) out[j] += factor * row[j];
+    }
+  }
+  return c;
+}
+
+Matrix transposed(const Matrix& a) {
+  Matrix t(a.columns, a.rows);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.columns; ++j) t.at(j, i) = a.at(i, j);
+  }
+  return t;
+}
+
+Matrix column_sums(const Matrix& a) {
+  Matrix sums(1, a.columns);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.columns; ++j) sums.at(0, j) += a.at(i, j);
+  }
+  return sums;
+}
+
+Matrix before_activation(Activation act, const Matrix& output, const Matrix& d_output) {
+  Matrix d = d_output;
+  if (act == Activation::tanh) {
+    for (std::size_t i = 0; i < d.values.size(); ++i)
+      d.values[i] *= 1.0 - output.values[i] * output.values[i];
+  }
+  return d;
+}
+
+}  // namespace
+
+Matrix scaled_input(const HostBatch& batch, float keep, StepKey key) {
+  Matrix s(batch.size(), batch.items);
+  for (std::int64_t row = 0; row < batch.size(); ++row) {
+    const auto items = batch.rows.view().row(row);
+    for (const std::int32_t item : items) {
+      const std::uint32_t word =
+          math::random_word(key.seed, math::RandomPurpose::dropout, key.step,
+                            batch.users[static_cast<std::size_t>(row)], static_cast<std::uint32_t>(item));
+      const bool kept = static_cast<double>(word) < static_cast<double>(keep) * 4294967296.0;
+      if (kept)
+        s.at(row, item) = 1.0 / (static_cast<double>(keep) * std::sqrt(static_cast<double>(items.size())));
+    }
+  }
+  return s;
+}
+
+Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Activation act) {
+  Matrix output = product(input, weight);
+  for (std::int64_t i = 0; i < output.rows; ++i) {
+    for (std::int64_t j = 0; j < output.columns; ++j) {
+      output.at(i, j) += bias.at(0, j);
+      if (act == Activation::tanh) output.at(i, j) = std::tanh(output.at(i, j));
+    }
+  }
+  return output;
+}
+
+Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
+                    float keep, StepKey key) {
+  return linear(scaled_input(batch, keep, key), weight, bias, act);
+}
+
+Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key) {
+  Matrix eps(batch.size(), latents);
+  for (std::int64_t row = 0; row < eps.rows; ++row) {
+    for (std::int64_t k = 0; k < latents; ++k) {
+      eps.at(row, k) = math::latent_noise(key.seed, key.step, batch.users[static_cast<std::size_t>(row)],
+                                          static_cast<std::uint32_t>(k));
+    }
+  }
+  return eps;
+}
+
+Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, StepKey key) {
+  const std::int64_t latents = statistics.columns / 2;
+  Matrix z = noise(batch, latents, key);
+  for (std::int64_t row = 0; row < z.rows; ++row) {
+    for (std::int64_t k = 0; k < latents; ++k) {
+      z.at(row, k) = statistics.at(row, k) + z.at(row, k) * std::exp(statistics.at(row, latents + k) / 2.0);
+    }
+  }
+  return z;
+}
+
+LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
+                            const Matrix& bias) {
+  LayerGradient result;
+  Matrix d_logits = linear(hidden, weight, bias, Activation::identity);
+  for (std::int64_t row = 0; row < d_logits.rows; ++row) {
+    double* logits = d_logits.values.data() + row * d_logits.columns;
+    const double top = *std::max_element(logits, logits + d_logits.columns);
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < d_logits.columns; ++i) sum += std::exp(logits[i] - top);
+    const auto items = batch.rows.view().row(row);
+    for (const std::int32_t item : items) result.nll += std::log(sum) + (top - logits[item]);
+    for (std::int64_t i = 0; i < d_logits.columns; ++i) {
+      logits[i] = static_cast<double>(items.size()) * std::exp(logits[i] - top) / sum;
+    }
+    for (const std::int32_t item : items) logits[item] -= 1.0;
+  }
+  result.d_weight = product(transposed(hidden), d_logits);
+  result.d_bias = column_sums(d_logits);
+  result.d_input = product(d_logits, transposed(weight));
+  return result;
+}
+
+LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activation act, const Matrix& output,
+                              const Matrix& d_output) {
+  LayerGradient result;
+  result.d_before = before_activation(act, output, d_output);
+  result.d_weight = product(transposed(input), result.d_before);
+  result.d_bias = column_sums(result.d_before);
+  result.d_input = product(result.d_before, transposed(weight));
+  return result;
+}
+
+LayerGradient input_gradient(const HostBatch& batch, float keep, StepKey key, Activation act,
+                             const Matrix& output, const Matrix& d_output) {
+  LayerGradient result;
+  result.d_before = before_activation(act, output, d_output);
+  result.d_weight = product(transposed(scaled_input(batch, keep, key)), result.d_before);
+  result.d_bias = column_sums(result.d_before);
+  return result;
+}
+
+LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics, StepKey key, double beta,
+                               const Matrix& d_z) {
+  const std::int64_t latents = statistics.columns / 2;
+  const Matrix eps = noise(batch, latents, key);
+  LatentGradient result;
+  result.d_statistics = Matrix(statistics.rows, statistics.columns);
+  for (std::int64_t row = 0; row < statistics.rows; ++row) {
+    for (std::int64_t k = 0; k < latents; ++k) {
+      const double mu = statistics.at(row, k);
+      const double logvar = statistics.at(row, latents + k);
+      result.kl += 0.5 * (std::exp(logvar) + mu * mu - 1.0 - logvar);
+      result.d_statistics.at(row, k) = d_z.at(row, k) + beta * mu;
+      result.d_statistics.at(row, latents + k) =
+          d_z.at(row, k) * eps.at(row, k) * std::exp(logvar / 2.0) / 2.0 +
+          beta * (std::exp(logvar) - 1.0) / 2.0;
+    }
+  }
+  return result;
+}
+
+void update(const backend::UpdateRule& rule, double gradient, double& m, double& v, double& w) {
+  const double beta1 = rule.beta1;
+  const double beta2 = rule.beta2;
+  const double g = rule.gradient_scale * gradient + static_cast<double>(rule.decay) * w;
+  switch (rule.kind) {
+    case backend::OptimizerKind::adam:
+      m = beta1 * m + (1.0 - beta1) * g;
+      v = beta2 * v + (1.0 - beta2) * g * g;
+      w -= rule.rate * m / (std::sqrt(v) + rule.epsilon);
+      break;
+    case backend::OptimizerKind::rmsprop:
+      v = beta2 * v + (1.0 - beta2) * g * g;
+      m = beta1 * m + rule.rate * g / std::sqrt(v + rule.epsilon);
+      w -= m;
+      break;
+    case backend::OptimizerKind::sgd:
+      m = beta1 * m + g;
+      w -= rule.rate * m;
+      break;
+  }
+}
+
+std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, std::int64_t row) {
+  std::vector<std::int32_t> order;
+  for (std::int32_t item = 0; item < batch.items; ++item) {
+    if (!batch.holds(row, item)) order.push_back(item);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return scores.at(row, a) > scores.at(row, b); });
+  return order;
+}
+
+std::vector<std::int32_t> rank_held_out(const Matrix& scores, const HostBatch& batch, CsrView targets) {
+  std::vector<std::int32_t> ranks;
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    const std::vector<std::int32_t> order = ranking(scores, batch, row);
+    for (const std::int32_t target : targets.row(row)) {
+      const auto found = std::find(order.begin(), order.end(), target);
+      ranks.push_back(static_cast<std::int32_t>(found == order.end() ? batch.items : found - order.begin()));
+    }
+  }
+  return ranks;
+}
+
+}  // namespace reference
+}  // namespace vaecf::testing
