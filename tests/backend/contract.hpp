@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct ContractBackend {
   std::function<std::vector<float>(const backend::FloatBuffer&)> read;
   bool fast = true;  ///< library products: the real size is affordable
 };
+
+/// GoogleTest would print the bytes.
+inline void PrintTo(const ContractBackend& backend, std::ostream* out) { *out << backend.name; }
 
 /// The backends (with their precisions and kernels) of this executable.
 std::vector<ContractBackend> contract_backends();

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+namespace vaecf::comm {
+
+enum class ElementType { byte, int64, float32, float64 };
+
+template <class T>
+constexpr ElementType element_type() {
+  if constexpr (std::is_same_v<T, float>)
+    return ElementType::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return ElementType::float64;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return ElementType::int64;
+  else {
+    static_assert(sizeof(T) == 1, "ranks exchange float, double, int64_t and bytes");
+    return ElementType::byte;
+  }
+}
+
+enum class Reduction { sum, max, min };
+
+/// A started collective. Tickets start in the same order on all ranks.
+struct Ticket {
+  std::int64_t number = -1;
+};
+
+/// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
+/// 64-bit; results of sums are bitwise equal on all ranks. Errors: RunError naming the call.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Ranks on this host, and which of them this is.
+  virtual int local_size() const = 0;
+  virtual int local_rank() const = 0;
+  virtual std::string host() const = 0;
+  /// One line for the log: library, algorithm, hosts.
+  virtual std::string description() const = 0;
+
+  template <class T>
+  void broadcast(std::span<T> values, int root) {
+    broadcast_bytes(std::as_writable_bytes(values), root);
+  }
+  /// In place.
+  template <class T>
+  void all_reduce(std::span<T> values, Reduction reduction = Reduction::sum) {
+    all_reduce_raw(values.data(), static_cast<std::int64_t>(values.size()), element_type<T>(), reduction);
+  }
+  template <class T>
+  T all_reduce(T value, Reduction reduction = Reduction::sum) {
+    all_reduce(std::span<T>(&value, 1), reduction);
+    return value;
+  }
+  /// Sum of `values` (size R * part.size()); rank r receives part r.
+  virtual void reduce_scatter_sum(std::span<const float> values, std::span<float> part) = 0;
+  /// Every rank's `part`, in rank order; `all` holds R * part.size() elements.
+  template <class T>
+  void all_gather(std::span<const T> part, std::span<T> all) {
+    all_gather_bytes(std::as_bytes(part), std::as_writable_bytes(all));
+  }
+  virtual void barrier() = 0;
+
+  /// Starts an in-place sum that proceeds beside compute; `values` must stay put until `wait`.
+  virtual Ticket start_all_reduce_sum(std::span<float> values) = 0;
+  virtual void wait(Ticket ticket) = 0;
+
+  /// Ends all ranks at once with this exit code; does not return.
+  [[noreturn]] virtual void abort(int code) = 0;
+
+  virtual void broadcast_bytes(std::span<std::byte> bytes, int root) = 0;
+  virtual void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) = 0;
+  virtual void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) = 0;
+};
+
+/// What a run may choose about its ranks.
+struct DistributedOptions {
+  std::string strategy = "allreduce";  ///< allreduce
+  std::string algorithm = "ring";      ///< ring | auto (the library's own choice)
+  double bucket_mib = 4.0;             ///< gradients are reduced in pieces of this size
+  std::string overlap = "auto";        ///< auto | on | off: reduce while backward still runs
+};
+
+/// A world of one: a real communicator, without MPI.
+std::unique_ptr<Communicator> make_self_communicator();
+
+/// True when mpirun, or srun with more than one task, started this process. A plain shell inside a Slurm
+/// allocation carries SLURM_* variables too, but is no launch.
+bool launched_by_mpi();
+
+/// Elements (bytes, for untyped calls) in one MPI call: its counts are 32-bit.
+inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
+
+/// Over MPI_COMM_WORLD, host memory. Initialises MPI; the first one made finalises it when it is destroyed,
+/// unless an exception is unwinding: then other ranks may never come, and the process should end by abort()
+/// or exit. A communicator made while another lives shares its MPI. After MPI has ended there can be no
+/// other. `algorithm` as in DistributedOptions; it must be known before MPI starts. Longer messages than
+/// `piece_elements` are cut. Errors: InputError where a launcher started several processes that MPI does not
+/// join.
+std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm,
+                                                    std::int64_t piece_elements = largest_mpi_piece);
+
+}  // namespace vaecf::comm

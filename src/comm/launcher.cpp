@@ -1,0 +1,50 @@
+#include "launcher.hpp"
+
+#include <vaecf/comm/communicator.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+namespace vaecf::comm {
+namespace {
+
+std::optional<std::int64_t> number(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const char* end = text + std::strlen(text);
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+/// Tasks of the srun that started this process. The shells of sbatch and salloc are steps too, or inherit
+/// parts of a step's variables, but have reserved step numbers just below 2^32, or none.
+std::optional<int> srun_tasks() {
+  constexpr std::int64_t first_reserved_step = 0xfffffff0;
+  const auto step = number("SLURM_STEP_ID");
+  const auto tasks = number("SLURM_STEP_NUM_TASKS");
+  if (!step || *step < 0 || *step >= first_reserved_step) return std::nullopt;
+  if (!number("SLURM_PROCID") || !tasks) return std::nullopt;
+  return static_cast<int>(*tasks);
+}
+
+}  // namespace
+
+std::optional<int> launcher_size() {
+  // mpirun starts its daemons by srun, whose variables the ranks inherit: so Open MPI's own come first.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const auto size = number(variable)) return static_cast<int>(*size);
+  }
+  return srun_tasks();
+}
+
+bool launched_by_mpi() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) {
+    if (number(variable)) return true;
+  }
+  return srun_tasks().value_or(1) > 1;
+}
+
+}  // namespace vaecf::comm

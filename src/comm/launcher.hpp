@@ -1,0 +1,11 @@
+#pragma once
+
+#include <optional>
+
+namespace vaecf::comm {
+
+/// How many processes the launcher says that it started beside and with this one; empty where no launcher is
+/// seen or it does not say.
+std::optional<int> launcher_size();
+
+}  // namespace vaecf::comm

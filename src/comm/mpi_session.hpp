@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+namespace vaecf::comm {
+
+/// MPI's life in this process: started here and finalised by the destructor, unless it already ran before.
+class MpiSession {
+ public:
+  explicit MpiSession(const std::string& algorithm);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  /// Whether threads may call MPI at the same time.
+  bool threads() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
+  /// "Open MPI 4.1.4"
+  static std::string library();
+  /// "thread level multiple"
+  std::string thread_level() const;
+  /// "ring all-reduce" where that was chosen and the library has it.
+  static std::string algorithm();
+
+  /// False while an exception thrown after the start unwinds, or after give_up(): other ranks may never come
+  /// to a collective call, finalisation included.
+  bool healthy() const;
+  void give_up() { given_up_ = true; }
+
+ private:
+  bool owner_ = false;
+  bool given_up_ = false;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  int exceptions_at_start_;
+};
+
+}  // namespace vaecf::comm

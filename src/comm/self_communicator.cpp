@@ -1,0 +1,69 @@
+#include <unistd.h>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace vaecf::comm {
+namespace {
+
+class SelfCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  int local_size() const override { return 1; }
+  int local_rank() const override { return 0; }
+  std::string host() const override {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+  }
+  std::string description() const override { return "one process, without MPI"; }
+
+  void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
+    copy(std::as_bytes(values), std::as_writable_bytes(part), "reduce_scatter_sum");
+  }
+  void barrier() override {}
+
+  Ticket start_all_reduce_sum(std::span<float>) override { return {tickets_++}; }
+  void wait(Ticket ticket) override {
+    if (ticket.number < 0 || ticket.number >= tickets_) {
+      throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
+    }
+  }
+
+  [[noreturn]] void abort(int code) override {
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+
+  void broadcast_bytes(std::span<std::byte>, int root) override {
+    if (root != 0) throw std::logic_error(vaecf::format("broadcast: no rank {} in a world of one", root));
+  }
+  void all_reduce_raw(void*, std::int64_t, ElementType, Reduction) override {}
+  void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
+    copy(part, all, "all_gather");
+  }
+
+ private:
+  static void copy(std::span<const std::byte> from, std::span<std::byte> to, const char* call) {
+    if (from.size() != to.size()) {
+      throw std::logic_error(
+          vaecf::format("{}: {} bytes for {} in a world of one", call, from.size(), to.size()));
+    }
+    if (!from.empty()) std::memmove(to.data(), from.data(), from.size());
+  }
+
+  std::int64_t tickets_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_self_communicator() {
+  return std::make_unique<SelfCommunicator>();
+}
+
+}  // namespace vaecf::comm

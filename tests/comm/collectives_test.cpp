@@ -1,0 +1,193 @@
+// One source for every kind of communicator. Inputs are small integers, so that any order of addition gives
+// the serial sum exactly, except where the test is about bits.
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+std::vector<std::int64_t> sizes(int ranks) {
+  const std::int64_t n = ranks;
+  return {0, 1, n - 1, n, n + 1, 61, test_piece - 1, test_piece, test_piece + 1, 3 * test_piece + 7};
+}
+
+template <class T>
+T input(int rank, std::int64_t i) {
+  return static_cast<T>((rank * 7 + i * 3 + 1) % 19);
+}
+
+template <class T>
+std::vector<T> inputs(int rank, std::int64_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = input<T>(rank, i);
+  return values;
+}
+
+/// The serial reduction.
+template <class T>
+std::vector<T> expected(int ranks, std::int64_t count, Reduction reduction) {
+  std::vector<T> total = inputs<T>(0, count);
+  for (int r = 1; r < ranks; ++r) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      T& t = total[static_cast<std::size_t>(i)];
+      const T v = input<T>(r, i);
+      if (reduction == Reduction::sum) t = static_cast<T>(t + v);
+      if (reduction == Reduction::max) t = std::max(t, v);
+      if (reduction == Reduction::min) t = std::min(t, v);
+    }
+  }
+  return total;
+}
+
+template <class T>
+void check_all_reduce() {
+  on_worlds([](Communicator& comm) {
+    for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
+      for (const std::int64_t count : sizes(comm.size())) {
+        auto values = inputs<T>(comm.rank(), count);
+        comm.all_reduce(std::span(values), reduction);
+        EXPECT_EQ(values, expected<T>(comm.size(), count, reduction))
+            << count << " elements on " << comm.size() << " ranks";
+      }
+    }
+  });
+}
+
+TEST(Collectives, AllReduceFloat) {
+  check_all_reduce<float>();
+}
+TEST(Collectives, AllReduceDouble) {
+  check_all_reduce<double>();
+}
+TEST(Collectives, AllReduceInt64) {
+  check_all_reduce<std::int64_t>();
+}
+TEST(Collectives, AllReduceByte) {
+  check_all_reduce<std::uint8_t>();
+}
+
+TEST(Collectives, AllReduceOfOneValueHoldsLargeIntegers) {
+  on_worlds([](Communicator& comm) {
+    const std::int64_t large = (std::int64_t{1} << 53) + 1;
+    EXPECT_EQ(comm.all_reduce(large + comm.rank(), Reduction::max), large + comm.size() - 1);
+    EXPECT_EQ(comm.all_reduce(large), large * comm.size());
+  });
+}
+
+TEST(Collectives, BroadcastFromEveryRoot) {
+  on_worlds([](Communicator& comm) {
+    for (int root = 0; root < comm.size(); ++root) {
+      for (const std::int64_t count : sizes(comm.size())) {
+        auto values = inputs<double>(comm.rank(), count);
+        comm.broadcast(std::span(values), root);
+        EXPECT_EQ(values, inputs<double>(root, count));
+      }
+    }
+  });
+}
+
+TEST(Collectives, AllGatherInRankOrder) {
+  on_worlds([](Communicator& comm) {
+    for (const std::int64_t count : sizes(comm.size())) {
+      const auto part = inputs<std::int64_t>(comm.rank(), count);
+      std::vector<std::int64_t> all(static_cast<std::size_t>(count * comm.size()), -1);
+      comm.all_gather(std::span(part), std::span(all));
+      std::vector<std::int64_t> want;
+      for (int r = 0; r < comm.size(); ++r) {
+        const auto theirs = inputs<std::int64_t>(r, count);
+        want.insert(want.end(), theirs.begin(), theirs.end());
+      }
+      EXPECT_EQ(all, want) << count << " elements on " << comm.size() << " ranks";
+    }
+  });
+}
+
+TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
+  on_worlds([](Communicator& comm) {
+    for (const std::int64_t count : sizes(comm.size())) {
+      const auto values = inputs<float>(comm.rank(), count * comm.size());
+      std::vector<float> part(static_cast<std::size_t>(count), -1.0F);
+      comm.reduce_scatter_sum(values, part);
+      const auto sum = expected<float>(comm.size(), count * comm.size(), Reduction::sum);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), sum.begin() + count * comm.rank()))
+          << count << " elements on " << comm.size() << " ranks";
+    }
+  });
+}
+
+TEST(Collectives, SpansThatDoNotFitAreRefused) {
+  on_worlds([](Communicator& comm) {
+    const std::vector<float> values(static_cast<std::size_t>(comm.size() * 3 + 1));
+    std::vector<float> part(3);
+    EXPECT_THROW(comm.reduce_scatter_sum(values, part), std::logic_error);
+    std::vector<float> all(values.size());
+    EXPECT_THROW(comm.all_gather(std::span<const float>(part), std::span(all)), std::logic_error);
+  });
+}
+
+TEST(Collectives, StartedSumsFinishInAnyOrderOfWaiting) {
+  on_worlds([](Communicator& comm) {
+    std::vector<std::vector<float>> buffers;
+    for (const std::int64_t count : sizes(comm.size())) buffers.push_back(inputs<float>(comm.rank(), count));
+    std::vector<Ticket> tickets;
+    for (auto& buffer : buffers) tickets.push_back(comm.start_all_reduce_sum(buffer));
+    // A blocking call between start and wait must not meet a started one.
+    EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
+    if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
+    for (const Ticket ticket : tickets) comm.wait(ticket);
+    for (const auto& buffer : buffers) {
+      EXPECT_EQ(buffer,
+                expected<float>(comm.size(), static_cast<std::int64_t>(buffer.size()), Reduction::sum));
+    }
+  });
+}
+
+TEST(Collectives, WaitingForATicketThatNeverStartedIsRefused) {
+  on_worlds([](Communicator& comm) {
+    EXPECT_THROW(comm.wait(Ticket{}), std::logic_error);
+    EXPECT_THROW(comm.wait(Ticket{std::int64_t{1} << 40}), std::logic_error);
+    comm.barrier();
+  });
+}
+
+TEST(Collectives, SumsAreBitwiseEqualOnAllRanks) {
+  on_worlds([](Communicator& comm) {
+    for (const std::size_t count : {5U, 61U, 1001U, 40000U}) {
+      std::mt19937 random(static_cast<unsigned>(comm.rank() + 1));
+      std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+      std::vector<float> values(count);
+      for (float& v : values) v = uniform(random) * std::exp2(20.0F * uniform(random));
+      std::vector<float> started = values;
+      comm.all_reduce(std::span(values));
+      comm.wait(comm.start_all_reduce_sum(started));
+      EXPECT_EQ(std::memcmp(values.data(), started.data(), count * sizeof(float)), 0);
+      std::vector<float> all(count * static_cast<std::size_t>(comm.size()));
+      comm.all_gather(std::span<const float>(values), std::span(all));
+      for (int r = 0; r < comm.size(); ++r) {
+        EXPECT_EQ(std::memcmp(all.data() + static_cast<std::size_t>(r) * count, values.data(),
+                              count * sizeof(float)),
+                  0)
+            << "rank " << r << ", " << count << " elements";
+      }
+    }
+  });
+}
+
+TEST(Collectives, RanksOnThisHostAreCounted) {
+  on_worlds([](Communicator& comm) {
+    EXPECT_EQ(comm.local_size(), comm.size());
+    EXPECT_EQ(comm.local_rank(), comm.rank());
+    EXPECT_FALSE(comm.host().empty());
+    EXPECT_FALSE(comm.description().empty());
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm

@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+#include <vaecf/comm/communicator.hpp>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+namespace vaecf::comm {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+constexpr const char* known[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK",      "PMI_SIZE",     "PMIX_RANK",
+                                 "SLURM_JOB_ID",         "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS",
+                                 "SLURM_STEP_NUM_TASKS"};
+
+bool launched_in(const Environment& environment) {
+  for (const char* name : known) unsetenv(name);
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  const bool launched = launched_by_mpi();
+  for (const char* name : known) unsetenv(name);
+  return launched;
+}
+
+TEST(Launcher, APlainShellIsNone) {
+  EXPECT_FALSE(launched_in({}));
+}
+
+TEST(Launcher, MpirunAndProcessManagersAre) {
+  EXPECT_TRUE(launched_in({{"OMPI_COMM_WORLD_SIZE", "1"}}));
+  EXPECT_TRUE(launched_in({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "3"}}));
+  EXPECT_TRUE(launched_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}));
+  EXPECT_TRUE(launched_in({{"PMIX_RANK", "0"}}));
+}
+
+TEST(Launcher, SrunOfSeveralTasksIsButItsAllocationsShellIsNot) {
+  EXPECT_FALSE(launched_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
+  EXPECT_FALSE(launched_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  const auto in_step = [](const char* step, const char* tasks) {
+    return launched_in({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", step}, {"SLURM_STEP_NUM_TASKS", tasks}});
+  };
+  EXPECT_FALSE(in_step("4294967290", "4")) << "salloc's interactive step";
+  EXPECT_FALSE(in_step("0", "1")) << "a shell by srun --pty";
+  EXPECT_FALSE(in_step("0", "many"));
+  EXPECT_TRUE(in_step("0", "4"));
+}
+
+}  // namespace
+}  // namespace vaecf::comm

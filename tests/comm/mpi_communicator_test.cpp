@@ -1,0 +1,81 @@
+#include "support/mpi_main.hpp"
+
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+std::vector<float> random_values(int rank, std::size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank + 1));
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> values(count);
+  for (float& v : values) v = uniform(random);
+  return values;
+}
+
+// The ring adds block k in the order of ranks k, k+1, ...: the bits tell which algorithm ran. From four ranks
+// on this differs from recursive doubling, from three on from a tree's order.
+TEST(MpiCommunicator, TheRingIsReallyTaken) {
+  Communicator& comm = mpi_world();
+  if (comm.description().find("ring all-reduce") == std::string::npos) {
+    GTEST_SKIP() << "this MPI library, or the user, chose: " << comm.description();
+  }
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t block = 5000;
+  std::vector<std::vector<float>> all;
+  for (std::size_t r = 0; r < ranks; ++r) all.push_back(random_values(static_cast<int>(r), block * ranks));
+  std::vector<float> ring(block * ranks);
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const std::size_t first = i / block;
+    ring[i] = all[first][i];
+    for (std::size_t k = 1; k < ranks; ++k) ring[i] += all[(first + k) % ranks][i];
+  }
+  auto values = all[static_cast<std::size_t>(comm.rank())];
+  comm.all_reduce(std::span(values));
+  EXPECT_EQ(std::memcmp(values.data(), ring.data(), ring.size() * sizeof(float)), 0);
+}
+
+TEST(MpiCommunicator, DescribesItself) {
+  const std::string text = mpi_world().description();
+  const int ranks = mpi_world().size();
+  const std::string count = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " on 1 host";
+  EXPECT_NE(text.find(count), std::string::npos) << text;
+  EXPECT_NE(text.find("thread level"), std::string::npos) << text;
+}
+
+TEST(MpiCommunicator, PiecesThatMpiCannotCountAreRefused) {
+  EXPECT_THROW(make_mpi_communicator("ring", 0), std::invalid_argument);
+  EXPECT_THROW(make_mpi_communicator("ring", largest_mpi_piece + 1), std::invalid_argument);
+}
+
+TEST(MpiCommunicator, AFailedCallIsARunErrorThatNamesIt) {
+  std::vector<float> values(3);
+  try {
+    make_mpi_communicator("ring")->broadcast(std::span(values), mpi_world().size());
+    FAIL() << "a root beyond the world was taken";
+  } catch (const RunError& error) {
+    EXPECT_NE(std::string(error.what()).find("MPI_Bcast failed"), std::string::npos) << error.what();
+  }
+}
+
+TEST(MpiCommunicator, AWorldOfOneUnderALauncherOfMoreIsRefused) {
+  if (mpi_world().size() != 1) GTEST_SKIP() << "needs one rank";
+  const char* before = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  EXPECT_THROW(make_mpi_communicator("ring"), InputError);
+  if (before == nullptr)
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+  else
+    setenv("OMPI_COMM_WORLD_SIZE", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace vaecf::comm

@@ -1,0 +1,45 @@
+// One rank of this program fails in the way that its argument names; the job must end soon and not with 0.
+#include <vaecf/comm/communicator.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+void fail_in(vaecf::comm::Communicator& comm, const std::string& how, std::vector<float>& values) {
+  const bool last = comm.rank() == comm.size() - 1;
+  if (how == "blocking") {
+    if (last) throw std::runtime_error("this rank fails");
+    comm.barrier();
+  } else if (how == "started") {
+    // The failing rank's own thread is inside a sum that will never be whole.
+    const auto ticket = comm.start_all_reduce_sum(values);
+    if (!last) {
+      comm.wait(ticket);
+      return;
+    }
+    comm.start_all_reduce_sum(values);
+    throw std::runtime_error("this rank fails with a sum under way");
+  } else if (how == "abort") {
+    if (last) comm.abort(2);
+    comm.barrier();
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  std::vector<float> values(1 << 20, 1.0F);
+  try {
+    const auto comm = vaecf::comm::make_mpi_communicator("ring");
+    fail_in(*comm, argv[1], values);
+    comm->barrier();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
