@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/progress.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace vaecf::data {
+
+/// A made-up data set with real latent structure and a long tail: every user mixes a few tastes, every item
+/// belongs to some, popularity falls like a power law. So a trained model beats popularity clearly. A fifth
+/// of a held-out user's items are targets. The same file for the same options, users drawn independently.
+struct SynthesizeOptions {
+  std::int64_t users = 10000;  ///< all users, held-out ones included
+  std::int64_t items = 2000;
+  double interactions_per_user = 50.0;  ///< mean; log-normal spread, from 5 to items / 2
+  std::uint64_t seed = 98765;
+  std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
+  std::int64_t test_users = -1;
+  int tastes = 32;  ///< number of latent groups; at most items / 40 are made
+};
+
+/// Streams to `output` in bounded memory. InputError for sizes that cannot be.
+void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress);
+
+}  // namespace vaecf::data

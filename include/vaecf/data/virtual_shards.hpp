@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::data {
+
+/// The N train rows cut into V contiguous row ranges, the same cut for every number of ranks, so that a
+/// batch holds the same users however many ranks there are. With `order` the numbers 0..V-1 in bit-reversed
+/// (van der Corput) order, shards order[0 .. N mod V) are one row longer.
+class VirtualShards {
+ public:
+  VirtualShards(std::int64_t rows, int shards);
+
+  std::int64_t rows() const { return rows_; }
+  int count() const { return static_cast<int>(order_.size()); }
+  const std::vector<int>& order() const { return order_; }
+  /// Rows of virtual shard v.
+  Range range(int v) const { return {begin_[v], begin_[v + 1]}; }
+  /// Virtual shards that `rank` of `ranks` owns: [rV div R, (r+1)V div R).
+  Range owned_shards(int rank, int ranks) const;
+  /// Their rows, one range.
+  Range owned_rows(int rank, int ranks) const;
+
+ private:
+  std::int64_t rows_;
+  std::vector<int> order_;
+  std::vector<std::int64_t> begin_;
+};
+
+}  // namespace vaecf::data

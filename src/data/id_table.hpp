@@ -1,0 +1,70 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vaecf::data {
+
+/// Numbers distinct ids 0, 1, ... as they appear: a hash table with open addressing over a plain list.
+/// `Id` is int64 or string, `Key` what is looked up.
+template <class Id, class Key>
+class IdTable {
+ public:
+  std::int32_t find_or_add(Key key) {
+    if (2 * (ids_.size() + 1) > slots_.size()) grow();
+    std::size_t slot = hash(key) & (slots_.size() - 1);
+    while (slots_[slot] >= 0) {
+      if (ids_[static_cast<std::size_t>(slots_[slot])] == key) return slots_[slot];
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    if (ids_.size() >= most_ids)
+      throw InputError("more than 2^31 - 1 different users or items: split the source");
+    slots_[slot] = static_cast<std::int32_t>(ids_.size());
+    ids_.emplace_back(key);
+    return slots_[slot];
+  }
+
+  std::vector<Id> take() { return std::move(ids_); }
+
+ private:
+  static constexpr std::size_t most_ids = std::numeric_limits<std::int32_t>::max();
+
+  static std::size_t hash(std::int64_t key) {
+    auto bits = static_cast<std::uint64_t>(key);  // the finaliser of SplitMix64
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
+    return bits ^ (bits >> 31);
+  }
+  static std::size_t hash(std::string_view key) { return std::hash<std::string_view>{}(key); }
+
+  void grow() {
+    slots_.assign(slots_.empty() ? 1024 : 2 * slots_.size(), -1);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      std::size_t slot = hash(ids_[i]) & (slots_.size() - 1);
+      while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  std::vector<Id> ids_;
+  std::vector<std::int32_t> slots_;  // index into ids_, or -1; a power of two, at most half full
+};
+
+/// An id that prints back as it was written: "7", but not "007", "+7" or "7.0".
+inline bool parse_integer_id(std::string_view text, std::int64_t& id) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.starts_with('0') && text != "0") return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+}  // namespace vaecf::data

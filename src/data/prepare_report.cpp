@@ -1,0 +1,33 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/prepare.hpp>
+
+#include <algorithm>
+
+namespace vaecf::data {
+namespace {
+
+// 9990682 -> "9,990,682"
+std::string grouped(std::int64_t number) {
+  std::string digits = format("{}", number);
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<std::size_t>(place), 1, ',');
+  }
+  return digits;
+}
+
+}  // namespace
+
+std::string to_table(const PrepareReport& report) {
+  std::size_t width = 4;
+  for (const StepCount& step : report.steps) width = std::max(width, step.step.size());
+  std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
+  for (const StepCount& step : report.steps) {
+    table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
+                    grouped(step.users), grouped(step.items));
+  }
+  table += format("{} lines read, {} repeated (user, item) dropped\n", grouped(report.lines_read),
+                  grouped(report.duplicates_dropped));
+  return table;
+}
+
+}  // namespace vaecf::data

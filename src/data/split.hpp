@@ -1,0 +1,64 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/data/prepare.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "data/events.hpp"
+
+namespace vaecf::data {
+
+/// Held-out users in the order of their positions. Columns of a row stand in file order.
+struct HeldOutPart {
+  Csr fold_in;
+  Csr targets;
+  Events unknown;  ///< dropped events on items that no train user has
+  std::int64_t without_target = 0;
+};
+
+/// Users cut into train, validation and test by position (strong generalisation: a user is in one only).
+/// Columns of all matrices stand in file order, as the paper's files have them; `sort_rows` makes them
+/// ascending.
+struct Split {
+  std::vector<std::int32_t> users;  ///< position -> user of the events; train, then validation, then test
+  std::vector<std::int32_t> items;  ///< column -> item of the events
+  Csr train;
+  HeldOutPart validation;
+  HeldOutPart test;
+};
+
+/// What is drawn at random in a split.
+struct SplitDraws {
+  std::vector<std::int32_t> users;  ///< as in Split
+  /// Positions of held-out users in the order in which `pick` is asked about them.
+  std::vector<std::int64_t> visits;
+  /// Called before the users of validation, and before those of test.
+  std::function<void()> start_part;
+  /// Which of the n events of the user at `position` are targets: indices from 0, file order.
+  std::function<std::vector<std::int32_t>(std::int64_t position, std::int32_t n)> pick;
+};
+
+/// Users of `events` by ascending id.
+std::vector<std::int32_t> sorted_users(const Events& events, const io::IdList& ids);
+
+/// The paper's split (Liang et al., WWW 2018), bit for bit that of its notebook: users sorted by id and
+/// permuted by numpy's generator; items numbered by first appearance among train users' events; per held-out
+/// user with at least 5 events floor(fraction * n) targets, the generator seeded again for each part.
+SplitDraws liang2018_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options);
+
+/// Our own: users sorted by id and shuffled by Philox; per held-out user with at least 2 events
+/// floor(fraction * n) targets, but at least one. Each user's draw stands for itself.
+SplitDraws random_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options);
+
+/// Makes the matrices. InputError where validation and test leave no user to train on.
+Split split_events(const Events& events, const SplitDraws& draws, const PrepareOptions& options);
+
+/// The split that `options` name; InputError for a name that is none.
+Split make_split(const RawRatings& ratings, const PrepareOptions& options);
+
+void sort_rows(Csr& rows);
+
+}  // namespace vaecf::data

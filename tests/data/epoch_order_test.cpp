@@ -1,0 +1,209 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/epoch_order.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+// The batches of one epoch as global rows, each rank's own, in the order that the rank gives them.
+std::vector<std::vector<Rows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
+                                               bool keep, std::uint32_t epoch, std::uint64_t seed = 7) {
+  std::vector<std::vector<Rows>> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    EpochOrder order(shards, rank, ranks, batch, keep, seed);
+    order.start_epoch(epoch);
+    std::vector<Rows> steps;
+    const std::int64_t most = order.max_local_rows();
+    std::int64_t seen_most = 0;
+    for (std::int64_t t = 0; t < order.steps_per_epoch(); ++t) {
+      Rows rows;
+      for (const std::int64_t row : order.local_rows(t)) {
+        rows.push_back(row + shards.owned_rows(rank, ranks).begin);
+      }
+      seen_most = std::max(seen_most, static_cast<std::int64_t>(rows.size()));
+      steps.push_back(rows);
+    }
+    EXPECT_EQ(seen_most, most);
+    all.push_back(steps);
+  }
+  return all;
+}
+
+// Batch t of all ranks together, ascending.
+std::vector<Rows> batches(const VirtualShards& shards, int ranks, std::int64_t batch, bool keep,
+                          std::uint32_t epoch) {
+  std::vector<Rows> together;
+  for (const auto& steps : batches_by_rank(shards, ranks, batch, keep, epoch)) {
+    if (together.empty()) together.resize(steps.size());
+    EXPECT_EQ(steps.size(), together.size());
+    for (std::size_t t = 0; t < steps.size(); ++t) {
+      together[t].insert(together[t].end(), steps[t].begin(), steps[t].end());
+    }
+  }
+  for (Rows& rows : together) std::sort(rows.begin(), rows.end());
+  return together;
+}
+
+// The definition, word by word, one rank.
+Rows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, std::uint32_t epoch) {
+  std::vector<Rows> permuted;
+  for (int v = 0; v < shards.count(); ++v) {
+    Rows rows(static_cast<std::size_t>(shards.range(v).size()));
+    std::iota(rows.begin(), rows.end(), shards.range(v).begin);
+    std::uint32_t index = 0;
+    for (std::size_t i = rows.size(); i-- > 1;) {
+      const auto bound = static_cast<std::uint32_t>(i + 1);
+      const std::uint64_t reject_below = (std::uint64_t{1} << 32) % bound;
+      std::uint64_t product = 0;
+      do {
+        product = std::uint64_t{math::random_word(seed, math::RandomPurpose::permutation, epoch,
+                                                  static_cast<std::uint32_t>(v), index++)} *
+                  bound;
+      } while ((product & 0xFFFFFFFFu) < reject_below);
+      std::swap(rows[i], rows[product >> 32]);
+    }
+    permuted.push_back(rows);
+  }
+  Rows positions;
+  for (std::int64_t p = 0; p < shards.rows(); ++p) {
+    positions.push_back(permuted[static_cast<std::size_t>(shards.order()[p % shards.count()])]
+                                [static_cast<std::size_t>(p / shards.count())]);
+  }
+  return positions;
+}
+
+TEST(VirtualShards, OrderIsBitReversed) {
+  EXPECT_EQ(VirtualShards(100, 8).order(), (std::vector<int>{0, 4, 2, 6, 1, 5, 3, 7}));
+  EXPECT_EQ(VirtualShards(100, 6).order(), (std::vector<int>{0, 4, 2, 1, 5, 3}));
+  EXPECT_EQ(VirtualShards(100, 1).order(), (std::vector<int>{0}));
+}
+
+TEST(VirtualShards, FirstShardsOfTheOrderAreOneLonger) {
+  const VirtualShards shards(3 * 8 + 3, 8);
+  std::int64_t next = 0;
+  for (int v = 0; v < 8; ++v) {
+    EXPECT_EQ(shards.range(v).begin, next);
+    EXPECT_EQ(shards.range(v).size(), v == 0 || v == 4 || v == 2 ? 4 : 3) << v;
+    next = shards.range(v).end;
+  }
+  EXPECT_EQ(next, 27);
+}
+
+TEST(VirtualShards, RanksPartitionTheRows) {
+  for (const std::int64_t rows : {0, 1, 5, 63, 64, 65, 1000}) {
+    const VirtualShards shards(rows, 64);
+    for (const int ranks : {1, 2, 3, 4, 7, 64}) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(shards.owned_shards(rank, ranks), (Range{rank * 64 / ranks, (rank + 1) * 64 / ranks}));
+        EXPECT_EQ(shards.owned_rows(rank, ranks).begin, next);
+        next = shards.owned_rows(rank, ranks).end;
+      }
+      EXPECT_EQ(next, rows);
+    }
+  }
+}
+
+TEST(VirtualShards, RefusesMoreRanksThanShards) {
+  const VirtualShards shards(100, 4);
+  const std::string message = test::message_of<InputError>([&] { shards.owned_shards(0, 5); });
+  EXPECT_NE(message.find("5 ranks"), std::string::npos) << message;
+  EXPECT_NE(message.find("data.virtual_shards"), std::string::npos) << message;
+  EXPECT_THROW(VirtualShards(100, 0), InputError);
+}
+
+TEST(EpochOrder, FollowsTheDefinition) {
+  const std::int64_t batch = 10;
+  for (const std::uint32_t epoch : {0u, 1u, 5u}) {
+    const VirtualShards shards(317, 12);
+    const Rows expected = positions_by_definition(shards, 7, epoch);
+    Rows positions;
+    const auto by_rank = batches_by_rank(shards, 1, batch, true, epoch);
+    for (const Rows& rows : by_rank[0]) positions.insert(positions.end(), rows.begin(), rows.end());
+    EXPECT_EQ(positions, expected) << epoch;
+  }
+}
+
+TEST(EpochOrder, BatchesAreTheSameForAnyNumberOfRanks) {
+  for (const std::int64_t rows : {0, 1, 2, 10, 63, 64, 65, 317, 1000}) {
+    const VirtualShards shards(rows, 64);
+    for (const std::int64_t batch : {1, 7, 50, 64, 100, 5000}) {
+      for (const bool keep : {true, false}) {
+        const auto expected = batches(shards, 1, batch, keep, 3);
+        for (const int ranks : {2, 3, 4, 7, 64}) {
+          EXPECT_EQ(batches(shards, ranks, batch, keep, 3), expected)
+              << rows << " rows, batch " << batch << ", " << ranks << " ranks";
+        }
+      }
+    }
+  }
+}
+
+TEST(EpochOrder, SeesEveryUserExactlyOnce) {
+  for (const std::int64_t rows : {0, 1, 10, 65, 1000}) {
+    const VirtualShards shards(rows, 64);
+    Rows seen;
+    for (const Rows& batch : batches(shards, 3, 32, true, 0))
+      seen.insert(seen.end(), batch.begin(), batch.end());
+    std::sort(seen.begin(), seen.end());
+    Rows expected(static_cast<std::size_t>(rows));
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(seen, expected);
+  }
+}
+
+TEST(EpochOrder, KeepsOrDropsTheShortLastBatch) {
+  const VirtualShards shards(103, 8);
+  const EpochOrder keep(shards, 0, 2, 25, true, 1);
+  EXPECT_EQ(keep.steps_per_epoch(), 5);
+  EXPECT_EQ(keep.users_per_epoch(), 103);
+  EXPECT_EQ(keep.batch_users(3), 25);
+  EXPECT_EQ(keep.batch_users(4), 3);
+  const EpochOrder drop(shards, 0, 2, 25, false, 1);
+  EXPECT_EQ(drop.steps_per_epoch(), 4);
+  EXPECT_EQ(drop.users_per_epoch(), 100);
+  EXPECT_EQ(drop.batch_users(3), 25);
+  EXPECT_EQ(EpochOrder(shards, 0, 2, 200, true, 1).batch_users(0), 103);
+  EXPECT_EQ(EpochOrder(shards, 0, 2, 200, false, 1).steps_per_epoch(), 0);
+  EXPECT_EQ(EpochOrder(VirtualShards(0, 8), 0, 2, 25, true, 1).steps_per_epoch(), 0);
+  EXPECT_EQ(EpochOrder(VirtualShards(100, 8), 0, 2, 25, true, 1).steps_per_epoch(), 4);
+}
+
+TEST(EpochOrder, SpreadsSmallBatchesEvenly) {
+  const VirtualShards shards(20000, 64);
+  for (const int ranks : {2, 4, 8}) {
+    for (const auto& steps : batches_by_rank(shards, ranks, 16, true, 0)) {
+      for (const Rows& rows : steps) EXPECT_EQ(static_cast<int>(rows.size()), 16 / ranks);
+    }
+  }
+  // Where V is no multiple of R, a rank's part of any batch differs by little.
+  for (const auto& steps : batches_by_rank(shards, 3, 64, true, 0)) {
+    for (std::size_t t = 0; t + 1 < steps.size(); ++t)
+      EXPECT_NEAR(static_cast<double>(steps[t].size()), 21.3, 1);
+  }
+}
+
+TEST(EpochOrder, EpochsAndSeedsDiffer) {
+  const VirtualShards shards(1000, 64);
+  const auto first = batches_by_rank(shards, 1, 100, true, 0, 7);
+  EXPECT_EQ(first, batches_by_rank(shards, 1, 100, true, 0, 7));
+  EXPECT_NE(first, batches_by_rank(shards, 1, 100, true, 1, 7));
+  EXPECT_NE(first, batches_by_rank(shards, 1, 100, true, 0, 8));
+}
+
+TEST(EpochOrder, RefusesAnEmptyBatch) {
+  const VirtualShards shards(10, 2);
+  EXPECT_THROW(EpochOrder(shards, 0, 1, 0, true, 1), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::data

@@ -1,0 +1,244 @@
+#include "data/parse.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+class Parse : public ::testing::Test {
+ protected:
+  RawRatings read(const std::string& format, std::string_view text, double min_rating = 4.0) {
+    SourceOptions source;
+    source.format = format;
+    source.path = folder_.write("ratings", text);
+    return read(source, min_rating);
+  }
+  RawRatings read(const SourceOptions& source, double min_rating = 4.0) {
+    return read_ratings(source, min_rating, log_, progress_);
+  }
+  std::string refusal(const std::string& format, std::string_view text) {
+    return test::message_of<InputError>([&] { read(format, text); });
+  }
+  SourceOptions delimited(std::string_view text) {
+    SourceOptions source;
+    source.format = "delimited";
+    source.path = folder_.write("ratings", text);
+    return source;
+  }
+
+  test::TempFolder folder_;
+  Log log_;
+  Progress progress_;
+};
+
+using Numbers = std::vector<std::int32_t>;
+using Flags = std::vector<std::uint8_t>;
+using Integers = std::vector<std::int64_t>;
+using Strings = std::vector<std::string>;
+
+void expect_three(const RawRatings& ratings) {
+  EXPECT_EQ(ratings.user_ids.numbers, (Integers{7, 3}));
+  EXPECT_EQ(ratings.item_ids.numbers, (Integers{31, 29}));
+  EXPECT_EQ(ratings.events.user, (Numbers{0, 0, 1}));
+  EXPECT_EQ(ratings.events.item, (Numbers{0, 1, 0}));
+  EXPECT_EQ(ratings.liked, (Flags{1, 0, 1}));
+}
+
+TEST_F(Parse, MovieLensCsv) {
+  expect_three(
+      read("movielens_csv", "userId,movieId,rating,timestamp\n7,31,4.0,1\n7,29,3.5,2\n3,31,5.0,3\n"));
+}
+
+TEST_F(Parse, MovieLensCsvWithColumnsInAnyOrder) {
+  expect_three(read("movielens_csv", "rating,movieId,userId\n4.0,31,7\n3.5,29,7\n5,31,3\n"));
+}
+
+TEST_F(Parse, MovieLensDat) {
+  expect_three(read("movielens_dat", "7::31::4::1\n7::29::3.5::2\n3::31::5::3\n"));
+}
+
+TEST_F(Parse, MovieLens100K) {
+  expect_three(read("movielens_100k", "7\t31\t4\t1\n7\t29\t3\t2\n3\t31\t5\t3\n"));
+}
+
+TEST_F(Parse, LineEndsMarksAndBlanks) {
+  const std::string header = "userId,movieId,rating,timestamp";
+  expect_three(read("movielens_csv", header + "\r\n7,31,4.0,1\r\n7,29,3.5,2\r\n3,31,5.0,3\r\n"));
+  expect_three(read("movielens_csv", header + "\n7,31,4.0,1\n7,29,3.5,2\n3,31,5.0,3"));
+  expect_three(read("movielens_csv", "\xEF\xBB\xBF" + header + "\n7,31,4.0,1\n7,29,3.5,2\n3,31,5.0,3\n"));
+  expect_three(read("movielens_csv", header + "  \n7,31,4 ,1 \n 7 , 29 ,3.5,2   \n\n3,31,5,3\n\n \n"));
+  expect_three(read("movielens_dat",
+                    "\xEF\xBB\xBF"
+                    "7::31::4\r\n7::29::3.5\r\n3::31::5 \r"));
+}
+
+TEST_F(Parse, FolderOfTheArchive) {
+  SourceOptions source;
+  source.path = folder_.path("");
+  folder_.write("ratings.csv", "userId,movieId,rating\n7,31,4.0\n7,29,3.5\n3,31,5.0\n");
+  folder_.write("ratings.dat", "7::31::4\n7::29::3.5\n3::31::5\n");
+  folder_.write("u.data", "7\t31\t4\n7\t29\t3\n3\t31\t5\n");
+  for (const char* const format : {"movielens_csv", "movielens_dat", "movielens_100k"}) {
+    source.format = format;
+    expect_three(read(source));
+  }
+}
+
+TEST_F(Parse, DelimitedByNameAndByNumber) {
+  SourceOptions source = delimited("when;who;what;stars\n1;7;31;4\n1;7;29;1\n1;3;31;5\n");
+  source.separator = ";";
+  source.user_column = "who";
+  source.item_column = "what";
+  source.rating_column = "stars";
+  expect_three(read(source));
+  source.user_column = "1";
+  source.item_column = "2";
+  source.rating_column = "3";
+  expect_three(read(source));
+  source = delimited("1 | 7 | 31 | 4\n1 | 7 | 29 | 1\n1 | 3 | 31 | 5\n");
+  source.separator = " | ";
+  source.header = false;
+  source.user_column = "1";
+  source.item_column = "2";
+  source.rating_column = "3";
+  expect_three(read(source));
+}
+
+TEST_F(Parse, DelimitedWithoutRatingsKeepsEveryLine) {
+  SourceOptions source = delimited("7\t31\n7\t29\n");
+  source.separator = "\t";
+  source.header = false;
+  EXPECT_EQ(read(source).liked, (Flags{1, 1}));
+  source.separator = "\\t";  // as a plain scalar of YAML has it
+  EXPECT_EQ(read(source).liked, (Flags{1, 1}));
+}
+
+TEST_F(Parse, MinRatingIsInclusiveOnHalfStars) {
+  const std::string_view text = "1::1::3.5\n1::2::4.0\n1::3::4\n1::4::4.5\n1::5::0.5\n1::6::5\n";
+  EXPECT_EQ(read("movielens_dat", text, 4.0).liked, (Flags{0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 3.5).liked, (Flags{1, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 4.5).liked, (Flags{0, 0, 0, 1, 0, 1}));
+}
+
+TEST_F(Parse, IdsAreTextWhereOneIsNoInteger) {
+  const auto text_items = read("movielens_dat", "9::10::5\n10::SOAK::5\n9::007::5\n10::10::5\n");
+  EXPECT_EQ(text_items.user_ids.numbers, (Integers{9, 10}));
+  EXPECT_EQ(text_items.item_ids.strings, (Strings{"10", "SOAK", "007"}));
+  EXPECT_EQ(text_items.events.item, (Numbers{0, 1, 2, 0}));
+
+  const auto both = read("movielens_dat", "9::1::5\nb80344::x::5\n18446744073709551616::1::5\n");
+  EXPECT_EQ(both.user_ids.strings, (Strings{"9", "b80344", "18446744073709551616"}));
+  EXPECT_EQ(both.item_ids.strings, (Strings{"1", "x"}));
+
+  // 7 and 007 are two ids, and print back as they were.
+  EXPECT_EQ(read("movielens_dat", "7::1::5\n007::1::5\n").user_ids.strings, (Strings{"7", "007"}));
+  EXPECT_EQ(read("movielens_dat", "-9223372036854775808::0::5\n").user_ids.numbers,
+            (Integers{std::numeric_limits<std::int64_t>::min()}));
+}
+
+TEST_F(Parse, BlocksDoNotShow) {
+  // Larger than the reader's block, so that lines straddle its border.
+  std::string text;
+  const int lines = 600000;
+  for (int i = 0; i < lines; ++i) text += std::to_string(i) + "::" + std::to_string(i % 1000) + "::5\n";
+  const RawRatings ratings = read("movielens_dat", text);
+  ASSERT_EQ(ratings.events.size(), lines);
+  ASSERT_EQ(ratings.user_ids.size(), lines);
+  for (int i = 0; i < lines; ++i) {
+    ASSERT_EQ(ratings.user_ids.numbers[static_cast<std::size_t>(i)], i);
+    ASSERT_EQ(ratings.events.item[static_cast<std::size_t>(i)], i % 1000);
+  }
+  EXPECT_EQ(read("movielens_dat", "1::" + std::string(5 << 20, 'x') + "::5").item_ids.strings[0].size(),
+            std::size_t{5} << 20);
+}
+
+TEST_F(Parse, RefusesRatingsThatAreNoNumbers) {
+  for (const std::string rating : {"nan", "NaN", "inf", "-inf", "good", "4,5", "4.0.0", "1e999", "0x4", ""}) {
+    const std::string message = refusal("movielens_dat", "1::2::5::0\n1::3::" + rating + "::0\n");
+    EXPECT_NE(message.find("/ratings:2: the rating"), std::string::npos) << message;
+    EXPECT_NE(message.find("'1::3::" + rating + "::0'"), std::string::npos) << message;
+    EXPECT_NE(message.find("; correct or remove the line"), std::string::npos) << message;
+  }
+}
+
+TEST_F(Parse, RefusesMissingColumnsAndEmptyFields) {
+  const std::string header = "userId,movieId,rating,timestamp\n";
+  EXPECT_NE(refusal("movielens_csv", header + "1,2,5\n1,2\n")
+                .find("/ratings:3: 2 columns, but 3 are needed: '1,2'"),
+            std::string::npos);
+  EXPECT_NE(refusal("movielens_csv", header + ",2,5\n").find("/ratings:2: the user is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal("movielens_csv", header + "1, ,5\n").find("/ratings:2: the item is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal("movielens_csv", header + "1,2,,3\n").find("/ratings:2: the rating is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal("movielens_csv", "user,movieId,rating\n1,2,3\n").find("/ratings:1: no column 'userId'"),
+            std::string::npos);
+  EXPECT_NE(refusal("movielens_100k", "1::2::3::4\n").find("/ratings:1: 1 columns"), std::string::npos);
+}
+
+TEST_F(Parse, LineNumbersCountBlankLinesAndTheHeader) {
+  EXPECT_NE(refusal("movielens_csv", "\nuserId,movieId,rating\n\n1,2,5\n\r\n1,2,x\n").find("/ratings:6: "),
+            std::string::npos);
+}
+
+TEST_F(Parse, LongAndBinaryTextIsShortenedInMessages) {
+  const std::string message = refusal("movielens_dat", "1::2::" + std::string(1000, 'z') + "\x01\x1b[0m");
+  EXPECT_LT(message.size(), 500u);
+  const std::string binary = refusal("movielens_dat", std::string("\x1f\x8b\x08\x00garbage", 11));
+  EXPECT_NE(binary.find("\\x1f"), std::string::npos) << binary;
+  EXPECT_EQ(binary.find('\x1f'), std::string::npos);
+}
+
+TEST_F(Parse, RefusesEmptyFiles) {
+  EXPECT_NE(refusal("movielens_csv", "").find("the file is empty"), std::string::npos);
+  EXPECT_NE(refusal("movielens_dat", "").find("holds no ratings"), std::string::npos);
+  EXPECT_NE(refusal("movielens_csv", "userId,movieId,rating\n").find("holds no ratings"), std::string::npos);
+  EXPECT_NE(refusal("movielens_dat", "\n\n").find("holds no ratings"), std::string::npos);
+}
+
+TEST_F(Parse, RefusesSourcesThatCannotBe) {
+  const auto message = [&](SourceOptions source) {
+    return test::message_of<InputError>([&] { read(source); });
+  };
+  SourceOptions good = delimited("a,b\n1,2\n");
+  EXPECT_EQ(message(good), "(nothing thrown)");
+  SourceOptions bad = good;
+  bad.path = folder_.path("absent.csv");
+  EXPECT_NE(message(bad).find("absent.csv: there is no such file"), std::string::npos);
+  bad.path = "";
+  EXPECT_NE(message(bad).find("data.source.path is empty"), std::string::npos);
+  bad.path = folder_.path("");
+  EXPECT_NE(message(bad).find("is a folder"), std::string::npos);
+  bad.format = "movielens_csv";
+  EXPECT_NE(message(bad).find("holds no ratings.csv"), std::string::npos);
+  bad = good;
+  bad.format = "movielens";
+  EXPECT_NE(message(bad).find("'movielens' is not known"), std::string::npos);
+  bad = good;
+  bad.separator = "";
+  EXPECT_NE(message(bad).find("data.source.separator"), std::string::npos);
+  bad = good;
+  bad.item_column = "0";
+  EXPECT_NE(message(bad).find("must be two columns"), std::string::npos);
+  bad.item_column = "a";
+  EXPECT_NE(message(bad).find("the same column 0"), std::string::npos);
+  bad = good;
+  bad.header = false;
+  bad.user_column = "a";
+  EXPECT_NE(message(bad).find("is a name"), std::string::npos);
+}
+
+TEST_F(Parse, SourceNamesFileSizeAndDigest) {
+  EXPECT_EQ(read("movielens_dat", "1::2::5\n").source,
+            "ratings (8 bytes, sha256 6126ee8d8db3c96a106cf695de391d1dc605d47b7cf653459f8d027cbdf392ae)");
+}
+
+}  // namespace
+}  // namespace vaecf::data

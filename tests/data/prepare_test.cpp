@@ -1,0 +1,194 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+constexpr int users = 30;
+constexpr int items_per_user = 10;
+
+// User u has items u, u + 1, .. u + 9 (mod 40), then a rating just too low.
+std::string ratings_csv() {
+  std::string text = "userId,movieId,rating,timestamp\n";
+  for (int u = 0; u < users; ++u) {
+    for (int k = 0; k < items_per_user; ++k)
+      text += format("{},{},{},0\n", 100 + u, 500 + (u + k) % 40, "4.0");
+    text += format("{},{},3.5,0\n", 100 + u, 500 + (u + 20) % 40);
+  }
+  return text;
+}
+
+class Prepare : public ::testing::Test {
+ protected:
+  Prepare() {
+    source_.format = "movielens_csv";
+    source_.path = folder_.write("ratings.csv", ratings_csv());
+    options_.validation_users = 4;
+    options_.test_users = 6;
+  }
+  PrepareReport run() { return prepare(source_, options_, "tiny", output_, log_, progress_); }
+  std::string refusal() {
+    return test::message_of<InputError>([&] { run(); });
+  }
+
+  test::TempFolder folder_;
+  SourceOptions source_;
+  PrepareOptions options_;
+  std::string output_ = folder_.path("tiny.h5");
+  Log log_;
+  Progress progress_;
+};
+
+TEST_F(Prepare, WritesWhatItReports) {
+  const PrepareReport report = run();
+  const io::DatasetFile file(output_);
+  EXPECT_EQ(file.rows("train"), 20);
+  EXPECT_EQ(file.rows("validation/fold_in"), 4);
+  EXPECT_EQ(file.rows("validation/held_out"), 4);
+  EXPECT_EQ(file.rows("test/fold_in"), 6);
+  EXPECT_EQ(file.rows("test/held_out"), 6);
+  EXPECT_EQ(report.lines_read, 330);
+
+  const auto step = [&](const std::string& name) {
+    for (const StepCount& s : report.steps) {
+      if (s.step == name) return s;
+    }
+    ADD_FAILURE() << "no step " << name;
+    return StepCount{};
+  };
+  EXPECT_EQ(step("raw").events, 330);
+  EXPECT_EQ(step("rating >= 4").events, 300);
+  EXPECT_EQ(step("train").users, 20);
+  EXPECT_EQ(step("train").items, file.items());
+  EXPECT_EQ(step("test: fold-in").events, file.entries("test/fold_in"));
+  EXPECT_EQ(step("test: targets").events, file.entries("test/held_out"));
+  EXPECT_EQ(step("test: users without a target").users, 0);
+  EXPECT_EQ(step("validation: fold-in").events + step("validation: targets").events +
+                step("validation: dropped, no train user has the item").events,
+            40);
+  const std::string table = to_table(report);
+  EXPECT_NE(table.find("validation: targets"), std::string::npos);
+  EXPECT_NE(table.find("330 lines read"), std::string::npos);
+}
+
+TEST_F(Prepare, IdsLeadBackToTheSource) {
+  run();
+  const io::DatasetFile file(output_);
+  const auto item_ids = file.read_ids("items/id").numbers;
+  ASSERT_EQ(static_cast<std::int64_t>(item_ids.size()), file.items());
+  std::set<std::int64_t> seen_users;
+  const auto check = [&](const std::string& part, std::vector<std::string> matrices) {
+    const auto user_ids = file.read_ids(part + "/user_id").numbers;
+    for (std::size_t r = 0; r < user_ids.size(); ++r) {
+      EXPECT_TRUE(seen_users.insert(user_ids[r]).second);
+      std::set<std::int64_t> expected;
+      for (int k = 0; k < items_per_user; ++k) expected.insert(500 + (user_ids[r] - 100 + k) % 40);
+      std::size_t stored = 0;
+      for (const std::string& matrix : matrices) {
+        const auto row = static_cast<std::int64_t>(r);
+        for (const std::int32_t column : file.read_rows(matrix, {row, row + 1}).columns) {
+          EXPECT_TRUE(expected.contains(item_ids[static_cast<std::size_t>(column)]));
+          ++stored;
+        }
+      }
+      if (part == "train") {
+        EXPECT_EQ(stored, expected.size());
+      }
+    }
+  };
+  check("train", {"train"});
+  check("validation", {"validation/fold_in", "validation/held_out"});
+  check("test", {"test/fold_in", "test/held_out"});
+  EXPECT_EQ(seen_users.size(), 30u);
+}
+
+TEST_F(Prepare, AttributesTellHowItWasMade) {
+  run();
+  const io::DatasetFile file(output_);
+  const io::Attributes& attributes = file.attributes();
+  const auto value = [&](const std::string& name) {
+    const auto found = attributes.find(name);
+    return found == attributes.end() ? io::Attribute("absent: " + name) : found->second;
+  };
+  EXPECT_EQ(value("format_version"), io::Attribute(std::int64_t{1}));
+  EXPECT_EQ(value("name"), io::Attribute("tiny"));
+  EXPECT_EQ(value("users"), io::Attribute(std::int64_t{30}));
+  EXPECT_EQ(value("items"), io::Attribute(file.items()));
+  EXPECT_EQ(value("interactions"),
+            io::Attribute(file.entries("train") + file.entries("validation/fold_in") +
+                          file.entries("validation/held_out") + file.entries("test/fold_in") +
+                          file.entries("test/held_out")));
+  EXPECT_EQ(value("min_rating"), io::Attribute(4.0));
+  EXPECT_EQ(value("min_user_items"), io::Attribute(std::int64_t{5}));
+  EXPECT_EQ(value("min_item_users"), io::Attribute(std::int64_t{0}));
+  EXPECT_EQ(value("validation_users"), io::Attribute(std::int64_t{4}));
+  EXPECT_EQ(value("test_users"), io::Attribute(std::int64_t{6}));
+  EXPECT_EQ(value("held_out_fraction"), io::Attribute(0.2));
+  EXPECT_EQ(value("split"), io::Attribute("liang2018"));
+  EXPECT_EQ(value("seed"), io::Attribute(std::int64_t{98765}));
+  const auto source = std::get<std::string>(value("source"));
+  EXPECT_EQ(source.rfind("ratings.csv (", 0), 0u) << source;
+  EXPECT_NE(source.find("sha256 "), std::string::npos) << source;
+}
+
+TEST_F(Prepare, TextIdsAreStoredAsText) {
+  std::string text;
+  for (int u = 0; u < users; ++u) {
+    for (int k = 0; k < items_per_user; ++k) text += format("user{}\tSO{}\n", u, (u + k) % 40);
+  }
+  source_.format = "delimited";
+  source_.path = folder_.write("triplets.txt", text);
+  source_.separator = "\t";
+  source_.header = false;
+  run();
+  const io::DatasetFile file(output_);
+  EXPECT_EQ(file.read_ids("items/id").text(0).substr(0, 2), "SO");
+  EXPECT_EQ(file.read_ids("test/user_id").text(5).substr(0, 4), "user");
+  EXPECT_EQ(std::get<std::string>(file.attributes().at("source_separator")), "\t");
+}
+
+TEST_F(Prepare, RefusedInputLeavesNoFile) {
+  source_.path = folder_.write("bad.csv", "userId,movieId,rating\n1,2,5\n1,3,nan\n");
+  EXPECT_NE(refusal().find("bad.csv:3: the rating 'nan' is not a finite number"), std::string::npos);
+  options_.validation_users = 1000;
+  source_.path = folder_.path("ratings.csv");
+  EXPECT_NE(refusal().find("leave none of the 30 users"), std::string::npos);
+  std::filesystem::remove(folder_.path("bad.csv"));
+  std::filesystem::remove(folder_.path("ratings.csv"));
+  EXPECT_TRUE(folder_.empty());
+}
+
+TEST_F(Prepare, RefusesOptionsThatCannotBe) {
+  const PrepareOptions good = options_;
+  const auto message = [&](auto change) {
+    options_ = good;
+    change(options_);
+    return refusal();
+  };
+  EXPECT_NE(message([](auto& o) { o.held_out_fraction = 1; }).find("held_out_fraction is 1,"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.held_out_fraction = 0; }).find("held_out_fraction"), std::string::npos);
+  EXPECT_NE(
+      message([](auto& o) { o.min_rating = std::numeric_limits<double>::quiet_NaN(); }).find("min_rating"),
+      std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.min_user_items = -1; }).find("min_user_items is -1"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.min_item_users = -1; }).find("min_item_users is -1"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.validation_users = -1; }).find("validation_users is -1"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.test_users = std::int64_t{1} << 62; }).find("test_users"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.split = "weak"; }).find("split is 'weak'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::data

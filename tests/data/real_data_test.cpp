@@ -1,0 +1,106 @@
+// Runs on real data where a path is given, since none of it may be shipped. Counts and CRCs were made once
+// with numpy's generator and pandas on the original files.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "split_support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+struct Expected {
+  std::int64_t train_users, train_events;
+  std::size_t items;
+  Integers first_items;
+  struct Part {
+    std::int64_t dropped, fold_in, targets;
+    std::uint32_t fold_in_crc, target_crc;
+  } validation, held_test;
+};
+
+void expect_step(const StepCount& step, std::int64_t events, std::int64_t users, std::int64_t items) {
+  EXPECT_EQ(step.events, events) << step.step;
+  EXPECT_EQ(step.users, users) << step.step;
+  EXPECT_EQ(step.items, items) << step.step;
+}
+
+void expect_split(const test::SplitRun& run, const Expected& expected) {
+  const Split& split = run.split;
+  EXPECT_EQ(split.train.rows(), expected.train_users);
+  EXPECT_EQ(split.train.view().entries(), expected.train_events);
+  ASSERT_EQ(split.items.size(), expected.items);
+  Integers first;
+  for (std::size_t i = 0; i < expected.first_items.size(); ++i) {
+    first.push_back(run.ratings.item_ids.numbers[static_cast<std::size_t>(split.items[i])]);
+  }
+  EXPECT_EQ(first, expected.first_items);
+
+  std::int64_t position = split.train.rows();
+  const auto expect_part = [&](const HeldOutPart& part, const Expected::Part& wanted) {
+    EXPECT_EQ(part.unknown.size(), wanted.dropped);
+    EXPECT_EQ(part.fold_in.view().entries(), wanted.fold_in);
+    EXPECT_EQ(part.targets.view().entries(), wanted.targets);
+    EXPECT_EQ(test::pairs_crc(run, part.fold_in, position), wanted.fold_in_crc);
+    EXPECT_EQ(test::pairs_crc(run, part.targets, position), wanted.target_crc);
+    EXPECT_EQ(part.without_target, 0);
+    position += part.targets.rows();
+  };
+  expect_part(split.validation, expected.validation);
+  expect_part(split.test, expected.held_test);
+}
+
+test::SplitRun run(const std::string& format, const std::string& path, std::int64_t held_out) {
+  SourceOptions source;
+  source.format = format;
+  source.path = path;
+  PrepareOptions options;
+  options.validation_users = options.test_users = held_out;
+  return test::run_split(source, options);
+}
+
+TEST(RealData, MovieLens1M) {
+  const char* const path = std::getenv("VAECF_TEST_ML1M");
+  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML1M does not name ML-1M's ratings.dat";
+  const test::SplitRun split = run("movielens_dat", path, 500);
+  ASSERT_EQ(split.report.steps.size(), 4u);
+  expect_step(split.report.steps[0], 1000209, 6040, 3706);
+  expect_step(split.report.steps[1], 1000209, 6040, 3706);
+  expect_step(split.report.steps[2], 575281, 6038, 3533);
+  expect_step(split.report.steps[3], 575272, 6034, 3533);
+  expect_split(split, {5034,
+                       480438,
+                       3502,
+                       {1193, 3408, 2355, 1287, 2804},
+                       {11, 40901, 9973, 0x40b70083, 0x44095da9},
+                       {26, 35341, 8582, 0xe40b00fe, 0xe01c3bba}});
+}
+
+TEST(RealData, MovieLens100K) {
+  const char* const path = std::getenv("VAECF_TEST_ML100K");
+  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML100K does not name ML-100K's u.data";
+  const test::SplitRun split = run("movielens_100k", path, 100);
+  ASSERT_EQ(split.report.steps.size(), 4u);
+  expect_step(split.report.steps[0], 100000, 943, 1682);
+  expect_step(split.report.steps[2], 55375, 942, 1447);
+  expect_step(split.report.steps[3], 55361, 938, 1447);
+  expect_split(split, {738,
+                       43606,
+                       1415,
+                       {474, 465, 1014, 222, 387},
+                       {18, 4839, 1161, 0x82c0a059, 0xdaed5a70},
+                       {20, 4612, 1105, 0xf08280b1, 0xcd41e7e8}});
+}
+
+TEST(RealData, MovieLensSmall) {
+  const char* const path = std::getenv("VAECF_TEST_MLSMALL");
+  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_MLSMALL does not name ml-latest-small's ratings.csv";
+  const test::SplitRun split = run("movielens_csv", path, 50);
+  expect_step(split.report.steps[0], 100836, 610, 9724);
+  EXPECT_EQ(split.report.steps[2].events, 48580);
+}
+
+}  // namespace
+}  // namespace vaecf::data

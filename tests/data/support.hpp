@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace vaecf::data::test {
+
+/// A folder that is gone with all it holds at the end of the test.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf_data_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, std::string_view text) const {
+    std::ofstream file(path_ / name, std::ios::binary);
+    file << text;
+    if (!file.flush()) throw std::runtime_error("cannot write " + name);
+    return path(name);
+  }
+  bool empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// zlib's CRC-32 of little-endian int32 values.
+inline std::uint32_t crc32(std::span<const std::int32_t> values) {
+  std::uint32_t crc = 0xFFFFFFFFu;
+  for (const std::int32_t value : values) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      crc ^= (static_cast<std::uint32_t>(value) >> shift) & 0xFFu;
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xEDB88320u & (0u - (crc & 1u)));
+    }
+  }
+  return ~crc;
+}
+
+/// The message of the E that `action` throws, or a text that says it threw none.
+template <class E, class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "(nothing thrown)";
+}
+
+}  // namespace vaecf::data::test

@@ -1,0 +1,227 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/synthesize.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "data/taste_model.hpp"
+#include "support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+class Synthesize : public ::testing::Test {
+ protected:
+  io::DatasetFile make(const SynthesizeOptions& options, const std::string& name = "made.h5") {
+    synthesize(options, folder_.path(name), log_, progress_);
+    return io::DatasetFile(folder_.path(name));
+  }
+  std::string refusal(const SynthesizeOptions& options) {
+    return test::message_of<InputError>([&] { make(options); });
+  }
+
+  test::TempFolder folder_;
+  Log log_;
+  Progress progress_;
+};
+
+SynthesizeOptions small() {
+  SynthesizeOptions options;
+  options.users = 2000;
+  options.items = 500;
+  options.interactions_per_user = 30;
+  return options;
+}
+
+Csr all_rows(const io::DatasetFile& file, const std::string& matrix) {
+  return file.read_rows(matrix, {0, file.rows(matrix)});
+}
+
+TEST_F(Synthesize, SizesAreAsAskedFor) {
+  const io::DatasetFile file = make(small());
+  EXPECT_EQ(file.items(), 500);
+  EXPECT_EQ(file.rows("train"), 1600);
+  EXPECT_EQ(file.rows("validation/fold_in"), 200);
+  EXPECT_EQ(file.rows("test/held_out"), 200);
+  std::int64_t interactions = file.entries("train");
+  for (const char* const matrix :
+       {"validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"}) {
+    interactions += file.entries(matrix);
+  }
+  EXPECT_NEAR(static_cast<double>(interactions) / 2000, 30, 2);
+  EXPECT_EQ(std::get<std::int64_t>(file.attributes().at("interactions")), interactions);
+  EXPECT_EQ(file.read_ids("train/user_id").text(0), "1");
+  EXPECT_EQ(file.read_ids("test/user_id").text(199), "2000");
+  EXPECT_EQ(file.read_ids("items/id").text(499), "500");
+}
+
+TEST_F(Synthesize, EveryUserHasAFifthAsTargets) {
+  const io::DatasetFile file = make(small());
+  const Csr fold_in = all_rows(file, "test/fold_in");
+  const Csr targets = all_rows(file, "test/held_out");
+  for (std::int64_t r = 0; r < targets.rows(); ++r) {
+    const auto seen = fold_in.view().row(r);
+    const auto wanted = targets.view().row(r);
+    EXPECT_EQ(wanted.size(), (seen.size() + wanted.size()) / 5);
+    EXPECT_GE(wanted.size(), 1u);
+    EXPECT_LE(seen.size() + wanted.size(), 250u);
+    for (const std::int32_t item : wanted) EXPECT_FALSE(std::binary_search(seen.begin(), seen.end(), item));
+  }
+}
+
+TEST_F(Synthesize, FollowsItsSeed) {
+  SynthesizeOptions options = small();
+  const Csr first = all_rows(make(options, "a.h5"), "train");
+  EXPECT_EQ(all_rows(make(options, "b.h5"), "train").columns, first.columns);
+  options.seed = 1;
+  EXPECT_NE(all_rows(make(options, "c.h5"), "train").columns, first.columns);
+}
+
+TEST_F(Synthesize, HeldOutCountsMayBeGiven) {
+  SynthesizeOptions options = small();
+  options.validation_users = 7;
+  options.test_users = 0;
+  const io::DatasetFile file = make(options);
+  EXPECT_EQ(file.rows("train"), 1993);
+  EXPECT_EQ(file.rows("validation/held_out"), 7);
+  EXPECT_EQ(file.rows("test/held_out"), 0);
+}
+
+TEST_F(Synthesize, PopularityHasALongTail) {
+  const io::DatasetFile file = make(small());
+  std::vector<std::int64_t> count(500, 0);
+  for (const std::int32_t item : all_rows(file, "train").columns) ++count[static_cast<std::size_t>(item)];
+  std::sort(count.rbegin(), count.rend());
+  const auto sum = [&](std::size_t begin, std::size_t end) {
+    return static_cast<double>(std::accumulate(count.begin() + static_cast<std::ptrdiff_t>(begin),
+                                               count.begin() + static_cast<std::ptrdiff_t>(end),
+                                               std::int64_t{0}));
+  };
+  EXPECT_GT(sum(0, 50), 0.3 * sum(0, 500));
+  EXPECT_LT(sum(250, 500), 0.25 * sum(0, 500));
+  EXPECT_GT(count.back(), 0);
+}
+
+// Mean NDCG@100 over test users of scores(fold-in row) -> score per item.
+template <class Scores>
+double ndcg100(const io::DatasetFile& file, Scores scores) {
+  const Csr fold_in = all_rows(file, "test/fold_in");
+  const Csr targets = all_rows(file, "test/held_out");
+  double total = 0;
+  for (std::int64_t r = 0; r < targets.rows(); ++r) {
+    std::vector<double> score = scores(fold_in.view().row(r));
+    for (const std::int32_t item : fold_in.view().row(r)) score[static_cast<std::size_t>(item)] = -1e30;
+    std::vector<std::int32_t> order(score.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return score[static_cast<std::size_t>(a)] > score[static_cast<std::size_t>(b)];
+    });
+    const auto wanted = targets.view().row(r);
+    double gain = 0;
+    double best = 0;
+    for (std::size_t rank = 0; rank < 100; ++rank) {
+      const double discount = 1 / std::log2(static_cast<double>(rank) + 2);
+      if (rank < wanted.size()) best += discount;
+      if (std::binary_search(wanted.begin(), wanted.end(), order[rank])) gain += discount;
+    }
+    total += gain / best;
+  }
+  return total / static_cast<double>(targets.rows());
+}
+
+// Items that are liked together tell more than popularity does: what a model has to find.
+TEST_F(Synthesize, CooccurrenceBeatsPopularityClearly) {
+  const io::DatasetFile file = make(small());
+  const Csr train = all_rows(file, "train");
+  const std::size_t items = 500;
+  std::vector<double> together(items * items, 0.0);
+  for (std::int64_t r = 0; r < train.rows(); ++r) {
+    for (const std::int32_t a : train.view().row(r)) {
+      for (const std::int32_t b : train.view().row(r)) {
+        together[static_cast<std::size_t>(a) * items + static_cast<std::size_t>(b)] += 1;
+      }
+    }
+  }
+  std::vector<double> popularity(items);
+  for (std::size_t i = 0; i < items; ++i) popularity[i] = together[i * items + i];
+  const double popular = ndcg100(file, [&](std::span<const std::int32_t>) { return popularity; });
+  const double neighbours = ndcg100(file, [&](std::span<const std::int32_t> seen) {
+    std::vector<double> score(items, 0.0);
+    for (const std::int32_t a : seen) {
+      for (std::size_t b = 0; b < items; ++b) {
+        score[b] += together[static_cast<std::size_t>(a) * items + b] /
+                    std::sqrt((popularity[static_cast<std::size_t>(a)] + 1) * (popularity[b] + 1));
+      }
+    }
+    return score;
+  });
+  RecordProperty("popularity", std::to_string(popular));
+  RecordProperty("neighbours", std::to_string(neighbours));
+  EXPECT_GT(popular, 0.1);
+  EXPECT_GT(neighbours, 1.5 * popular);
+  EXPECT_LT(neighbours, 0.8);
+}
+
+TEST_F(Synthesize, SmallestSizesWork) {
+  SynthesizeOptions options;
+  options.users = 1;
+  options.items = 10;
+  options.interactions_per_user = 5;
+  const io::DatasetFile file = make(options);
+  EXPECT_EQ(file.rows("train"), 1);
+  EXPECT_EQ(file.entries("train"), 5);
+}
+
+TEST_F(Synthesize, HeavyUsersOfASmallCatalogueEnd) {
+  SynthesizeOptions options;
+  options.users = 200;
+  options.items = 40;
+  options.interactions_per_user = 20;
+  EXPECT_GT(make(options).entries("train"), 160 * 10);
+}
+
+TEST_F(Synthesize, RefusesSizesThatCannotBe) {
+  const auto message = [&](auto change) {
+    SynthesizeOptions options = small();
+    change(options);
+    return refusal(options);
+  };
+  EXPECT_NE(message([](auto& o) { o.users = 0; }).find("0 users"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.users = -5; }).find("-5 users"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.items = 9; }).find("9 items"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.items = std::int64_t{1} << 40; }).find("items cannot be made"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.interactions_per_user = 251; }).find("251 interactions per user"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.interactions_per_user = NAN; }).find("nan interactions"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.tastes = 0; }).find("0 tastes"), std::string::npos);
+  EXPECT_NE(
+      message([](auto& o) { o.validation_users = 1000, o.test_users = 1000; }).find("leave none of the 2000"),
+      std::string::npos);
+  EXPECT_NE(
+      message([](auto& o) { o.validation_users = INT64_MAX, o.test_users = INT64_MAX; }).find("leave none"),
+      std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.test_users = -2; }).find("cannot be negative"), std::string::npos);
+  EXPECT_TRUE(folder_.empty());
+}
+
+TEST(AliasTable, DrawsWithTheGivenOdds) {
+  const std::vector<double> weights{1, 2, 3, 10, 0.5};
+  const AliasTable table(weights);
+  std::vector<int> count(weights.size(), 0);
+  PhiloxStream random(1, 2, 3);
+  const int draws = 100000;
+  for (int i = 0; i < draws; ++i) ++count[static_cast<std::size_t>(table.draw(random))];
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double share = weights[i] / 16.5;
+    EXPECT_NEAR(count[i] / static_cast<double>(draws), share, 5 * std::sqrt(share / draws));
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::data
