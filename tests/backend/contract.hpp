@@ -26,7 +26,9 @@ struct ContractBackend {
 };
 
 /// GoogleTest would print the bytes.
-inline void PrintTo(const ContractBackend& backend, std::ostream* out) { *out << backend.name; }
+inline void PrintTo(const ContractBackend& backend, std::ostream* out) {
+  *out << backend.name;
+}
 
 /// The backends (with their precisions and kernels) of this executable.
 std::vector<ContractBackend> contract_backends();

@@ -81,6 +81,30 @@ TEST_P(Ranking, EqualScoresGoToTheLowerItem) {
 }
 
 // Random scores: a rank may differ from fp64's by the items whose scores are too close to tell.
+// A model that broke must not look good, nor break the sort.
+TEST_P(Ranking, ScoresThatAreNoNumberComeLast) {
+  constexpr std::int64_t items = 300;
+  Matrix bias(1, items);
+  for (std::int64_t i = 0; i < items; ++i)
+    bias.values[i] = i % 3 == 0 ? std::nan("") : static_cast<double>(i);
+  const TestLayer layer = make_layer(TensorKind::output_table, Matrix(2, items), bias);
+  TestBatch batch;
+  gather(Csr{{0, 1}, {299}}, items, false, batch);
+  const auto hidden = activations(random_matrix(1, 2, 1));
+  const Csr targets{{0, 3}, {0, 1, 298}};
+  const auto ranks = rank(layer, *hidden, batch, targets.view());
+  EXPECT_EQ(ranks[0], 298);        // beaten by all that the user has not seen
+  EXPECT_EQ(ranks[1], 100 + 198);  // by every NaN, and by every greater number but the masked one
+  EXPECT_EQ(ranks[2], 100);
+
+  std::vector<std::int32_t> best(200);
+  std::vector<float> scores(200);
+  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 200, best, scores);
+  EXPECT_EQ(best[0], 298);
+  EXPECT_EQ(best[198], 1);
+  EXPECT_EQ(best[199], 0);
+}
+
 TEST_P(Ranking, RandomScores) {
   const std::int64_t users = 33;
   const std::int64_t items = 5000;

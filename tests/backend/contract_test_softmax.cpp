@@ -211,7 +211,7 @@ TEST_P(Softmax, RealSize) {
   for (std::int64_t row = 0; row < users; ++row) {
     std::copy_n(distinct.values.begin() + kind_of(row) * width, width, hidden.values.begin() + row * width);
   }
-  Matrix logits = reference::linear(distinct, layer.weight, layer.bias, backend::Activation::identity);
+  const Matrix logits = reference::linear(distinct, layer.weight, layer.bias, backend::Activation::identity);
   double nll = 0.0;
   Matrix log_sums(1, kinds);
   for (std::int64_t kind = 0; kind < kinds; ++kind) {
@@ -225,29 +225,26 @@ TEST_P(Softmax, RealSize) {
     count.at(0, kind_of(row)) += static_cast<double>(held.size());
     for (const std::int32_t item : held) nll += log_sums.at(0, kind_of(row)) - logits.at(kind_of(row), item);
   }
-  Matrix d_bias(1, items);
-  Matrix d_weight(width, items);
-  Matrix mean_weight(kinds, width);  // sum_i softmax_i W_i
-  for (std::int64_t h = 0; h < width; ++h) {
-    for (std::int64_t kind = 0; kind < kinds; ++kind) {
-      for (std::int64_t i = 0; i < items; ++i) {
-        if (h == 0) logits.at(kind, i) = std::exp(logits.at(kind, i) - log_sums.at(0, kind));
-        const double softmax = logits.at(kind, i);
-        d_weight.at(h, i) += distinct.at(kind, h) * count.at(0, kind) * softmax;
-        mean_weight.at(kind, h) += softmax * layer.weight.at(h, i);
-        if (h == 0) d_bias.at(0, i) += count.at(0, kind) * softmax;
-      }
+  // Of all users of a distinct row together, the part of the gradient that is not x.
+  Matrix d_logits(kinds, items);
+  for (std::int64_t kind = 0; kind < kinds; ++kind) {
+    for (std::int64_t i = 0; i < items; ++i) {
+      d_logits.at(kind, i) = count.at(0, kind) * std::exp(logits.at(kind, i) - log_sums.at(0, kind));
     }
   }
+  auto expected =
+      reference::linear_backward(distinct, layer.weight, backend::Activation::identity, logits, d_logits);
   Matrix d_input(users, width);
   for (std::int64_t row = 0; row < users; ++row) {
+    const std::int64_t kind = kind_of(row);
     const auto held = batch.host.rows.view().row(row);
-    for (const std::int32_t item : held) d_bias.at(0, item) -= 1.0;
+    const double share = static_cast<double>(held.size()) / count.at(0, kind);
+    for (const std::int32_t item : held) expected.d_bias.at(0, item) -= 1.0;
     for (std::int64_t h = 0; h < width; ++h) {
-      d_input.at(row, h) = static_cast<double>(held.size()) * mean_weight.at(kind_of(row), h);
+      d_input.at(row, h) = share * expected.d_input.at(kind, h);
       for (const std::int32_t item : held) {
         d_input.at(row, h) -= layer.weight.at(h, item);
-        d_weight.at(h, item) -= hidden.at(row, h);
+        expected.d_weight.at(h, item) -= hidden.at(row, h);
       }
     }
   }
@@ -262,8 +259,8 @@ TEST_P(Softmax, RealSize) {
   backend().synchronize();
   EXPECT_NEAR(sums.nll, nll, (low_precision() ? 1e-3 : 1e-6) * nll);
   expect_near(read(*d_hidden), d_input, "d_hidden");
-  expect_near(weight_gradient(layer), d_weight, "d_weight");
-  expect_near(bias_gradient(layer), d_bias, "d_bias");
+  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
   std::int64_t next = 0;
   for (const Range range : reported) {
     EXPECT_EQ(range.begin, next);

@@ -132,8 +132,12 @@ void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch&
       else
         candidates.push_back(i);
     }
-    const auto better = [row](std::int32_t a, std::int32_t b) {
-      return row[a] != row[b] ? row[a] > row[b] : a < b;
+    // A score that is no number comes last: sorting needs an order.
+    const auto score = [row](std::int32_t i) {
+      return std::isnan(row[i]) ? -std::numeric_limits<float>::infinity() : row[i];
+    };
+    const auto better = [score](std::int32_t a, std::int32_t b) {
+      return score(a) != score(b) ? score(a) > score(b) : a < b;
     };
     const std::size_t found = std::min(candidates.size(), static_cast<std::size_t>(k));
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(found),
