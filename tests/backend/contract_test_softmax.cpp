@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace vaecf::testing {
@@ -171,6 +172,16 @@ TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
   EXPECT_GE(reports.count(), 1U);
   EXPECT_TRUE(untouched) << "gradients of the weights are to be reported before d_hidden is computed";
   reports.check();
+}
+
+TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 8, 33);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, false, batch);
+  const auto hidden = activations(random_matrix(5, 8, 2));
+  LossSums sums;
+  EXPECT_THROW(backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, sums),
+               std::logic_error);
 }
 
 TEST_P(Softmax, SameResultTwice) {

@@ -126,8 +126,8 @@ class Backend {
   virtual void read_activations(const Activations& from, std::span<float> values) const = 0;
 
   // The batch.
-  /// Cuts the rows numbered `rows` (local to `source`) into `batch`; `with_transpose` when it will be
-  /// differentiated.
+  /// Cuts the rows numbered `rows` (local to `source`) into `batch`; `with_transpose` when its loss or
+  /// gradients are wanted (std::logic_error there otherwise).
   virtual void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                             Batch& batch) = 0;
 

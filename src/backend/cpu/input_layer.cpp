@@ -2,6 +2,8 @@
 #include <vaecf/math/philox.hpp>
 
 #include <algorithm>
+#include <stdexcept>
+#include <vector>
 
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
@@ -50,6 +52,7 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
   const auto& bias = layout.tensors[layer.bias];
   const std::int64_t width = table.spec.columns;
   const std::uint64_t threshold = math::dropout_threshold(keep);
+  if (!b.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
 
   std::vector<float> scale(static_cast<std::size_t>(b.users()));
   on_ranges(threads_, b.users(), 1, [&](int, Range users) {

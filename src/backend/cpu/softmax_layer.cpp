@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <type_traits>
 
 #include "cpu_backend.hpp"
@@ -35,6 +36,7 @@ class SoftmaxLayer {
         tiles_((items_ + tile_items - 1) / tile_items),
         width_((users.size() + 15) / 16 * 16),
         bias_(parameters.weights(layer.bias)) {
+    if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
     if constexpr (is_bf16) {
       weights_ = parameters.shadow().data();
       w_.e16.reserve(tiles_ * tile_items * width_);
