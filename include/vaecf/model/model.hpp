@@ -1,0 +1,85 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/model/model_options.hpp>
+#include <vaecf/model/network.hpp>
+#include <vaecf/model/step_clock.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace vaecf::model {
+
+/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) over a backend's verbs: the weights, the activations of
+/// one batch, and what is differentiated. Holds one batch at a time; every batch may have 0 users.
+class Model {
+ public:
+  /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users.
+  Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend, std::int64_t max_rows);
+
+  /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs))) and truncated normal biases (sd 0.001), by
+  /// Philox from seed, tensor number and index alone: the same for any rank count and backend.
+  void initialise(std::uint64_t seed);
+
+  /// Sums over the users of the batch of the loss terms and, in `gradients`, of the gradient of
+  /// nll + beta * kl; ranges are told to `ready` as they become final.
+  backend::LossSums forward_backward(const backend::Batch& batch, backend::StepKey key, float beta,
+                                     backend::FloatBuffer& gradients, const backend::GradientReady& ready,
+                                     StepClock& clock);
+
+  /// The same loss terms, dropout and noise included, without gradients.
+  backend::LossSums loss(const backend::Batch& batch, backend::StepKey key);
+
+  /// The input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next call.
+  const backend::Activations& hidden_for_scoring(const backend::Batch& batch);
+
+  /// Backend::rank_held_out and Backend::top_k by this model.
+  void rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks);
+  void top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores);
+
+  /// sum ||W||^2 over the tensors that decay.
+  double sum_of_squares();
+  /// Weights of the layers computed as dense products: all but the input table, whose product is a gather.
+  std::int64_t dense_weights() const;
+
+  std::int64_t items() const { return items_; }
+  std::int64_t max_rows() const { return max_rows_; }
+  const NetworkShape& shape() const { return shape_; }
+  const backend::ParameterLayout& layout() const { return layout_; }
+  backend::Parameters& parameters() { return *parameters_; }
+
+  /// Activations of the last forward pass; for tests and for those who look inside.
+  const backend::Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
+  /// k below the number of hidden layers.
+  const backend::Activations& decoder_output(std::size_t k) const { return *decoder_[k].output; }
+  const backend::Activations& latent() const;
+  const backend::Activations& hidden() const;
+
+ private:
+  struct Stage {
+    backend::Layer layer;
+    backend::Activation act = backend::Activation::tanh;
+    std::unique_ptr<backend::Activations> output;  // null for the output layer
+    std::unique_ptr<backend::Activations> d_output;
+  };
+  enum class Latent { sampled, mean };
+
+  void forward(const backend::Batch& batch, float keep, backend::StepKey key, Latent how, StepClock& clock);
+  backend::Activations& d_latent();
+
+  backend::Backend& backend_;
+  std::int64_t items_;
+  std::int64_t max_rows_;
+  float keep_;
+  NetworkShape shape_;
+  backend::ParameterLayout layout_;
+  std::unique_ptr<backend::Parameters> parameters_;
+  std::vector<Stage> encoder_;
+  std::vector<Stage> decoder_;
+  std::unique_ptr<backend::Activations> z_;  // null where the latent layer's output is z (mult_dae)
+  std::unique_ptr<backend::Activations> d_z_;
+};
+
+}  // namespace vaecf::model

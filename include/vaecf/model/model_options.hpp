@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::model {
+
+/// The network. mult_vae: I -> hidden -> 2 x latent, z, latent -> reversed hidden -> I, tanh between.
+/// mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, no sampling, no KL.
+struct ModelOptions {
+  std::string type = "mult_vae";
+  std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
+  std::int64_t latent = 200;
+  double dropout = 0.5;  ///< share of input items dropped, after normalisation
+};
+
+}  // namespace vaecf::model

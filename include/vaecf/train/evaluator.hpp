@@ -1,0 +1,57 @@
+#pragma once
+
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/data/shard.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/model/model.hpp>
+#include <vaecf/train/session.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::train {
+
+/// Users scored at a time.
+inline constexpr std::int64_t evaluation_batch = 500;
+
+/// Ranks of one user's held-out items (from 0; the number of items where one is masked).
+using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
+
+/// Scores the held-out users of one split: every rank its share, sums and user counts added over ranks in
+/// fp64 and divided once. All ranks call it, and all get the same result.
+class Evaluator {
+ public:
+  /// Reads this rank's share of `split` ("validation" or "test"). InputError for a metric's name.
+  Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
+            const Services& services);
+
+  /// By the model: fold-in in, targets ranked among all items but the fold-in.
+  EvaluationResult evaluate(model::Model& model);
+  /// By any other way to rank the targets of row `row` of this rank's share.
+  EvaluationResult evaluate(const UserRanks& ranks);
+
+  /// Users of the split over all ranks, those without targets included.
+  std::int64_t users() const { return all_users_; }
+  const data::HeldOutUsers& held_out() const { return held_out_; }
+
+ private:
+  struct Sums;
+  void add(Sums& sums, std::span<const std::int32_t> ranks) const;
+  EvaluationResult reduce(Sums& sums) const;
+
+  std::vector<std::string> names_;
+  std::vector<math::Metric> metrics_;
+  Services services_;
+  std::int64_t items_;
+  std::int64_t all_users_;
+  data::HeldOutUsers held_out_;
+  std::unique_ptr<backend::UserRows> fold_in_;
+  std::unique_ptr<backend::Batch> batch_;
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/progress.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/data/shard.hpp>
+#include <vaecf/model/model_options.hpp>
+#include <vaecf/optim/optimizer_options.hpp>
+#include <vaecf/train/train_options.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vaecf::train {
+
+/// All that a run may choose, the rooms' own option structs side by side.
+struct SessionOptions {
+  std::string name = "run";
+  data::DataOptions data;
+  model::ModelOptions model;
+  TrainOptions train;
+  optim::OptimizerOptions optimizer;
+  ValidationOptions validation;
+  RunOptions run;
+  comm::DistributedOptions distributed;
+  std::string configuration_text;  ///< every key as resolved, YAML: goes to config.yaml and checkpoints
+  std::string version;
+
+  std::string run_folder() const { return run.directory + "/" + name; }
+  std::string best_checkpoint() const { return run_folder() + "/checkpoints/best.h5"; }
+};
+
+/// What a command lends to the work. All outlive it.
+struct Services {
+  comm::Communicator& communicator;
+  backend::Backend& backend;
+  Log& log;
+  Progress& progress;
+};
+
+/// Means over users, with their standard errors.
+struct MetricValue {
+  double mean = 0.0;
+  double standard_error = 0.0;
+};
+using Metrics = std::map<std::string, MetricValue>;
+
+struct EvaluationResult {
+  std::int64_t users = 0;                 ///< users that have a target
+  std::int64_t users_without_target = 0;  ///< left out
+  Metrics metrics;                        ///< "ndcg@100" ...
+};
+
+struct TrainResult {
+  std::int64_t epochs = 0;
+  std::int64_t steps = 0;
+  std::int64_t best_epoch = 0;
+  double best_metric = 0.0;
+  double seconds = 0.0;
+};
+
+struct TestResult {
+  EvaluationResult model;
+  EvaluationResult popularity;  ///< every user gets the most popular train items: what a model must beat
+  std::int64_t epoch = 0;       ///< the checkpoint's
+};
+
+/// Checks everything that can be checked before heavy work (dataset, sizes, ranks against virtual shards,
+/// memory plan, run folder writable). InputError; called on every rank, and the caller exchanges the outcome.
+void check(const SessionOptions& options, const Services& services);
+
+/// Trains, validates, keeps checkpoints/best.h5, writes metrics.jsonl and config.yaml. All ranks call it.
+TrainResult train(const SessionOptions& options, const Services& services);
+
+/// Tests `checkpoint` on /test, with the popularity baseline beside it. All ranks call it.
+TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
+
+/// Seconds of a step by phase, as the benchmark reports it: medians over steps, the slowest rank's.
+struct BenchmarkResult {
+  double users_per_second = 0.0;
+  double seconds_per_epoch = 0.0;
+  double milliseconds_per_step = 0.0;
+  std::map<std::string, double>
+      phase_milliseconds;    ///< input, forward, loss, backward, all-reduce, optimiser
+  double gflops = 0.0;       ///< arithmetic of the step's dense products over time
+  double gemm_gflops = 0.0;  ///< the machine's own rate, measured in the same run
+  double peak_memory_mib = 0.0;
+  double data_memory_mib = 0.0;
+  double evaluation_users_per_second = 0.0;
+};
+
+/// Trains `epochs` epochs (or as many steps as fit in them) after warm-up steps that it leaves out.
+BenchmarkResult benchmark(const SessionOptions& options, const Services& services);
+std::string to_table(const BenchmarkResult& result);
+std::string to_table(const TestResult& result);
+
+struct Recommendation {
+  std::vector<std::int32_t> items;  ///< best first
+  std::vector<float> scores;
+};
+
+/// The top `k` unseen items for each row of `seen` by the model of `checkpoint`. One rank alone.
+std::vector<Recommendation> recommend(const SessionOptions& options, const Services& services,
+                                      const std::string& checkpoint, CsrView seen, int k);
+
+}  // namespace vaecf::train

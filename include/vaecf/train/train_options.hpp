@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::train {
+
+/// beta = min(cap, t / T), t = amount done before this update. Exactly one of steps, epochs, users is set:
+/// the amount T at which beta would reach 1.0.
+struct AnnealingOptions {
+  double cap = 0.2;
+  double steps = 200000;  ///< 0 when epochs or users is given
+  double epochs = 0;
+  double users = 0;
+};
+
+struct TrainOptions {
+  std::int64_t epochs = 200;
+  std::int64_t patience = 0;        ///< stop after this many validations without a better one; 0 = never
+  std::string last_batch = "keep";  ///< keep | drop
+  std::int64_t batch_size = 500;    ///< users per step over all ranks
+  AnnealingOptions annealing;
+  double weight_decay = 0.0;  ///< lambda of lambda * sum ||W||^2, weights only
+  std::uint64_t seed = 98765;
+};
+
+struct ValidationOptions {
+  std::int64_t every = 1;  ///< epochs; 0 = never
+  std::vector<std::string> metrics = {"ndcg@100", "recall@20", "recall@50"};
+  std::string select = "ndcg@100";  ///< or "last": the last epoch is the best one
+};
+
+struct RunOptions {
+  std::string directory = "runs";
+};
+
+}  // namespace vaecf::train

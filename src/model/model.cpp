@@ -1,0 +1,155 @@
+#include <vaecf/model/model.hpp>
+
+#include <algorithm>
+
+namespace vaecf::model {
+
+using backend::Activation;
+using backend::Activations;
+using backend::LossSums;
+using backend::StepKey;
+
+Model::Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend,
+             std::int64_t max_rows)
+    : backend_(backend),
+      items_(items),
+      max_rows_(std::max<std::int64_t>(1, max_rows)),
+      keep_(static_cast<float>(1.0 - options.dropout)),
+      shape_(network_shape(options, items)),
+      layout_(backend.plan_parameters(tensor_specs(shape_))),
+      parameters_(backend.make_parameters(layout_)) {
+  const auto build = [&](const std::vector<LayerShape>& layers, std::vector<Stage>& stages) {
+    for (const LayerShape& layer : layers) {
+      Stage stage;
+      stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
+      if (layer.weight_kind != backend::TensorKind::output_table) {
+        stage.output = backend.make_activations(max_rows_, layer.outputs);
+        stage.d_output = backend.make_activations(max_rows_, layer.outputs);
+      }
+      stages.push_back(std::move(stage));
+    }
+  };
+  build(shape_.encoder, encoder_);
+  build(shape_.decoder, decoder_);
+  if (shape_.variational) {
+    encoder_.back().act = Activation::identity;
+    z_ = backend.make_activations(max_rows_, options.latent);
+    d_z_ = backend.make_activations(max_rows_, options.latent);
+  }
+}
+
+const Activations& Model::latent() const {
+  return z_ ? *z_ : *encoder_.back().output;
+}
+
+Activations& Model::d_latent() {
+  return d_z_ ? *d_z_ : *encoder_.back().d_output;
+}
+
+const Activations& Model::hidden() const {
+  return decoder_.size() > 1 ? *decoder_[decoder_.size() - 2].output : latent();
+}
+
+void Model::forward(const backend::Batch& batch, float keep, StepKey key, Latent how, StepClock& clock) {
+  const Stage& first = encoder_.front();
+  backend_.encode_input(batch, *parameters_, first.layer, first.act, keep, key, *first.output);
+  clock.lap(&StepSeconds::input);
+
+  const Activations* input = first.output.get();
+  for (std::size_t k = 1; k < encoder_.size(); ++k) {
+    backend_.linear(*input, *parameters_, encoder_[k].layer, encoder_[k].act, *encoder_[k].output);
+    input = encoder_[k].output.get();
+  }
+  if (z_ && how == Latent::sampled) backend_.sample_latent(batch, *input, key, *z_);
+  if (z_ && how == Latent::mean) backend_.latent_mean(*input, *z_);
+  input = &latent();
+  for (std::size_t k = 0; k + 1 < decoder_.size(); ++k) {
+    backend_.linear(*input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output);
+    input = decoder_[k].output.get();
+  }
+  clock.lap(&StepSeconds::forward);
+}
+
+LossSums Model::forward_backward(const backend::Batch& batch, StepKey key, float beta,
+                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready,
+                                 StepClock& clock) {
+  forward(batch, keep_, key, Latent::sampled, clock);
+
+  LossSums sums;
+  const auto gradient_of_output = [&](std::size_t k) -> Activations& {
+    return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
+  };
+  const std::size_t last = decoder_.size() - 1;
+  backend_.softmax_layer_step(hidden(), batch, *parameters_, decoder_[last].layer, sums,
+                              gradient_of_output(last), gradients, ready);
+  clock.lap(&StepSeconds::loss);
+
+  for (std::size_t k = last; k-- > 0;) {
+    const Activations& input = k == 0 ? latent() : *decoder_[k - 1].output;
+    backend_.linear_backward(input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output,
+                             *decoder_[k].d_output, &gradient_of_output(k), gradients, ready);
+  }
+  if (z_) {
+    const Stage& statistics = encoder_.back();
+    backend_.latent_backward(batch, *statistics.output, key, beta, *d_z_, sums, *statistics.d_output);
+  }
+  for (std::size_t k = encoder_.size() - 1; k > 0; --k) {
+    backend_.linear_backward(*encoder_[k - 1].output, *parameters_, encoder_[k].layer, encoder_[k].act,
+                             *encoder_[k].output, *encoder_[k].d_output, encoder_[k - 1].d_output.get(),
+                             gradients, ready);
+  }
+  const Stage& first = encoder_.front();
+  backend_.input_gradient(batch, layout_, first.layer, first.act, keep_, key, *first.output, *first.d_output,
+                          gradients, ready);
+  clock.lap(&StepSeconds::backward);
+  return sums;
+}
+
+LossSums Model::loss(const backend::Batch& batch, StepKey key) {
+  StepClock clock(backend_, false);
+  forward(batch, keep_, key, Latent::sampled, clock);
+  LossSums sums;
+  backend_.softmax_layer_loss(hidden(), batch, *parameters_, decoder_.back().layer, sums);
+  if (z_) {
+    // Only the KL sum is wanted of this verb; its gradient is overwritten by the next backward pass.
+    const Stage& statistics = encoder_.back();
+    backend_.latent_backward(batch, *statistics.output, key, 0.0F, *z_, sums, *statistics.d_output);
+  }
+  return sums;
+}
+
+const Activations& Model::hidden_for_scoring(const backend::Batch& batch) {
+  StepClock clock(backend_, false);
+  forward(batch, 1.0F, StepKey{}, Latent::mean, clock);
+  return hidden();
+}
+
+void Model::rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks) {
+  backend_.rank_held_out(hidden_for_scoring(batch), batch, targets, *parameters_, decoder_.back().layer,
+                         ranks);
+}
+
+void Model::top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items,
+                  std::span<float> scores) {
+  backend_.top_k(hidden_for_scoring(batch), batch, *parameters_, decoder_.back().layer, k, items, scores);
+}
+
+double Model::sum_of_squares() {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
+    if (layout_.tensors[i].spec.decays) sum += backend_.sum_of_squares(*parameters_, static_cast<int>(i));
+  }
+  return sum;
+}
+
+std::int64_t Model::dense_weights() const {
+  std::int64_t weights = 0;
+  for (const backend::TensorLayout& tensor : layout_.tensors) {
+    const bool dense = tensor.spec.kind == backend::TensorKind::matrix ||
+                       tensor.spec.kind == backend::TensorKind::output_table;
+    if (dense) weights += tensor.spec.rows * tensor.spec.columns;
+  }
+  return weights;
+}
+
+}  // namespace vaecf::model

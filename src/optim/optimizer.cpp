@@ -1,0 +1,83 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/optim/optimizer.hpp>
+
+#include <cmath>
+#include <string>
+
+namespace vaecf::optim {
+namespace {
+
+backend::OptimizerKind parse_kind(const std::string& type) {
+  if (type == "adam") return backend::OptimizerKind::adam;
+  if (type == "rmsprop") return backend::OptimizerKind::rmsprop;
+  if (type == "sgd") return backend::OptimizerKind::sgd;
+  throw InputError(format("train.optimizer.type: {} is not an optimizer: choose adam, rmsprop or sgd", type));
+}
+
+void require_share(const char* key, double value) {
+  if (value >= 0.0 && value < 1.0) return;
+  throw InputError(
+      format("train.optimizer.{}: {} would never forget: give a number from 0 to below 1", key, value));
+}
+
+/// Also as the fp32 number that the update computes with.
+void require_positive(const char* key, double value) {
+  if (std::isfinite(value) && static_cast<float>(value) > 0.0F) return;
+  throw InputError(format("train.optimizer.{}: {} is not usable: give a number above 0", key, value));
+}
+
+}  // namespace
+
+void check(const OptimizerOptions& options) {
+  const backend::OptimizerKind kind = parse_kind(options.type);
+  require_positive("learning_rate", options.learning_rate);
+  if (kind == backend::OptimizerKind::adam) require_share("beta1", options.beta1);
+  if (kind != backend::OptimizerKind::sgd) {
+    require_share("beta2", options.beta2);
+    require_positive("epsilon", options.epsilon);
+  }
+  if (kind != backend::OptimizerKind::adam) require_share("momentum", options.momentum);
+}
+
+Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
+                     const backend::ParameterLayout& layout)
+    : options_(options), kind_(parse_kind(options.type)), weight_decay_(weight_decay), backend_(backend) {
+  check(options);
+  if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
+    throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));
+  }
+  first_moment_ = backend.make_buffer(layout.size);
+  second_moment_ = backend.make_buffer(layout.size);
+}
+
+backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t users) const {
+  double rate = options_.learning_rate;
+  if (kind_ == backend::OptimizerKind::adam) {
+    const auto t = static_cast<double>(updates_done + 1);
+    rate *= std::sqrt(1.0 - std::pow(options_.beta2, t)) / (1.0 - std::pow(options_.beta1, t));
+  }
+  const bool adam = kind_ == backend::OptimizerKind::adam;
+  backend::UpdateRule rule;
+  rule.kind = kind_;
+  rule.rate = static_cast<float>(rate);
+  rule.beta1 = static_cast<float>(adam ? options_.beta1 : options_.momentum);
+  rule.beta2 = static_cast<float>(options_.beta2);
+  rule.epsilon = static_cast<float>(options_.epsilon);
+  rule.gradient_scale = static_cast<float>(1.0 / static_cast<double>(users));
+  rule.decay = static_cast<float>(2.0 * weight_decay_);
+  return rule;
+}
+
+void Optimizer::step(std::int64_t updates_done, std::int64_t users, const backend::FloatBuffer& gradients,
+                     backend::Parameters& parameters) {
+  const backend::UpdateRule decaying = rule(updates_done, users);
+  backend::UpdateRule plain = decaying;
+  plain.decay = 0.0F;
+  for (const backend::TensorLayout& tensor : parameters.layout().tensors) {
+    backend_.update(tensor.spec.decays ? decaying : plain, tensor.range, gradients, *first_moment_,
+                    *second_moment_, parameters);
+  }
+}
+
+}  // namespace vaecf::optim

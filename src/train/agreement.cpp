@@ -1,0 +1,55 @@
+#include "agreement.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace vaecf::train {
+namespace {
+
+/// FNV-1a, 64 bit: equal texts, equal numbers; enough to notice an honest difference.
+std::int64_t hash(std::string_view text) {
+  std::uint64_t state = 0xCBF29CE484222325U;
+  for (const char c : text) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  return static_cast<std::int64_t>(state);
+}
+
+}  // namespace
+
+void on_root(comm::Communicator& communicator, const std::function<void()>& work) {
+  std::string message;
+  std::array<std::int64_t, 2> status = {static_cast<std::int64_t>(ExitCode::done), 0};  // code, length
+  if (communicator.rank() == 0) {
+    try {
+      work();
+    } catch (const Error& error) {
+      message = error.what();
+      status = {static_cast<std::int64_t>(error.code()), static_cast<std::int64_t>(message.size())};
+    } catch (const std::exception& error) {
+      message = error.what();
+      status = {static_cast<std::int64_t>(ExitCode::failed), static_cast<std::int64_t>(message.size())};
+    }
+  }
+  communicator.broadcast(std::span<std::int64_t>(status), 0);
+  if (status[0] == static_cast<std::int64_t>(ExitCode::done)) return;
+  message.resize(static_cast<std::size_t>(status[1]));
+  communicator.broadcast(std::span<char>(message), 0);
+  if (status[0] == static_cast<std::int64_t>(ExitCode::bad_input)) throw InputError(message);
+  throw RunError(message);
+}
+
+void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
+  const std::int64_t mine = hash(text);
+  const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
+  const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
+  if (lowest == highest) return;
+  throw InputError(
+      format("{} differs between ranks (this is rank {} of {} on {}): all ranks must be given the "
+             "same; check that every host sees the same files and the same command line",
+             what, communicator.rank(), communicator.size(), communicator.host()));
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,119 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/model/network.hpp>
+#include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/annealing.hpp>
+#include <vaecf/train/session.hpp>
+
+#include <cmath>
+
+#include "agreement.hpp"
+#include "run_log.hpp"
+
+namespace vaecf::train {
+namespace {
+
+void require_choice(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
+  std::string list;
+  for (const char* choice : choices) {
+    if (value == choice) return;
+    list += format("{}{}", list.empty() ? "" : ", ", choice);
+  }
+  throw InputError(format("{}: {} is not known: choose one of {}", key, value, list));
+}
+
+void require_at_least(const char* key, std::int64_t value, std::int64_t least) {
+  if (value < least) throw InputError(format("{}: {} is too small: give {} or more", key, value, least));
+}
+
+void check_training(const SessionOptions& options) {
+  const TrainOptions& train = options.train;
+  require_at_least("train.epochs", train.epochs, 1);
+  require_at_least("train.batch_size", train.batch_size, 1);
+  require_at_least("train.patience", train.patience, 0);
+  require_choice("train.last_batch", train.last_batch, {"keep", "drop"});
+  if (!std::isfinite(train.weight_decay) || train.weight_decay < 0.0) {
+    throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", train.weight_decay));
+  }
+  (void)Annealing(train.annealing, 1);
+  optim::check(options.optimizer);
+}
+
+void check_validation(const SessionOptions& options) {
+  const ValidationOptions& validation = options.validation;
+  require_at_least("validation.every", validation.every, 0);
+  for (const std::string& name : validation.metrics) (void)math::parse_metric(name);
+  if (validation.metrics.empty()) {
+    throw InputError("validation.metrics: the list is empty: name one at least, such as ndcg@100");
+  }
+  const bool last = validation.select == "last";
+  if (!last) (void)math::parse_metric(validation.select);
+  if (options.train.patience > 0 && (last || validation.every == 0)) {
+    throw InputError(
+        "train.patience: there is no metric to wait for, since validation is off or validation.select is "
+        "last; "
+        "set patience to 0, or validation.every to 1 and validation.select to a metric");
+  }
+}
+
+void check_distributed(const SessionOptions& options, int ranks) {
+  const comm::DistributedOptions& distributed = options.distributed;
+  require_choice("distributed.overlap", distributed.overlap, {"auto", "on", "off"});
+  if (!(distributed.bucket_mib > 0.0 && distributed.bucket_mib <= 4096.0)) {
+    throw InputError(format("distributed.bucket_mib: {} is not a usable size: give MiB above 0, up to 4096",
+                            distributed.bucket_mib));
+  }
+  require_at_least("data.virtual_shards", options.data.virtual_shards, 1);
+  if (ranks > options.data.virtual_shards) {
+    throw InputError(
+        format("{} ranks are more than the {} virtual shards of the data, so some would never have a "
+               "user: start at most {} ranks, or raise data.virtual_shards",
+               ranks, options.data.virtual_shards, options.data.virtual_shards));
+  }
+}
+
+void check_dataset(const SessionOptions& options, const Services& services) {
+  const io::DatasetFile dataset(options.data.file);
+  const std::int64_t rows = dataset.rows("train");
+  if (rows < 1 || dataset.items() < 1) {
+    throw InputError(
+        format("{}: there is nothing to train on ({} train users, {} items); prepare it again with "
+               "weaker filters or fewer held-out users",
+               options.data.file, rows, dataset.items()));
+  }
+  if (options.train.last_batch == "drop" && options.train.batch_size > rows) {
+    throw InputError(
+        format("train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than "
+               "the {} train users; keep the last batch or make batches smaller",
+               options.train.batch_size, rows));
+  }
+  std::int64_t parameters = 0;
+  const model::NetworkShape shape = model::network_shape(options.model, dataset.items());
+  for (const backend::TensorSpec& spec : model::tensor_specs(shape)) parameters += spec.rows * spec.columns;
+  constexpr double mib = 1048576.0;
+  services.log.debug(
+      "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
+      "{} "
+      "interactions, {:.0f} MiB of data over {} ranks",
+      parameters, 16.0 * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
+      (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib,
+      services.communicator.size());
+}
+
+}  // namespace
+
+void check(const SessionOptions& options, const Services& services) {
+  // The one collective comes first: whatever is thrown below may be thrown by one rank alone.
+  require_same(services.communicator, options.configuration_text, "the configuration");
+  model::check(options.model);
+  check_training(options);
+  check_validation(options);
+  check_distributed(options, services.communicator.size());
+  check_dataset(options, services);
+  if (services.communicator.rank() == 0) prepare_run_folder(options);
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vaecf/io/event_log.hpp>
+#include <vaecf/train/session.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace vaecf::train {
+
+/// The run folder's text files: config.yaml and metrics.jsonl. Ranks other than 0 hold one that writes
+/// nowhere.
+class RunLog {
+ public:
+  enum class Mode {
+    fresh,   ///< a new run: an older metrics.jsonl becomes metrics.jsonl.old
+    append,  ///< a test or a benchmark beside what is there
+  };
+  /// RunError where the folder cannot be written.
+  RunLog(const SessionOptions& options, const Services& services, Mode mode);
+
+  void write(const io::Event& event) { events_.write(event); }
+
+ private:
+  io::EventLog events_;
+};
+
+/// Event "start": what runs on what.
+io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
+                      std::int64_t items, std::int64_t parameters);
+/// Adds users and each metric by its name with its standard error ("ndcg@100", "ndcg@100_se").
+void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
+/// "ndcg@100 0.4259  recall@20 0.3950"
+std::string metrics_line(const EvaluationResult& result);
+
+/// Creates RUN/checkpoints and tries to write there. RunError otherwise.
+void prepare_run_folder(const SessionOptions& options);
+
+}  // namespace vaecf::train

@@ -1,0 +1,70 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/session.hpp>
+
+#include "agreement.hpp"
+#include "checkpointing.hpp"
+#include "popularity.hpp"
+#include "run_log.hpp"
+#include "selection.hpp"
+
+namespace vaecf::train {
+namespace {
+
+void require_same_dataset(const std::string& checkpoint, const LoadedCheckpoint& state,
+                          const io::DatasetFile& dataset) {
+  if (state.items != dataset.items()) {
+    throw InputError(
+        format("{}: it was trained on {} items, and {} has {}; name the dataset it was trained on",
+               checkpoint, state.items, dataset.path(), dataset.items()));
+  }
+  if (state.fingerprint != dataset.fingerprint()) {
+    throw InputError(
+        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name the "
+               "dataset it was trained on",
+               checkpoint, state.fingerprint, dataset.path(), dataset.fingerprint()));
+  }
+}
+
+}  // namespace
+
+TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint) {
+  const io::DatasetFile dataset(options.data.file);
+  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
+  if (dataset.rows("test/fold_in") == 0) {
+    throw InputError(format("{}: it holds no test users; prepare it with data.prepare.test_users above 0",
+                            options.data.file));
+  }
+  const LoadedCheckpoint state = read_checkpoint_state(checkpoint, services);
+  require_same_dataset(checkpoint, state, dataset);
+
+  Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
+  TestResult result;
+  result.epoch = state.epoch;
+  {
+    model::Model model(options.model, dataset.items(), services.backend, evaluation_batch);
+    load_weights(checkpoint, services, model);
+    result.model = evaluator.evaluate(model);
+  }
+  const Popularity popularity(dataset, services);
+  const CsrView seen = evaluator.held_out().fold_in.view();
+  const CsrView targets = evaluator.held_out().targets.view();
+  result.popularity = evaluator.evaluate([&](std::int64_t row, std::span<std::int32_t> ranks) {
+    popularity.rank(seen.row(row), targets.row(row), ranks);
+  });
+
+  on_root(services.communicator, [&] {
+    io::Event event("test");
+    event.set("epoch", result.epoch)
+        .set("checkpoint", checkpoint)
+        .set("users", result.model.users)
+        .set("users_without_target", result.model.users_without_target);
+    add_metrics(event, result.model);
+    add_metrics(event, result.popularity, "popularity_");
+    RunLog(options, services, RunLog::Mode::append).write(event);
+  });
+  return result;
+}
+
+}  // namespace vaecf::train

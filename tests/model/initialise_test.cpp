@@ -1,0 +1,64 @@
+#include <vaecf/math/initialisation.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "model/model_fixture.hpp"
+
+namespace vaecf::model {
+namespace {
+
+const ModelOptions wide = {"mult_vae", {40}, 6, 0.5};
+constexpr std::int64_t many_items = 30011;  // encoder_1 takes more than one block of rows
+
+TEST(Initialise, WeightsAreThoseOfSeedTensorAndIndex) {
+  const auto backend = fp32_backend();
+  Model model(wide, many_items, *backend, 1);
+  model.initialise((std::uint64_t{5} << 32) + 9);
+  const std::map<std::string, std::uint32_t> numbers = {
+      {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
+  for (const auto& [name, number] : numbers) {
+    const auto values = export_tensor(*backend, model.layout(), name, model.parameters().master());
+    const auto& spec = model.layout().tensors[static_cast<std::size_t>(model.layout().find(name))].spec;
+    for (std::size_t i = 0; i < values.size(); i += 997) {
+      ASSERT_EQ(values[i],
+                math::initial_weight((std::uint64_t{5} << 32) + 9, number, i, spec.rows, spec.columns))
+          << name << " element " << i;
+    }
+    const float limit = math::xavier_limit(spec.rows, spec.columns);
+    const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
+    EXPECT_GE(*lowest, -limit) << name;
+    EXPECT_LE(*highest, limit) << name;
+    // Uniform on [-limit, limit]: mean 0, variance limit^2 / 3.
+    const auto count = static_cast<double>(values.size());
+    const double variance = norm(values) * norm(values) / count;
+    EXPECT_NEAR(variance / (limit * limit / 3.0), 1.0, 4.5 / std::sqrt(count)) << name;
+  }
+}
+
+TEST(Initialise, BiasesAreSmallAndTruncated) {
+  const auto backend = fp32_backend();
+  Model model(wide, many_items, *backend, 1);
+  model.initialise(3);
+  const auto bias = export_tensor(*backend, model.layout(), "decoder_2/bias", model.parameters().master());
+  for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
+  // A normal cut at 2 sd has variance 0.7737.
+  EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
+}
+
+TEST(Initialise, SeedsDiffer) {
+  const auto backend = fp32_backend();
+  Model model(wide, 50, *backend, 1);
+  model.initialise(1);
+  const auto first = export_tensor(*backend, model.layout(), "encoder_1/weight", model.parameters().master());
+  model.initialise(2);
+  const auto second =
+      export_tensor(*backend, model.layout(), "encoder_1/weight", model.parameters().master());
+  EXPECT_GT(relative_difference(first, second), 1.0);
+}
+
+}  // namespace
+}  // namespace vaecf::model

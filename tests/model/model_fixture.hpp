@@ -1,0 +1,70 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/model/model.hpp>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::model {
+
+inline std::unique_ptr<backend::Backend> fp32_backend(const std::string& kernels = "auto") {
+  return backend::make_backend({"cpu", backend::Precision::fp32, kernels, 1});
+}
+
+inline std::vector<float> export_tensor(const backend::Backend& backend,
+                                        const backend::ParameterLayout& layout, const std::string& name,
+                                        const backend::FloatBuffer& flat) {
+  const int tensor = layout.find(name);
+  const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+  std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
+  backend.export_rows(layout, tensor, {0, spec.rows}, flat, values);
+  return values;
+}
+
+/// The caller follows with weights_changed where `flat` holds weights.
+inline void import_tensor(backend::Backend& backend, const backend::ParameterLayout& layout,
+                          const std::string& name, std::span<const float> values,
+                          backend::FloatBuffer& flat) {
+  const int tensor = layout.find(name);
+  const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+  backend.import_rows(layout, tensor, {0, spec.rows}, values, flat);
+}
+
+/// All rows of `csr` as one batch; user numbers count from `first_user`.
+struct WholeBatch {
+  WholeBatch(backend::Backend& backend, const Csr& csr, std::int64_t first_user, std::int64_t items)
+      : rows(backend.hold_rows(csr.view(), first_user, items)), batch(backend.make_batch()) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(csr.rows()));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    backend.gather_batch(*rows, numbers, true, *batch);
+  }
+  std::unique_ptr<backend::UserRows> rows;
+  std::unique_ptr<backend::Batch> batch;
+};
+
+inline double norm(std::span<const float> values) {
+  double sum = 0.0;
+  for (const float v : values) sum += static_cast<double>(v) * v;
+  return std::sqrt(sum);
+}
+
+/// ||a - b|| / ||b||; 0 where both are zero.
+template <class A, class B>
+double relative_difference(const std::vector<A>& a, const std::vector<B>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double difference = 0.0;
+  double size = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    size += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return difference == 0.0 ? 0.0 : std::sqrt(difference / size);
+}
+
+}  // namespace vaecf::model

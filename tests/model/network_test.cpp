@@ -1,0 +1,86 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/model/network.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace vaecf::model {
+namespace {
+
+using backend::TensorKind;
+using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool>;
+
+std::vector<Row> rows_of(const ModelOptions& options, std::int64_t items) {
+  std::vector<Row> rows;
+  for (const backend::TensorSpec& s : tensor_specs(network_shape(options, items))) {
+    rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
+  }
+  return rows;
+}
+
+TEST(Network, MultVaeOfThePaper) {
+  const std::vector<Row> expected = {{"decoder_2/weight", 600, 20108, TensorKind::output_table, true},
+                                     {"decoder_2/bias", 1, 20108, TensorKind::output_bias, false},
+                                     {"decoder_1/weight", 200, 600, TensorKind::matrix, true},
+                                     {"decoder_1/bias", 1, 600, TensorKind::bias, false},
+                                     {"encoder_2/weight", 600, 400, TensorKind::matrix, true},
+                                     {"encoder_2/bias", 1, 400, TensorKind::bias, false},
+                                     {"encoder_1/weight", 20108, 600, TensorKind::input_table, true},
+                                     {"encoder_1/bias", 1, 600, TensorKind::bias, false}};
+  EXPECT_EQ(rows_of({}, 20108), expected);
+  std::int64_t parameters = 0;
+  for (const Row& row : expected) parameters += std::get<1>(row) * std::get<2>(row);
+  EXPECT_EQ(parameters, 24511308);
+}
+
+TEST(Network, MultDaeWithoutHiddenLayers) {
+  const std::vector<Row> expected = {{"decoder_1/weight", 200, 30, TensorKind::output_table, true},
+                                     {"decoder_1/bias", 1, 30, TensorKind::output_bias, false},
+                                     {"encoder_1/weight", 30, 200, TensorKind::input_table, true},
+                                     {"encoder_1/bias", 1, 200, TensorKind::bias, false}};
+  EXPECT_EQ(rows_of({"mult_dae", {}, 200, 0.5}, 30), expected);
+}
+
+TEST(Network, ReversesHiddenWidthsInTheDecoder) {
+  const NetworkShape shape = network_shape({"mult_vae", {12, 8}, 3, 0.5}, 30);
+  ASSERT_EQ(shape.encoder.size(), 3U);
+  ASSERT_EQ(shape.decoder.size(), 3U);
+  EXPECT_EQ(shape.encoder[2].inputs, 8);
+  EXPECT_EQ(shape.encoder[2].outputs, 6);
+  EXPECT_EQ(shape.decoder[0].inputs, 3);
+  EXPECT_EQ(shape.decoder[0].outputs, 8);
+  EXPECT_EQ(shape.decoder[1].outputs, 12);
+  EXPECT_EQ(shape.decoder[2].outputs, 30);
+}
+
+TEST(Network, InitialisationNumbersFollowTheRoadOfTheData) {
+  const NetworkShape shape = network_shape({}, 50);
+  const std::vector<std::string> names = {"encoder_1/weight", "encoder_1/bias",   "encoder_2/weight",
+                                          "encoder_2/bias",   "decoder_1/weight", "decoder_1/bias",
+                                          "decoder_2/weight", "decoder_2/bias"};
+  for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(initialisation_number(shape, names[i]), i);
+  EXPECT_THROW(initialisation_number(shape, "decoder_3/bias"), RunError);
+}
+
+TEST(Network, RefusesOptionsByTheirKey) {
+  const auto message = [](const ModelOptions& options) -> std::string {
+    try {
+      check(options);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message({}), "accepted");
+  EXPECT_EQ(message({"mult_vae", {}, 1, 0.0}), "accepted");
+  EXPECT_EQ(message({"vae", {600}, 200, 0.5}).find("model.type: vae"), 0U);
+  EXPECT_EQ(message({"mult_vae", {600, 0}, 200, 0.5}).find("model.hidden: 0"), 0U);
+  EXPECT_EQ(message({"mult_vae", {600}, -1, 0.5}).find("model.latent: -1"), 0U);
+  EXPECT_EQ(message({"mult_vae", {600}, 200, 1.0}).find("model.dropout: 1"), 0U);
+}
+
+}  // namespace
+}  // namespace vaecf::model

@@ -1,0 +1,179 @@
+#include <vaecf/math/philox.hpp>
+#include <vaecf/optim/optimizer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <ostream>
+
+#include "model/model_fixture.hpp"
+#include "model/reference_file.hpp"
+
+namespace vaecf::model {
+namespace {
+
+struct Kernels {
+  int number;
+  const char* kernels;
+  friend std::ostream& operator<<(std::ostream& stream, const Kernels& k) {
+    return stream << "case " << k.number << " " << k.kernels;
+  }
+};
+
+/// The program against an independent rendering in fp64, with the same dropout masks and noise.
+class Reference : public ::testing::TestWithParam<Kernels> {
+ protected:
+  void SetUp() override {
+    file_.emplace(VAECF_REFERENCE_FILE);
+    ASSERT_GT(file_->number("cases"), GetParam().number) << "the file holds fewer cases";
+    prefix_ = "case_" + std::to_string(GetParam().number) + "/";
+    options_.type = number("config/sampled") == 1.0 ? "mult_vae" : "mult_dae";
+    options_.hidden = file_->as<std::int64_t>(prefix_ + "config/hidden");
+    options_.latent = static_cast<std::int64_t>(number("config/latent"));
+    options_.dropout = 1.0 - number("config/keep");
+    items_ = static_cast<std::int64_t>(number("config/items"));
+    seed_ = static_cast<std::uint64_t>(number("config/seed"));
+    users_ = {file_->as<std::int64_t>(prefix_ + "input/indptr"),
+              file_->as<std::int32_t>(prefix_ + "input/indices")};
+
+    backend_ = fp32_backend(GetParam().kernels);
+    model_.emplace(options_, items_, *backend_, users_.rows());
+    whole_.emplace(*backend_, users_, first_user(), items_);
+    gradients_ = backend_->make_buffer(model_->layout().size);
+    for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+      import_tensor(*backend_, model_->layout(), tensor.spec.name,
+                    file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
+    }
+    backend_->weights_changed(model_->parameters());
+  }
+
+  double number(const std::string& name) const { return file_->number(prefix_ + name); }
+  const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
+  std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
+
+  backend::LossSums run(std::uint32_t step, double beta) {
+    StepClock clock(*backend_, false);
+    return model_->forward_backward(
+        *whole_->batch, {seed_, step}, static_cast<float>(beta), *gradients_,
+        [](Range, backend::Completion) {}, clock);
+  }
+
+  std::vector<float> read(const backend::Activations& from) const {
+    std::vector<float> out(static_cast<std::size_t>(from.rows() * from.columns()));
+    backend_->read_activations(from, out);
+    return out;
+  }
+
+  std::optional<ReferenceFile> file_;
+  std::string prefix_;
+  ModelOptions options_;
+  std::int64_t items_ = 0;
+  std::uint64_t seed_ = 0;
+  Csr users_;
+  std::unique_ptr<backend::Backend> backend_;
+  std::optional<Model> model_;
+  std::optional<WholeBatch> whole_;
+  std::unique_ptr<backend::FloatBuffer> gradients_;
+};
+
+TEST_P(Reference, MasksAndNoiseAreTheSame) {
+  const auto step = static_cast<std::uint32_t>(number("config/step"));
+  const std::uint64_t threshold = math::dropout_threshold(static_cast<float>(number("config/keep")));
+  const std::vector<double>& mask = values("random/mask");
+  ASSERT_EQ(mask.size(), static_cast<std::size_t>(users_.rows() * items_));
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    const auto user = static_cast<std::uint32_t>(first_user() + static_cast<std::int64_t>(i) / items_);
+    const auto item = static_cast<std::uint32_t>(static_cast<std::int64_t>(i) % items_);
+    ASSERT_EQ(math::dropout_keeps_item(seed_, step, user, item, threshold), mask[i] == 1.0) << i;
+  }
+  if (options_.type != "mult_vae") return;
+  const std::vector<double>& noise = values("random/noise");
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    const auto user =
+        static_cast<std::uint32_t>(first_user() + static_cast<std::int64_t>(i) / options_.latent);
+    const auto dimension = static_cast<std::uint32_t>(static_cast<std::int64_t>(i) % options_.latent);
+    ASSERT_NEAR(math::latent_noise(seed_, step, user, dimension), noise[i], 2e-6) << i;
+  }
+}
+
+TEST_P(Reference, ActivationsLossesAndGradients) {
+  const backend::LossSums sums =
+      run(static_cast<std::uint32_t>(number("config/step")), number("config/beta"));
+  const auto expect_near = [&](const backend::Activations& from, const std::string& name) {
+    EXPECT_LT(relative_difference(read(from), values("activations/" + name)), 2e-6) << name;
+  };
+  for (std::size_t k = 0; k < model_->shape().encoder.size(); ++k) {
+    expect_near(model_->encoder_output(k), "encoder_" + std::to_string(k + 1));
+  }
+  expect_near(model_->latent(), "z");
+  for (std::size_t k = 0; k < options_.hidden.size(); ++k) {
+    expect_near(model_->decoder_output(k), "decoder_" + std::to_string(k + 1));
+  }
+  EXPECT_NEAR(sums.nll / number("loss/nll"), 1.0, 1e-6);
+  EXPECT_NEAR(sums.kl, number("loss/kl"), 2e-6 * number("loss/kl"));
+  for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+    const auto gradient = export_tensor(*backend_, model_->layout(), tensor.spec.name, *gradients_);
+    EXPECT_LT(relative_difference(gradient, values("gradients/" + tensor.spec.name)), 5e-6)
+        << tensor.spec.name;
+  }
+}
+
+TEST_P(Reference, ScoresOfEvaluation) {
+  const auto users = static_cast<std::size_t>(users_.rows());
+  const auto width = static_cast<std::size_t>(items_);
+  std::vector<std::int32_t> items(users * width);
+  std::vector<float> scores(users * width);
+  model_->top_k(*whole_->batch, static_cast<int>(items_), items, scores);
+  EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
+  const std::vector<double>& logits = values("evaluation/logits");
+  for (std::size_t u = 0; u < users; ++u) {
+    std::size_t found = 0;
+    for (std::size_t j = 0; j < width && items[u * width + j] >= 0; ++j, ++found) {
+      const double expected = logits[u * width + static_cast<std::size_t>(items[u * width + j])];
+      ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
+    }
+    EXPECT_EQ(found, width - static_cast<std::size_t>(users_.view().row_size(static_cast<std::int64_t>(u))));
+  }
+}
+
+TEST_P(Reference, TenConsecutiveUpdates) {
+  optim::OptimizerOptions adam;
+  adam.learning_rate = number("training/rate");
+  adam.beta1 = number("training/beta1");
+  adam.beta2 = number("training/beta2");
+  adam.epsilon = number("training/epsilon");
+  const double lambda = number("training/lambda");
+  optim::Optimizer optimizer(adam, lambda, *backend_, model_->layout());
+  const auto users = static_cast<double>(users_.rows());
+  const auto updates = static_cast<std::int64_t>(number("training/updates"));
+  ASSERT_EQ(updates, 10);
+  for (std::int64_t t = 0; t < updates; ++t) {
+    const auto i = static_cast<std::size_t>(t);
+    const double beta = values("training/beta")[i];
+    EXPECT_NEAR(lambda * model_->sum_of_squares(), values("training/penalty")[i],
+                1e-5 * values("training/penalty")[i]);
+    const backend::LossSums sums = run(static_cast<std::uint32_t>(t), beta);
+    EXPECT_NEAR(sums.nll / users / values("training/nll")[i], 1.0, 2e-5) << "update " << t;
+    EXPECT_NEAR(sums.kl / users, values("training/kl")[i], 1e-4 * values("training/kl")[i]) << "update " << t;
+    EXPECT_NEAR((sums.nll + beta * sums.kl) / users / values("training/loss")[i], 1.0, 2e-5)
+        << "update " << t;
+    optimizer.step(t, users_.rows(), *gradients_, model_->parameters());
+  }
+  for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+    const auto weights =
+        export_tensor(*backend_, model_->layout(), tensor.spec.name, model_->parameters().master());
+    EXPECT_LT(relative_difference(weights, values("training/weights/" + tensor.spec.name)), 2e-4)
+        << tensor.spec.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Reference,
+                         ::testing::Values(Kernels{0, "auto"}, Kernels{0, "portable"}, Kernels{1, "auto"},
+                                           Kernels{1, "portable"}, Kernels{2, "auto"},
+                                           Kernels{2, "portable"}),
+                         [](const auto& param) {
+                           return "case_" + std::to_string(param.param.number) + "_" + param.param.kernels;
+                         });
+
+}  // namespace
+}  // namespace vaecf::model

@@ -1,0 +1,160 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/optim/optimizer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vaecf::optim {
+namespace {
+
+/// A weight that decays and a bias that does not; big enough for vector code and its tails.
+const std::vector<backend::TensorSpec> specs = {{"encoder_1/weight", 7, 5, backend::TensorKind::matrix, true},
+                                                {"encoder_1/bias", 1, 19, backend::TensorKind::bias, false}};
+
+double start_of(std::size_t i) {
+  return std::sin(1.0 + static_cast<double>(i));
+}
+double gradient_of(std::size_t i, int step) {
+  return 40.0 * std::cos(0.7 * static_cast<double>(i) + 0.3 * step) *
+         std::pow(10.0, -static_cast<double>(i % 5));
+}
+
+struct Element {
+  double w = 0.0;
+  double m = 0.0;
+  double v = 0.0;
+};
+
+/// Runs `steps` updates by Optimizer and by `reference` in fp64; returns the largest difference of a weight.
+double largest_difference(const OptimizerOptions& options, double weight_decay, int steps,
+                          const std::function<void(Element&, double g, int t)>& reference) {
+  constexpr std::int64_t users = 8;
+  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto parameters = backend->make_parameters(backend->plan_parameters(specs));
+  const backend::ParameterLayout& layout = parameters->layout();
+  const auto gradients = backend->make_buffer(layout.size);
+  Optimizer optimizer(options, weight_decay, *backend, layout);
+
+  double worst = 0.0;
+  std::vector<std::vector<Element>> elements;
+  for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
+    const auto count = static_cast<std::size_t>(specs[tensor].rows * specs[tensor].columns);
+    std::vector<float> values(count);
+    elements.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<float>(start_of(i));
+      elements[tensor][i].w = values[i];
+    }
+    backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values,
+                         parameters->master());
+  }
+  backend->weights_changed(*parameters);
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
+      std::vector<float> values(elements[tensor].size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(gradient_of(i, step));
+        Element& e = elements[tensor][i];
+        const double decay = specs[tensor].decays ? 2.0 * weight_decay * e.w : 0.0;
+        reference(e, static_cast<double>(values[i]) / users + decay, step + 1);
+      }
+      backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
+    }
+    optimizer.step(step, users, *gradients, *parameters);
+  }
+  for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
+    std::vector<float> values(elements[tensor].size());
+    backend->export_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, parameters->master(),
+                         values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      worst = std::max(worst, std::abs(values[i] - elements[tensor][i].w));
+    }
+  }
+  return worst;
+}
+
+TEST(Optimizer, AdamFollowsTheFp64Reference) {
+  OptimizerOptions o;
+  o.learning_rate = 0.01;
+  for (const double decay : {0.0, 0.05}) {
+    const double difference = largest_difference(o, decay, 50, [&](Element& e, double g, int t) {
+      e.m = o.beta1 * e.m + (1 - o.beta1) * g;
+      e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
+      const double rate = o.learning_rate * std::sqrt(1 - std::pow(o.beta2, t)) / (1 - std::pow(o.beta1, t));
+      e.w -= rate * e.m / (std::sqrt(e.v) + o.epsilon);
+    });
+    EXPECT_LT(difference, 1e-5) << "decay " << decay;  // weights move by about 0.5
+  }
+}
+
+TEST(Optimizer, RmspropFollowsTheFp64Reference) {
+  OptimizerOptions o;
+  o.type = "rmsprop";
+  o.learning_rate = 0.003;
+  o.beta2 = 0.9;
+  o.momentum = 0.8;
+  o.epsilon = 1e-3;
+  const double difference = largest_difference(o, 0.01, 50, [&](Element& e, double g, int) {
+    e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
+    e.m = o.momentum * e.m + o.learning_rate * g / std::sqrt(e.v + o.epsilon);
+    e.w -= e.m;
+  });
+  EXPECT_LT(difference, 1e-5);
+}
+
+TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
+  OptimizerOptions o;
+  o.type = "sgd";
+  o.learning_rate = 0.01;
+  o.momentum = 0.9;
+  const double difference = largest_difference(o, 0.01, 50, [&](Element& e, double g, int) {
+    e.m = o.momentum * e.m + g;
+    e.w -= o.learning_rate * e.m;
+  });
+  EXPECT_LT(difference, 1e-5);
+}
+
+TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
+  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const Optimizer optimizer({}, 0.25, *backend, backend->plan_parameters(specs));
+  // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
+  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).rate, 3.1622776601683794e-4F);
+  EXPECT_FLOAT_EQ(optimizer.rule(9, 500).rate, 1.531890739511824e-4F);
+  EXPECT_FLOAT_EQ(optimizer.rule(1000000, 500).rate, 1.0e-3F);
+  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).gradient_scale, 0.002F);
+  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).decay, 0.5F);
+}
+
+TEST(Optimizer, RefusesOptionsByTheirKey) {
+  const auto message = [](const std::function<void(OptimizerOptions&)>& change) -> std::string {
+    OptimizerOptions options;
+    change(options);
+    try {
+      check(options);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  using O = OptimizerOptions;
+  EXPECT_EQ(message([](O&) {}), "accepted");
+  EXPECT_NE(message([](O& o) { o.type = "adamw"; }).find("train.optimizer.type: adamw"), std::string::npos);
+  EXPECT_NE(message([](O& o) { o.learning_rate = 0.0; }).find("train.optimizer.learning_rate"),
+            std::string::npos);
+  EXPECT_NE(message([](O& o) { o.learning_rate = NAN; }).find("train.optimizer.learning_rate"),
+            std::string::npos);
+  EXPECT_NE(message([](O& o) { o.learning_rate = 1e-50; }).find("train.optimizer.learning_rate"),
+            std::string::npos);
+  EXPECT_NE(message([](O& o) { o.beta1 = 1.0; }).find("train.optimizer.beta1"), std::string::npos);
+  EXPECT_NE(message([](O& o) { o.beta2 = -0.1; }).find("train.optimizer.beta2"), std::string::npos);
+  EXPECT_NE(message([](O& o) { o.epsilon = 0.0; }).find("train.optimizer.epsilon"), std::string::npos);
+  EXPECT_NE(message([](O& o) { o.type = "sgd", o.momentum = 1.0; }).find("train.optimizer.momentum"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::optim

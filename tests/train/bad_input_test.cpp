@@ -1,0 +1,132 @@
+#include <vaecf/base/error.hpp>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class BadInput : public TrainTest {
+ protected:
+  /// What check() says on `ranks` ranks after a change of the options; "accepted" where it says nothing.
+  std::string refusal(const std::function<void(SessionOptions&)>& change, int ranks = 1) {
+    SessionOptions options = options_;
+    change(options);
+    try {
+      on_ranks(ranks, [&](const Services& services) { check(options, services); });
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+using O = SessionOptions;
+
+TEST_F(BadInput, GoodOptionsAreAccepted) {
+  EXPECT_EQ(refusal([](O&) {}), "accepted");
+  EXPECT_EQ(refusal([](O&) {}, 3), "accepted");
+  EXPECT_TRUE(std::filesystem::is_directory(options_.run_folder() + "/checkpoints"));
+  EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder() + "/checkpoints"));
+}
+
+TEST_F(BadInput, ImpossibleValuesAreNamedByTheirKey) {
+  const std::vector<std::pair<std::string, std::function<void(O&)>>> cases = {
+      {"train.epochs: 0", [](O& o) { o.train.epochs = 0; }},
+      {"train.batch_size: -5", [](O& o) { o.train.batch_size = -5; }},
+      {"train.patience: -1", [](O& o) { o.train.patience = -1; }},
+      {"train.patience", [](O& o) { o.train.patience = 3, o.validation.select = "last"; }},
+      {"train.patience", [](O& o) { o.train.patience = 3, o.validation.every = 0; }},
+      {"train.last_batch: maybe", [](O& o) { o.train.last_batch = "maybe"; }},
+      {"train.last_batch: drop", [](O& o) { o.train.last_batch = "drop", o.train.batch_size = 204; }},
+      {"train.weight_decay: -1", [](O& o) { o.train.weight_decay = -1.0; }},
+      {"train.annealing",
+       [](O& o) {
+         o.train.annealing = {0.2, 5, 5, 0};
+       }},
+      {"train.optimizer.learning_rate", [](O& o) { o.optimizer.learning_rate = -1.0; }},
+      {"validation.every: -1", [](O& o) { o.validation.every = -1; }},
+      {"map@10", [](O& o) { o.validation.metrics = {"map@10"}; }},
+      {"validation.metrics", [](O& o) { o.validation.metrics = {}; }},
+      {"best", [](O& o) { o.validation.select = "best"; }},
+      {"distributed.overlap: yes", [](O& o) { o.distributed.overlap = "yes"; }},
+      {"distributed.bucket_mib: 0", [](O& o) { o.distributed.bucket_mib = 0.0; }},
+      {"data.virtual_shards: 0", [](O& o) { o.data.virtual_shards = 0; }},
+      {"model.hidden: 0", [](O& o) { o.model.hidden = {0}; }},
+      {"none.h5", [](O& o) { o.data.file = "none.h5"; }},
+  };
+  for (const auto& [expected, change] : cases) {
+    const std::string message = refusal(change);
+    EXPECT_NE(message.find(expected), std::string::npos) << expected << " expected in: " << message;
+  }
+}
+
+TEST_F(BadInput, MoreRanksThanVirtualShards) {
+  const std::string message = refusal([](O& o) { o.data.virtual_shards = 3; }, 4);
+  EXPECT_EQ(message.find("4 ranks are more than the 3 virtual shards"), 0U) << message;
+  EXPECT_EQ(refusal([](O& o) { o.data.virtual_shards = 4; }, 4), "accepted");
+}
+
+TEST_F(BadInput, NobodyToTrainOn) {
+  MadeUpData data;
+  data.users = 0;
+  const std::string path = make("nobody.h5", data);
+  const std::string message = refusal([&](O& o) { o.data.file = path; });
+  EXPECT_NE(message.find("nothing to train on"), std::string::npos) << message;
+}
+
+TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
+  std::vector<std::string> messages(3);
+  on_ranks(3, [&](const Services& services) {
+    SessionOptions options = options_;
+    const int rank = services.communicator.rank();
+    if (rank == 1) options.configuration_text += "seed: 2\n";
+    messages[static_cast<std::size_t>(rank)] = message_of<InputError>([&] { check(options, services); });
+  });
+  for (const std::string& message : messages) {
+    EXPECT_EQ(message.find("the configuration differs between ranks"), 0U) << message;
+  }
+}
+
+TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
+  MadeUpData data;
+  data.users = 202;
+  const std::string other = make("other.h5", data);
+  std::vector<std::string> messages(2);
+  on_ranks(2, [&](const Services& services) {
+    SessionOptions options = options_;
+    const int rank = services.communicator.rank();
+    if (rank == 1) options.data.file = other;
+    messages[static_cast<std::size_t>(rank)] = message_of<InputError>([&] { train(options, services); });
+  });
+  for (const std::string& message : messages) {
+    EXPECT_NE(message.find("differs between ranks"), std::string::npos) << message;
+  }
+}
+
+TEST_F(BadInput, ARunFolderThatCannotBeMadeIsAFailureNotAnInputError) {
+  std::ofstream(file("occupied")) << "a file, not a folder";
+  options_.run.directory = file("occupied");
+  on_ranks(1, [&](const Services& services) { EXPECT_THROW(check(options_, services), RunError); });
+  EXPECT_THROW(on_ranks(2, [&](const Services& services) { train(options_, services); }), RunError);
+}
+
+TEST_F(BadInput, ARunFolderWithoutPermission) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  std::filesystem::create_directories(options_.run_folder());
+  std::filesystem::permissions(options_.run_folder(), std::filesystem::perms::owner_read);
+  on_ranks(1, [&](const Services& services) { EXPECT_THROW(check(options_, services), RunError); });
+  std::filesystem::permissions(options_.run_folder(), std::filesystem::perms::owner_all);
+}
+
+TEST_F(BadInput, TestingWithoutTestUsers) {
+  MadeUpData data;
+  data.test = 0;
+  options_.data.file = make("no_test.h5", data);
+  on_ranks(2, [&](const Services& services) {
+    const std::string message = message_of<InputError>([&] { test(options_, services, file("a.h5")); });
+    EXPECT_NE(message.find("no test users"), std::string::npos) << message;
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::train

@@ -1,0 +1,175 @@
+#include "train/checkpointing.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/train/evaluator.hpp>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class Checkpoint : public TrainTest {
+ protected:
+  /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
+  EvaluationResult save(int ranks, const std::string& path) {
+    EvaluationResult result;
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, evaluation_batch);
+      LossTotals totals;
+      trainer.start_epoch(0);
+      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t, totals);
+      const RunState state{trainer.updates_done(), 1, 0, trainer.users_seen(), 0.25, 1, 0};
+      save_checkpoint(path, options_, services, state, dataset.fingerprint(), trainer.model(),
+                      trainer.optimizer());
+      Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
+      const EvaluationResult mine = evaluator.evaluate(trainer.model());
+      if (services.communicator.rank() == 0) {
+        result = mine;
+        weights_ =
+            export_all(services.backend, trainer.model().layout(), trainer.model().parameters().master());
+        second_ = export_all(services.backend, trainer.model().layout(), trainer.optimizer().second_moment());
+      }
+    });
+    return result;
+  }
+
+  TestResult test_on(int ranks, const std::string& path) {
+    std::vector<TestResult> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      results[static_cast<std::size_t>(services.communicator.rank())] = test(options_, services, path);
+    });
+    for (const TestResult& result : results) {
+      EXPECT_EQ(result.model.metrics.at("ndcg@10").mean, results[0].model.metrics.at("ndcg@10").mean);
+    }
+    return results[0];
+  }
+
+  Tensors weights_;
+  Tensors second_;
+};
+
+TEST_F(Checkpoint, HoldsWeightsMomentsAndState) {
+  options_.train.seed = (std::uint64_t{1} << 63) + 5;
+  save(2, file("a.h5"));
+  const io::CheckpointFile checkpoint(file("a.h5"));
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 1);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step"), 6);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), 1);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 0);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("users_seen"), 203);
+  EXPECT_EQ(checkpoint.attribute<double>("best_metric"), 0.25);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("virtual_shards"), 64);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("batch_size"), 37);
+  EXPECT_EQ(static_cast<std::uint64_t>(checkpoint.attribute<std::int64_t>("seed")), options_.train.seed);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("items"), 60);
+  EXPECT_EQ(checkpoint.attribute<std::string>("model_type"), "mult_vae");
+  EXPECT_EQ(checkpoint.attribute<std::string>("model_hidden"), "20");
+  EXPECT_EQ(checkpoint.attribute<std::string>("configuration"), "name: made_up\n");
+  EXPECT_EQ(checkpoint.attribute<std::string>("dataset_checksum"),
+            io::DatasetFile(options_.data.file).fingerprint());
+  ASSERT_EQ(checkpoint.tensors().size(), 3 * weights_.size());
+  for (const auto& [group, tensors] :
+       std::map<std::string, const Tensors&>{{"weights/", weights_}, {"optimizer/second_moment/", second_}}) {
+    for (const auto& [name, values] : tensors) {
+      const auto info = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                                     [&](const auto& i) { return i.name == group + name; });
+      ASSERT_NE(info, checkpoint.tensors().end()) << group + name;
+      std::vector<float> read(values.size());
+      checkpoint.read_rows(info->name, 0, info->rows, read);
+      EXPECT_EQ(read, values) << info->name;
+    }
+  }
+}
+
+TEST_F(Checkpoint, GivesTheSameTestMetricsForAnyNumberOfRanks) {
+  const EvaluationResult expected = save(2, file("a.h5"));
+  EXPECT_EQ(expected.users, 20);
+  for (const int ranks : {1, 3}) {
+    const TestResult result = test_on(ranks, file("a.h5"));
+    EXPECT_EQ(result.epoch, 1);
+    EXPECT_EQ(result.model.users, 20);
+    EXPECT_EQ(result.popularity.users, 20);
+    for (const auto& [name, value] : expected.metrics) {
+      EXPECT_NEAR(result.model.metrics.at(name).mean, value.mean, 1e-12) << name;
+      EXPECT_TRUE(result.popularity.metrics.contains(name));
+    }
+  }
+  const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
+  EXPECT_EQ(std::count(events.begin(), events.end(), '\n'), 2);
+  EXPECT_NE(events.find("\"popularity_ndcg@10\""), std::string::npos) << events;
+}
+
+TEST_F(Checkpoint, RenewsWhatABackendComputesOn) {
+  backend_.precision = backend::Precision::bf16;  // products read bf16 copies of the weights
+  const EvaluationResult expected = save(1, file("a.h5"));
+  const TestResult result = test_on(1, file("a.h5"));
+  for (const auto& [name, value] : expected.metrics) {
+    EXPECT_EQ(result.model.metrics.at(name).mean, value.mean) << name;
+  }
+}
+
+TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
+  save(1, file("a.h5"));
+  const auto refusal = [&] { return message_of<InputError>([&] { test_on(2, file("a.h5")); }); };
+  const SessionOptions good = options_;
+
+  MadeUpData more_items;
+  more_items.items = 61;
+  options_.data.file = make("more.h5", more_items);
+  EXPECT_NE(refusal().find("trained on 60 items"), std::string::npos);
+  EXPECT_NE(refusal().find("has 61"), std::string::npos);
+
+  MadeUpData other_users;
+  other_users.users = 204;
+  options_.data.file = make("other.h5", other_users);
+  EXPECT_NE(refusal().find(io::DatasetFile(good.data.file).fingerprint()), std::string::npos);
+  EXPECT_NE(refusal().find(io::DatasetFile(options_.data.file).fingerprint()), std::string::npos);
+
+  options_ = good;
+  options_.model.hidden = {21};
+  EXPECT_NE(refusal().find("hidden layers [20] and latent 6"), std::string::npos) << refusal();
+  options_.model.hidden = {20, 20};
+  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  options_.model.hidden = {};
+  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  options_ = good;
+  EXPECT_THROW(test_on(2, file("none.h5")), InputError);
+}
+
+TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
+  std::ofstream(file("occupied")) << "a file, not a folder";
+  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
+}
+
+TEST_F(Checkpoint, Recommends) {
+  save(1, file("a.h5"));
+  const Csr seen = {{0, 3, 3, 5}, {0, 5, 10, 1, 59}};
+  std::vector<Recommendation> few;
+  std::vector<Recommendation> all;
+  // The recommending rank works alone, even in a world of two.
+  on_ranks(2, [&](const Services& services) {
+    if (services.communicator.rank() != 0) return;
+    few = recommend(options_, services, file("a.h5"), seen.view(), 4);
+    all = recommend(options_, services, file("a.h5"), seen.view(), 1000);
+    EXPECT_THROW(recommend(options_, services, file("a.h5"), seen.view(), 0), InputError);
+    const Csr beyond = {{0, 1}, {60}};
+    EXPECT_THROW(recommend(options_, services, file("a.h5"), beyond.view(), 4), InputError);
+  });
+  ASSERT_EQ(few.size(), 3U);
+  ASSERT_EQ(all.size(), 3U);
+  for (std::size_t u = 0; u < 3; ++u) {
+    const auto row = seen.view().row(static_cast<std::int64_t>(u));
+    EXPECT_EQ(few[u].items.size(), 4U);
+    EXPECT_EQ(all[u].items.size(), 60 - row.size());
+    EXPECT_EQ(all[u].scores.size(), all[u].items.size());
+    EXPECT_TRUE(std::is_sorted(all[u].scores.rbegin(), all[u].scores.rend()));
+    EXPECT_TRUE(std::equal(few[u].items.begin(), few[u].items.end(), all[u].items.begin()));
+    for (const std::int32_t item : all[u].items) {
+      EXPECT_FALSE(std::binary_search(row.begin(), row.end(), item));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train

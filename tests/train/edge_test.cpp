@@ -1,0 +1,107 @@
+#include <vaecf/base/error.hpp>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class Edge : public TrainTest {
+ protected:
+  struct Outcome {
+    Tensors weights;
+    std::int64_t steps = 0;
+    std::int64_t users_seen = 0;
+    double users_counted = 0.0;
+  };
+
+  Outcome train_three_epochs(int ranks) {
+    std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, 0);
+      LossTotals totals;
+      for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+        trainer.start_epoch(epoch);
+        for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t, totals);
+      }
+      outcomes[static_cast<std::size_t>(services.communicator.rank())] = {
+          export_all(services.backend, trainer.model().layout(), trainer.model().parameters().master()),
+          trainer.updates_done(), trainer.users_seen(), services.communicator.all_reduce(totals.users)};
+    });
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
+    return outcomes[0];
+  }
+
+  void expect_same_for_all_ranks() {
+    const Outcome one = train_three_epochs(1);
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      const Outcome many = train_three_epochs(ranks);
+      EXPECT_LE(difference(one.weights, many.weights).relative, 1e-5) << ranks << " ranks";
+      EXPECT_EQ(many.steps, one.steps);
+      EXPECT_EQ(many.users_seen, one.users_seen);
+      EXPECT_EQ(many.users_counted, static_cast<double>(many.users_seen));
+    }
+  }
+};
+
+TEST_F(Edge, FewerUsersThanRanks) {
+  MadeUpData data;
+  data.users = 3;
+  options_.data.file = make("three.h5", data);
+  expect_same_for_all_ranks();
+}
+
+TEST_F(Edge, OneUser) {
+  MadeUpData data;
+  data.users = 1;
+  options_.data.file = make("one.h5", data);
+  options_.train.batch_size = 1;
+  expect_same_for_all_ranks();
+}
+
+TEST_F(Edge, AShardWithoutUsers) {
+  MadeUpData data;
+  data.users = 2;
+  options_.data.file = make("two.h5", data);
+  options_.data.virtual_shards = 4;  // four ranks own one shard each, two of them empty
+  expect_same_for_all_ranks();
+}
+
+TEST_F(Edge, ABatchLargerThanTheData) {
+  options_.train.batch_size = 100000;
+  EXPECT_EQ(train_three_epochs(2).steps, 3);
+  expect_same_for_all_ranks();
+}
+
+TEST_F(Edge, BatchesOfOneUser) {
+  MadeUpData data;
+  data.users = 9;
+  options_.data.file = make("nine.h5", data);
+  options_.train.batch_size = 1;
+  EXPECT_EQ(train_three_epochs(3).steps, 27);
+  expect_same_for_all_ranks();
+}
+
+TEST_F(Edge, TheLastBatchIsKeptOrDropped) {
+  const Outcome keep = train_three_epochs(2);  // 203 = 5 * 37 + 18
+  EXPECT_EQ(keep.steps, 3 * 6);
+  EXPECT_EQ(keep.users_seen, 3 * 203);
+  options_.train.last_batch = "drop";
+  const Outcome drop = train_three_epochs(2);
+  EXPECT_EQ(drop.steps, 3 * 5);
+  EXPECT_EQ(drop.users_seen, 3 * 5 * 37);
+  EXPECT_EQ(drop.users_counted, 3 * 5 * 37);
+}
+
+TEST_F(Edge, ALossThatIsNoNumberEndsTheRunNamingTheStep) {
+  options_.optimizer.type = "sgd";
+  options_.optimizer.learning_rate = 1e30;
+  for (int ranks = 1; ranks <= 3; ranks += 2) {
+    const std::string message = message_of<RunError>([&] { train_three_epochs(ranks); });
+    EXPECT_NE(message.find("no longer a number at step "), std::string::npos) << message;
+    EXPECT_NE(message.find("on rank "), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train

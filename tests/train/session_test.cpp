@@ -1,0 +1,156 @@
+#include <vaecf/io/checkpoint.hpp>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class Session : public TrainTest {
+ protected:
+  TrainResult run(int ranks) {
+    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      check(options_, services);
+      results[static_cast<std::size_t>(services.communicator.rank())] = train(options_, services);
+    });
+    for (const TrainResult& result : results) {
+      EXPECT_EQ(result.epochs, results[0].epochs);
+      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
+      EXPECT_EQ(result.best_metric, results[0].best_metric);
+    }
+    return results[0];
+  }
+
+  /// Lines of metrics.jsonl of one kind.
+  std::vector<std::string> events(const std::string& name) const {
+    std::vector<std::string> lines;
+    std::ifstream stream(options_.run_folder() + "/metrics.jsonl");
+    for (std::string line; std::getline(stream, line);) {
+      if (line.find("\"event\":\"" + name + "\"") != std::string::npos) lines.push_back(line);
+    }
+    return lines;
+  }
+
+  /// The number behind "key": in a line of JSON.
+  static double number(const std::string& line, const std::string& key) {
+    const auto at = line.find("\"" + key + "\":");
+    EXPECT_NE(at, std::string::npos) << key << " in " << line;
+    return at == std::string::npos ? NAN : std::stod(line.substr(at + key.size() + 3));
+  }
+};
+
+TEST_F(Session, LeavesAWholeRunFolder) {
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.epochs, 3);
+  EXPECT_EQ(result.steps, 18);
+  EXPECT_EQ(text_of(options_.run_folder() + "/config.yaml"), options_.configuration_text);
+  ASSERT_EQ(events("start").size(), 1U);
+  EXPECT_EQ(number(events("start")[0], "ranks"), 2);
+  EXPECT_EQ(number(events("start")[0], "users"), 203);
+  EXPECT_EQ(number(events("start")[0], "items"), 60);
+  ASSERT_EQ(events("epoch").size(), 3U);
+  const std::string third = events("epoch")[2];
+  EXPECT_EQ(number(third, "epoch"), 3);
+  EXPECT_EQ(number(third, "step"), 18);
+  EXPECT_NEAR(number(third, "beta"), std::min(0.2, 17.0 / 40.0), 1e-9);
+  EXPECT_GT(number(third, "users_per_second"), 0.0);
+  EXPECT_LT(number(third, "nll"), number(events("epoch")[0], "nll"));
+  EXPECT_GT(number(third, "loss"), number(third, "nll"));
+  ASSERT_EQ(events("validation").size(), 3U);
+  EXPECT_EQ(number(events("validation")[0], "users"), 31);
+  const std::string best = events("validation")[static_cast<std::size_t>(result.best_epoch - 1)];
+  EXPECT_NEAR(number(best, "ndcg@10"), result.best_metric, 1e-9);
+  EXPECT_FALSE(events("checkpoint").empty());
+  ASSERT_EQ(events("end").size(), 1U);
+
+  const io::CheckpointFile checkpoint(options_.best_checkpoint());
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), result.best_epoch);
+  EXPECT_EQ(checkpoint.attribute<double>("best_metric"), result.best_metric);
+  on_ranks(1, [&](const Services& services) {
+    EXPECT_EQ(test(options_, services, options_.best_checkpoint()).epoch, result.best_epoch);
+  });
+  EXPECT_EQ(events("test").size(), 1U);
+}
+
+TEST_F(Session, TheSameCurveForAnyNumberOfRanks) {
+  run(1);
+  const std::vector<std::string> one = events("epoch");
+  run(3);
+  const std::vector<std::string> three = events("epoch");
+  ASSERT_EQ(three.size(), one.size());
+  for (std::size_t e = 0; e < one.size(); ++e) {
+    for (const char* key : {"loss", "nll", "kl"}) {
+      EXPECT_NEAR(number(three[e], key), number(one[e], key), 1e-5 * std::abs(number(one[e], key))) << key;
+    }
+  }
+}
+
+TEST_F(Session, ANewRunKeepsTheOldEventsAside) {
+  options_.train.epochs = 1;
+  run(1);
+  run(1);
+  EXPECT_EQ(events("start").size(), 1U);
+  EXPECT_NE(text_of(options_.run_folder() + "/metrics.jsonl.old").find("\"event\":\"start\""),
+            std::string::npos);
+}
+
+TEST_F(Session, StopsWhenPatienceIsOver) {
+  options_.optimizer.learning_rate = 1e-12;  // nothing gets better
+  options_.train.epochs = 50;
+  options_.train.patience = 4;
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.best_epoch, 1);
+  EXPECT_EQ(result.epochs, 5);
+  EXPECT_NE(events("end").at(0).find("patience"), std::string::npos);
+}
+
+TEST_F(Session, ValidatesEverySoOftenAndAtTheEnd) {
+  options_.train.epochs = 5;
+  options_.validation.every = 2;
+  run(1);
+  ASSERT_EQ(events("validation").size(), 3U);
+  EXPECT_EQ(number(events("validation")[0], "epoch"), 2);
+  EXPECT_EQ(number(events("validation")[2], "epoch"), 5);
+}
+
+TEST_F(Session, SelectsTheLastEpochWhereAskedOrWhereNothingIsValidated) {
+  options_.validation.select = "last";
+  EXPECT_EQ(run(2).best_epoch, 3);
+  EXPECT_EQ(events("validation").size(), 3U);
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 3);
+
+  options_.validation = {0, {"ndcg@10"}, "ndcg@10"};
+  options_.train.epochs = 2;
+  EXPECT_EQ(run(2).best_epoch, 2);
+  EXPECT_EQ(events("validation").size(), 0U);
+
+  MadeUpData data;
+  data.validation = 0;
+  options_.data.file = make("unvalidated.h5", data);
+  options_.validation.every = 1;
+  EXPECT_EQ(run(1).best_epoch, 2);
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 2);
+}
+
+TEST_F(Session, TheLossHoldsTheDecayTerm) {
+  options_.train.epochs = 1;
+  options_.optimizer.learning_rate = 1e-12;  // the weights stay where they start
+  options_.train.annealing = {0.0, 1, 0, 0};
+  options_.train.weight_decay = 0.5;
+  run(2);
+  double squares = 0.0;
+  on_ranks(1, [&](const Services& services) {
+    model::Model model(options_.model, 60, services.backend, 1);
+    model.initialise(options_.train.seed);
+    for (const auto& [name, values] :
+         export_all(services.backend, model.layout(), model.parameters().master())) {
+      if (!name.ends_with("/weight")) continue;
+      for (const float w : values) squares += static_cast<double>(w) * w;
+    }
+  });
+  const std::string epoch = events("epoch").at(0);
+  EXPECT_NEAR(number(epoch, "loss") - number(epoch, "nll"), 0.5 * squares, 1e-5 * squares);
+}
+
+}  // namespace
+}  // namespace vaecf::train

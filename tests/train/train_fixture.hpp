@@ -1,0 +1,176 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/thread_communicator.hpp"
+
+namespace vaecf::train {
+
+/// Users of `groups` tastes: user u likes `likes` of the items i with i mod groups == u mod groups, and one
+/// item more of anywhere. Held-out users show all but two of theirs.
+struct MadeUpData {
+  std::int64_t users = 203;
+  std::int64_t items = 60;
+  std::int64_t groups = 5;
+  std::int64_t likes = 6;
+  std::int64_t validation = 31;
+  std::int64_t test = 20;
+  std::int64_t without_target = 0;  ///< of the validation users
+  bool noise = true;
+};
+
+inline void write_dataset(const std::string& path, const MadeUpData& data) {
+  std::mt19937 random(17);
+  using Row = std::vector<std::int32_t>;
+  const auto draw = [&](std::int64_t user) {
+    Row liked;
+    for (std::int64_t i = user % data.groups; i < data.items; i += data.groups) {
+      liked.push_back(static_cast<std::int32_t>(i));
+    }
+    for (std::size_t i = liked.size() - 1; i > 0; --i) std::swap(liked[i], liked[random() % (i + 1)]);
+    liked.resize(std::min(liked.size(), static_cast<std::size_t>(data.likes)));
+    return liked;
+  };
+  const auto sorted = [](Row row) {
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    return row;
+  };
+  io::DatasetWriter writer(path);
+  for (std::int64_t u = 0; u < data.users; ++u) {
+    Row row = draw(u);
+    if (data.noise)
+      row.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(data.items)));
+    writer.append_row("train", sorted(row));
+  }
+  for (const std::string split : {"validation", "test"}) {
+    const std::int64_t count = split == "test" ? data.test : data.validation;
+    for (std::int64_t u = 0; u < count; ++u) {
+      const Row row = draw(u);
+      const bool target = split == "test" || u >= data.without_target;
+      writer.append_row(split + "/fold_in", sorted({row.begin() + 2, row.end()}));
+      writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
+    }
+  }
+  writer.set_attribute("format_version", std::int64_t{1});
+  writer.set_attribute("name", std::string("made up"));
+  writer.set_attribute("users", data.users + data.validation + data.test);
+  writer.set_attribute("items", data.items);
+  writer.commit();
+}
+
+/// A folder of its own with a dataset, and small options that fit it.
+class TrainTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf-train-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    options_.name = "made_up";
+    options_.data.file = make("data.h5", {});
+    options_.model = {"mult_vae", {20}, 6, 0.5};
+    options_.train.epochs = 3;
+    options_.train.batch_size = 37;
+    options_.train.annealing = {0.2, 40, 0, 0};
+    options_.validation.metrics = {"ndcg@10", "recall@5"};
+    options_.validation.select = "ndcg@10";
+    options_.run.directory = file("runs");
+    options_.distributed.bucket_mib = 0.001;  // many buckets even for a small model
+    options_.configuration_text = "name: made_up\n";
+    options_.version = "0";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string make(const std::string& name, const MadeUpData& data) const {
+    write_dataset(file(name), data);
+    return file(name);
+  }
+
+  /// Runs `body` on ranks as threads, each with a backend of its own.
+  void on_ranks(int ranks, const std::function<void(const Services&)>& body) const {
+    comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
+      const auto backend = backend::make_backend(backend_);
+      Log log;
+      Progress progress;
+      body({communicator, *backend, log, progress});
+    });
+  }
+
+  std::string text_of(const std::string& path) const {
+    std::ifstream stream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  std::filesystem::path folder_;
+  SessionOptions options_;
+  backend::BackendOptions backend_ = {"cpu", backend::Precision::fp32, "portable", 1};
+};
+
+/// Tensors by name, logical.
+using Tensors = std::map<std::string, std::vector<float>>;
+
+inline Tensors export_all(const backend::Backend& backend, const backend::ParameterLayout& layout,
+                          const backend::FloatBuffer& flat) {
+  Tensors tensors;
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    const backend::TensorSpec& spec = layout.tensors[i].spec;
+    std::vector<float>& values = tensors[spec.name];
+    values.resize(static_cast<std::size_t>(spec.rows * spec.columns));
+    backend.export_rows(layout, static_cast<int>(i), {0, spec.rows}, flat, values);
+  }
+  return tensors;
+}
+
+struct Difference {
+  double relative = 0.0;  ///< the worst tensor's ||a - b|| / ||a||
+  double largest = 0.0;   ///< the worst element's |a - b|
+};
+
+inline Difference difference(const Tensors& a, const Tensors& b) {
+  Difference worst;
+  EXPECT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a) {
+    const std::vector<float>& others = b.at(name);
+    double sum = 0.0;
+    double size = 0.0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double d = static_cast<double>(values[i]) - static_cast<double>(others[i]);
+      sum += d * d;
+      size += static_cast<double>(values[i]) * values[i];
+      worst.largest = std::max(worst.largest, std::abs(d));
+    }
+    if (sum > 0.0) worst.relative = std::max(worst.relative, std::sqrt(sum / size));
+  }
+  return worst;
+}
+
+/// What `work` says when it throws E.
+template <class E, class Work>
+std::string message_of(Work&& work) {
+  try {
+    work();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace vaecf::train
