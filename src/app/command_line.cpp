@@ -1,0 +1,145 @@
+#include "app/command_line.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include "app/version.hpp"
+
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
+    "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
+    "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
+    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input.";
+
+void add_config(CLI::App& app, CommandLine& line, bool required) {
+  app.add_option("CONFIG.yaml", line.config, "configuration; --help-config lists its keys")
+      ->required(required);
+  app.add_option("--set", line.overrides, "set one key, e.g. --set train.epochs=2; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+struct Switches {
+  bool verbose = false;
+  bool quiet = false;
+};
+
+void add_verbosity(CLI::App& app, Switches& switches) {
+  auto* verbose = app.add_flag("-v,--verbose", switches.verbose, "say more");
+  app.add_flag("-q,--quiet", switches.quiet, "warnings and errors only")->excludes(verbose);
+}
+
+void add_run(CLI::App& app, CommandLine& line) {
+  add_config(app, line, false);
+  app.add_flag("--train", line.train, "train and keep the best checkpoint");
+  app.add_flag("--test", line.test, "test the best checkpoint; without any flag: --train --test");
+  app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
+}
+
+CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand("synthesize", "make up a dataset with real structure");
+  auto& options = line.synthesize;
+  command->add_option("OUT.h5", line.output, "the dataset to write")->required();
+  command->add_option("--users", options.users, "all users, held-out ones included")->capture_default_str();
+  command->add_option("--items", options.items, "items")->capture_default_str();
+  command->add_option("--interactions-per-user", options.interactions_per_user, "mean")
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "the same seed makes the same data")->capture_default_str();
+  command->add_option("--validation-users", options.validation_users, "default: a tenth, at most 10,000")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--tastes", options.tastes, "number of latent groups")->capture_default_str();
+  return command;
+}
+
+CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand("recommend", "top items for users, as TSV user, item, score");
+  auto& arguments = line.recommend;
+  add_config(*command, line, true);
+  command->add_option("--checkpoint", arguments.checkpoint,
+                      "default: best.h5 of the configuration's run folder");
+  auto* input =
+      command->add_option("--input", arguments.input, "TSV or CSV lines user,item of users never seen");
+  auto* split =
+      command->add_option("--split", arguments.split, "users of the dataset: train, validation or test")
+          ->check(CLI::IsMember({"train", "validation", "test"}))
+          ->capture_default_str();
+  input->excludes(split);
+  command->add_option("--user", arguments.user, "this user only, by the source's id");
+  command->add_option("--top", arguments.top, "items per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--output", arguments.output, "TSV file; default: standard output");
+  return command;
+}
+
+}  // namespace
+
+std::string version_text() {
+  return *commit == '\0' ? std::string(version) : format("{} ({})", version, commit);
+}
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  Switches switches;
+  bool help_config = false;
+  CLI::App app(
+      "Distributed trainer for variational autoencoders for collaborative filtering (Mult-VAE, Mult-DAE).",
+      "vaecf_dist");
+  app.footer(footer);
+  app.set_version_flag("--version", "vaecf_dist " + version_text());
+  app.add_flag("--help-config", help_config, "every key of the configuration with default and meaning");
+  add_run(app, line);
+  add_verbosity(app, switches);
+  auto* prepare = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
+  add_config(*prepare, line, true);
+  auto* synthesize = add_synthesize(app, line);
+  auto* recommend = add_recommend(app, line);
+  auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds");
+  inspect->add_option("FILE.h5", line.subject, "the file")->required();
+  for (auto* command : {prepare, synthesize, recommend, inspect}) add_verbosity(*command, switches);
+  app.require_subcommand(0, 1);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    std::ostringstream out;
+    app.exit(wanted, out, out);
+    line.command = Command::print;
+    line.text = out.str();
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw InputError(format("{}; vaecf_dist --help shows how to call it", error.what()));
+  }
+  if (switches.quiet) line.verbosity = Verbosity::quiet;
+  if (switches.verbose) line.verbosity = Verbosity::verbose;
+  if (help_config) {
+    line.command = Command::print;
+    line.text = config::reference();
+  } else if (prepare->parsed()) {
+    line.command = Command::prepare;
+  } else if (synthesize->parsed()) {
+    line.command = Command::synthesize;
+  } else if (recommend->parsed()) {
+    line.command = Command::recommend;
+  } else if (inspect->parsed()) {
+    line.command = Command::inspect;
+  } else if (line.config.empty()) {
+    throw InputError("a configuration or a command is missing; vaecf_dist --help shows how to call it");
+  }
+  const bool any = line.train || line.test || line.benchmark;
+  if (!any) line.train = line.test = true;
+  return line;
+}
+
+}  // namespace vaecf::app

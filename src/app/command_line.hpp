@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/data/synthesize.hpp>
+
+#include <string>
+#include <vector>
+
+namespace vaecf::app {
+
+enum class Command { run, prepare, synthesize, recommend, inspect, print };
+
+struct RecommendArguments {
+  std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
+  std::string input;       ///< file of user,item lines; empty: users of `split`
+  std::string split = "test";
+  std::string user;  ///< only this one, by the source's id
+  int top = 10;
+  std::string output;  ///< empty: standard output
+};
+
+/// What argv asks for.
+struct CommandLine {
+  Command command = Command::run;
+  std::string config;  ///< path of the YAML file
+  std::vector<std::string> overrides;
+  bool train = false;
+  bool test = false;
+  bool benchmark = false;
+  Verbosity verbosity = Verbosity::normal;
+  std::string output;   ///< synthesize
+  std::string subject;  ///< inspect: the file
+  std::string text;     ///< print: --help, --version, --help-config
+  data::SynthesizeOptions synthesize;
+  RecommendArguments recommend;
+};
+
+/// InputError with a hint where argv is no command of ours.
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+/// "0.1.0 (abc1234)"
+std::string version_text();
+
+}  // namespace vaecf::app

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "app/command_line.hpp"
+#include "app/outcome.hpp"
+
+#include <string>
+
+namespace vaecf::app {
+
+/// --train, --test, --benchmark on all ranks. `usage` is how reading argv ended: under a launcher it is
+/// exchanged like everything else of the setup, so that one rank speaks for all.
+ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
+
+// The commands below need no ranks and throw where they fail.
+void run_prepare(const CommandLine& line);
+void run_synthesize(const CommandLine& line);
+void run_recommend(const CommandLine& line);
+void run_inspect(const CommandLine& line);
+
+/// Writes to standard output. RunError where nobody takes it (a full disk behind a redirection).
+void print(const std::string& text);
+
+/// Makes the folder that `path` will stand in. RunError where that cannot be.
+void make_parent_folder(const std::string& path);
+
+}  // namespace vaecf::app

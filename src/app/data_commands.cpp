@@ -1,0 +1,78 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/synthesize.hpp>
+
+#include "app/commands.hpp"
+#include "app/progress.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+namespace vaecf::app {
+namespace {
+
+struct Voice {
+  Log log;
+  std::unique_ptr<Progress> progress;
+};
+
+Voice make_voice(Verbosity verbosity) {
+  const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
+                                    std::getenv("VAECF_PROGRESS"));
+  return {Log(verbosity, true, style == ProgressStyle::bar), make_progress(style)};
+}
+
+void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
+  if (value.empty()) throw InputError(format("{}: {} is not set: {}", config, key, meaning));
+}
+
+}  // namespace
+
+void print(const std::string& text) {
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!written) throw RunError("cannot write to standard output: is the disk behind it full?");
+}
+
+void make_parent_folder(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  if (parent.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(parent, error);
+  if (error) throw RunError(format("cannot make the folder {}: {}", parent.string(), error.message()));
+}
+
+void run_prepare(const CommandLine& line) {
+  const config::Config config = config::load(line.config, line.overrides);
+  const std::string& file = config.session.data.file;
+  require_key(file, line.config, "data.file", "it names the HDF5 dataset to write");
+  require_key(config.source.format, line.config, "data.source.format",
+              "it says how the raw ratings are written");
+  require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
+  if (!std::filesystem::exists(config.source.path)) {
+    throw InputError(
+        format("{}: there is no file {} (data.source.path): fetch the ratings, or correct the path",
+               line.config, config.source.path));
+  }
+  Voice voice = make_voice(line.verbosity);
+  make_parent_folder(file);
+  const auto report =
+      data::prepare(config.source, config.prepare, config.session.name, file, voice.log, *voice.progress);
+  voice.progress->end();
+  print(data::to_table(report));
+  voice.log.info("wrote {}", file);
+}
+
+void run_synthesize(const CommandLine& line) {
+  Voice voice = make_voice(line.verbosity);
+  make_parent_folder(line.output);
+  data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);
+  voice.progress->end();
+  voice.log.info("wrote {}", line.output);
+}
+
+}  // namespace vaecf::app

@@ -1,0 +1,50 @@
+#include "app/outcome.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <span>
+#include <vector>
+
+namespace vaecf::app {
+
+Outcome attempt(const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::failed, "out of memory: use a smaller batch or model, or more ranks"};
+  } catch (const std::exception& error) {
+    return {ExitCode::failed, format("internal error: {}", error.what())};
+  }
+}
+
+void complain(const Outcome& outcome, int rank) {
+  const std::string line = rank < 0 ? format("vaecf_dist: {}\n", outcome.message)
+                                    : format("vaecf_dist: rank {}: {}\n", rank, outcome.message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+ExitCode agree(comm::Communicator& communicator, const Outcome& outcome) {
+  const auto mine = static_cast<std::int64_t>(outcome.code);
+  // Gathered, not reduced: ranks that read different configurations may differ in the all-reduce's algorithm.
+  std::vector<std::int64_t> codes(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const std::int64_t code = codes[static_cast<std::size_t>(rank)];
+    if (code == 0) continue;
+    // Rank 0's trouble is everybody's: naming the rank would only confuse.
+    if (rank == communicator.rank()) complain(outcome, rank == 0 ? -1 : rank);
+    communicator.barrier();  // the message is out before the first rank leaves
+    return static_cast<ExitCode>(code);
+  }
+  return ExitCode::done;
+}
+
+}  // namespace vaecf::app

@@ -1,0 +1,191 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/train/session.hpp>
+
+#include "app/commands.hpp"
+#include "app/progress.hpp"
+#include "app/thread_binding.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+namespace vaecf::app {
+namespace {
+
+/// The configuration of rank 0, as text, on every rank.
+std::string text_of_rank_0(comm::Communicator& communicator, const std::string& mine) {
+  auto size = static_cast<std::int64_t>(mine.size());
+  communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
+  std::string text = mine;
+  text.resize(static_cast<std::size_t>(size));
+  communicator.broadcast(std::span<char>(text), 0);
+  return text;
+}
+
+std::string flags_text(const CommandLine& line) {
+  return format("{}{}{}of {}", line.train ? "--train " : "", line.test ? "--test " : "",
+                line.benchmark ? "--benchmark " : "", version_text());
+}
+
+/// Ranks that differ in what they are to do would wait for each other for ever: all must agree with rank 0.
+/// Every rank calls it; the exchange comes before any throw.
+void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine& line,
+                             const config::Config& config) {
+  const std::string flags = text_of_rank_0(communicator, flags_text(line));
+  const std::string text = text_of_rank_0(communicator, config.session.configuration_text);
+  if (flags != flags_text(line)) {
+    throw InputError(format("its command is \"{}\", that of rank 0 \"{}\"; start the same on all ranks",
+                            flags_text(line), flags));
+  }
+  if (text == config.session.configuration_text) return;
+  const auto differences = config::differences(config, config::parse(text, "rank 0"));
+  const auto& first = differences.at(0);
+  throw InputError(
+      format("its configuration differs from that of rank 0: {} is {} here and {} there; give all ranks the "
+             "same file "
+             "and the same --set",
+             first.key, first.first, first.second));
+}
+
+void check_checkpoint(const std::string& path) {
+  if (std::filesystem::is_regular_file(path)) return;
+  throw InputError(
+      format("--test needs {}, which is not there: train first (--train), or set name and run.directory "
+             "to those of the trained run",
+             path));
+}
+
+std::unique_ptr<comm::Communicator> make_communicator(const std::string& algorithm) {
+  return comm::launched_by_mpi() ? comm::make_mpi_communicator(algorithm) : comm::make_self_communicator();
+}
+
+/// The parts of a run, destroyed in reverse order.
+struct Parts {
+  std::unique_ptr<comm::Communicator> communicator;
+  std::unique_ptr<backend::Backend> backend;
+  Log log;
+  std::unique_ptr<Progress> progress;
+};
+
+void prepare_to_speak(Parts& parts, const CommandLine& line) {
+  const bool speaks = parts.communicator->rank() == 0;
+  const auto style = progress_style(line.verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
+                                    std::getenv("VAECF_PROGRESS"));
+  parts.log = Log(line.verbosity, speaks, style == ProgressStyle::bar);
+  parts.progress = make_progress(speaks ? style : ProgressStyle::none);
+}
+
+/// The number of threads that the user fixed, by the configuration or OpenMP's own variable; 0: none.
+int wanted_threads(const config::Config& config) {
+  const char* variable = std::getenv("OMP_NUM_THREADS");
+  return config.backend.threads > 0 || variable == nullptr ? config.backend.threads : std::atoi(variable);
+}
+
+/// Without a number from the user, ranks that share a host's cores share them out.
+backend::BackendOptions with_threads(const config::Config& config, int ranks_on_host) {
+  backend::BackendOptions options = config.backend;
+  if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks_on_host);
+  return options;
+}
+
+void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
+  parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
+  parts.log.info("backend: {}", parts.backend->description());
+  parts.log.info("ranks: {}", parts.communicator->description());
+  parts.log.debug("configuration:\n{}", config.session.configuration_text);
+  const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
+                                            wanted_threads(config), parts.backend->threads());
+  if (!advice.empty()) parts.log.warn("{}", advice);
+}
+
+/// Everything that ranks can agree on before heavy work. Returns at the first phase that fails anywhere.
+ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const Outcome& parsed) {
+  comm::Communicator& ranks = *parts.communicator;
+  ExitCode code = agree(ranks, parsed);
+  if (code != ExitCode::done) return code;
+  code = agree(ranks, attempt([&] { check_same_on_all_ranks(ranks, line, config); }));
+  if (code != ExitCode::done) return code;
+  code = agree(ranks, attempt([&] {
+                 prepare_to_speak(parts, line);
+                 parts.backend = backend::make_backend(with_threads(config, ranks.local_size()));
+                 if (line.test && !line.train) check_checkpoint(config.session.best_checkpoint());
+               }));
+  if (code != ExitCode::done) return code;
+  // On its own: it exchanges something itself, so no rank may miss it.
+  return agree(ranks, attempt([&] {
+                 train::check(config.session, {ranks, *parts.backend, parts.log, *parts.progress});
+               }));
+}
+
+/// `phase` tells the caller how far it came.
+void work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
+  const train::Services services{*parts.communicator, *parts.backend, parts.log, *parts.progress};
+  const auto& session = config.session;
+  const bool speaks = parts.communicator->rank() == 0;
+  if (line.train) {
+    phase = "training";
+    train::train(session, services);
+  }
+  if (line.test) {
+    phase = "testing";
+    const auto result = train::test(session, services, session.best_checkpoint());
+    if (speaks) print(train::to_table(result));
+  }
+  if (line.benchmark) {
+    phase = "the benchmark";
+    const auto result = train::benchmark(session, services);
+    if (speaks) print(train::to_table(result));
+  }
+}
+
+/// Ends all ranks. Where several fail alike, as by a loss that is no number, the lowest speaks: the others
+/// give it time to end them.
+void end_all(comm::Communicator& communicator, const Outcome& outcome) {
+  const int rank = communicator.rank();
+  std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
+  complain(outcome, rank);
+  communicator.abort(static_cast<int>(outcome.code));
+}
+
+}  // namespace
+
+ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
+  config::Config config;
+  Outcome parsed = usage;
+  if (usage.ok()) {
+    parsed = attempt([&] {
+      config = config::load(line.config, line.overrides);
+      config.session.version = version_text();
+    });
+  }
+  Parts parts;
+  const Outcome connected =
+      attempt([&] { parts.communicator = make_communicator(config.session.distributed.algorithm); });
+  if (!connected.ok()) {
+    complain(connected);
+    return connected.code;
+  }
+  const ExitCode ready = set_up(parts, line, config, parsed);
+  if (ready != ExitCode::done) return ready;
+
+  std::string phase;
+  Outcome outcome = attempt([&] {
+    introduce(parts, line, config);
+    work(parts, line, config, phase);
+  });
+  if (outcome.ok()) return outcome.code;
+  parts.progress->end();
+  if (parts.communicator->size() > 1) {
+    outcome.message = format("{} failed: {}", phase, outcome.message);
+    end_all(*parts.communicator, outcome);
+  }
+  complain(outcome);
+  return outcome.code;
+}
+
+}  // namespace vaecf::app

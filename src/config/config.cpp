@@ -1,0 +1,127 @@
+#include <vaecf/config/config.hpp>
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include "config/reader.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace vaecf::config {
+namespace {
+
+/// The section that `path` stands in, with its dot: "train.optimizer."
+std::string section_of(const std::string& path) {
+  return path.substr(0, path.rfind('.') + 1);
+}
+
+/// Writes the section lines that lead from the section `from` to that of `path`.
+std::string open_sections(const std::string& from, const std::string& path) {
+  std::string out;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (auto dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    if (!from.starts_with(path.substr(0, dot + 1))) {
+      out += format("{:{}}{}:\n", "", 2 * depth, path.substr(begin, dot - begin));
+    }
+    begin = dot + 1;
+    ++depth;
+  }
+  return out;
+}
+
+/// "  batch_size: 500", indented for its depth.
+std::string key_line(const Key& key, const Config& config) {
+  const auto depth = std::count(key.path.begin(), key.path.end(), '.');
+  return format("{:{}}{}: {}", "", 2 * depth, key.path.substr(key.path.rfind('.') + 1), key.write(config));
+}
+
+/// An annealing time that is not the chosen one reads 0, which no file may say.
+bool is_unused_time(const Key& key, const Config& config) {
+  const auto& annealing = config.session.train.annealing;
+  return (key.path == "train.annealing.steps" && annealing.steps == 0) ||
+         (key.path == "train.annealing.epochs" && annealing.epochs == 0) ||
+         (key.path == "train.annealing.users" && annealing.users == 0);
+}
+
+/// A choice without a default, as yet unmade.
+bool is_unset(const Key& key, const Config& config) {
+  return key.path == "data.source.format" && config.source.format.empty();
+}
+
+std::string read_text(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    throw InputError(format("{} is a folder: give the path of a YAML configuration", path));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
+  Reader reader;
+  reader.read_file_text(text, name);
+  reader.read_overrides(overrides);
+  Config config = reader.finish();
+  config.session.configuration_text = dump(config);
+  return config;
+}
+
+Config load(const std::string& path, std::span<const std::string> overrides) {
+  return parse(read_text(path), path, overrides);
+}
+
+std::string dump(const Config& config) {
+  std::string out;
+  std::string section;
+  for (const Key& key : all_keys()) {
+    if (is_unused_time(key, config) || is_unset(key, config)) continue;
+    out += open_sections(section, key.path) + key_line(key, config) + "\n";
+    section = section_of(key.path);
+  }
+  return out;
+}
+
+std::vector<Difference> differences(const Config& first, const Config& second) {
+  std::vector<Difference> found;
+  for (const Key& key : all_keys()) {
+    const std::string a = key.write(first);
+    const std::string b = key.write(second);
+    if (a != b) found.push_back({key.path, a, b});
+  }
+  return found;
+}
+
+std::string reference() {
+  constexpr std::size_t comment_column = 44;
+  std::string out =
+      "# Every key of the configuration with its default. Any of them can be set on the command line:\n"
+      "# --set train.epochs=2\n";
+  const Config defaults;
+  std::string section;
+  for (const Key& key : all_keys()) {
+    std::string line = key_line(key, defaults);
+    if (is_unused_time(key, defaults) || is_unset(key, defaults)) {
+      const auto indent = line.find_first_not_of(' ');
+      line = line.substr(0, indent) + "# " + line.substr(indent, line.find(':') + 1 - indent);
+    }
+    const bool says_all = key.rule.starts_with("one of ") || key.rule.starts_with("a ");
+    const std::string rule =
+        key.rule.empty() ? key.wants : (says_all ? key.rule : format("{}, {}", key.wants, key.rule));
+    out +=
+        open_sections(section, key.path) + format("{:<{}}# {} ({})\n", line, comment_column, key.doc, rule);
+    section = section_of(key.path);
+  }
+  return out;
+}
+
+}  // namespace vaecf::config

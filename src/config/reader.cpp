@@ -1,0 +1,166 @@
+#include "config/reader.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include "config/suggest.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vaecf::config {
+namespace {
+
+std::string leaf(const std::string& path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+}  // namespace
+
+std::string Reader::place(const YAML::Node& node) const {
+  if (!override_.empty()) return "--set " + override_;
+  return node.Mark().is_null() ? file_ : format("{}:{}", file_, node.Mark().line + 1);
+}
+
+void Reader::read_file_text(const std::string& text, const std::string& name) {
+  file_ = name;
+  layer_.clear();
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(text);
+  } catch (const YAML::Exception& error) {
+    throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, error.msg));
+  }
+  if (documents.size() > 1) throw InputError(format("{}: holds several YAML documents; give one", file_));
+  if (!documents.empty()) visit_section("", documents.front());
+  settle_annealing();
+}
+
+void Reader::read_overrides(std::span<const std::string> overrides) {
+  layer_.clear();
+  for (const std::string& text : overrides) {
+    override_ = text;
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError(format("--set {}: wants KEY=VALUE, for example --set train.epochs=2", text));
+    }
+    YAML::Node value;
+    try {
+      value = YAML::Load(text.substr(equals + 1));
+    } catch (const YAML::Exception& error) {
+      throw InputError(format("--set {}: the value is not valid YAML: {}", text, error.msg));
+    }
+    const std::string path = text.substr(0, equals);
+    visit(path, YAML::Node(path), value);
+  }
+  settle_annealing();
+}
+
+void Reader::visit_section(const std::string& prefix, const YAML::Node& section) {
+  if (section.IsNull()) return;  // "train:" with everything below commented out
+  if (!section.IsMap()) {
+    const std::string name = prefix.empty() ? "the file" : prefix.substr(0, prefix.size() - 1);
+    throw InputError(
+        format("{}: {} wants keys with values below it, got {}", place(section), name, quote(section)));
+  }
+  std::set<std::string> seen;
+  for (const auto& pair : section) {
+    if (!pair.first.IsScalar()) throw InputError(format("{}: a key must be a word", place(pair.first)));
+    const std::string& name = pair.first.Scalar();
+    if (!seen.insert(name).second) {
+      throw InputError(format("{}: {}{} is given twice; keep one", place(pair.first), prefix, name));
+    }
+    visit(prefix + name, pair.first, pair.second);
+  }
+}
+
+void Reader::visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
+  const std::string section = path + ".";
+  for (const Key& known : keys_) {
+    if (known.path == path) return read_key(known, value, place(key));
+    if (known.path.starts_with(section)) return visit_section(section, value);
+  }
+  throw InputError(format("{}: {}", place(key), unknown_key(path)));
+}
+
+void Reader::read_key(const Key& key, const YAML::Node& node, const std::string& where) {
+  try {
+    key.read(config_, node);
+  } catch (const WrongType&) {
+    throw InputError(format("{}: {} wants {}, got {}", where, key.path, key.wants, quote(node)));
+  } catch (const OutOfRange& error) {
+    throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
+  }
+  places_[key.path] = where;
+  layer_.insert(key.path);
+}
+
+std::string Reader::unknown_key(const std::string& path) const {
+  const auto dot = path.rfind('.');
+  const std::string prefix = dot == std::string::npos ? "" : path.substr(0, dot + 1);
+  std::vector<std::string> siblings;  // keys and sections beside it
+  std::vector<std::string> elsewhere;
+  for (const Key& key : keys_) {
+    if (key.path.starts_with(prefix)) {
+      const std::string rest = key.path.substr(prefix.size());
+      const std::string name = rest.substr(0, rest.find('.'));
+      if (siblings.empty() || siblings.back() != name) siblings.push_back(name);
+    }
+    if (leaf(key.path) == leaf(path)) elsewhere.push_back(key.path);
+  }
+  const std::string message = path + " is not a key";
+  const std::string near = nearest(leaf(path), siblings);
+  if (!near.empty()) return message + format(" (did you mean {}?)", near);
+  if (!elsewhere.empty()) return message + format(" (did you mean {}?)", elsewhere.front());
+  if (siblings.empty()) return message + "; --help-config lists all keys";
+  return message +
+         format("; {} takes {}", prefix.empty() ? "the file" : prefix.substr(0, dot), joined(siblings));
+}
+
+void Reader::settle_annealing() {
+  std::vector<std::string> given;
+  for (const std::string& path : layer_) {
+    if (is_annealing_time(path)) given.push_back(path);
+  }
+  if (given.empty()) return;
+  if (given.size() > 1) {
+    throw InputError(format("{}: train.annealing takes exactly one of steps, epochs, users; got {} and {}",
+                            places_.at(given[1]), leaf(given[0]), leaf(given[1])));
+  }
+  auto& annealing = config_.session.train.annealing;
+  if (given[0] != "train.annealing.steps") annealing.steps = 0;
+  if (given[0] != "train.annealing.epochs") annealing.epochs = 0;
+  if (given[0] != "train.annealing.users") annealing.users = 0;
+}
+
+void Reader::fail(const std::string& path, const std::string& problem) const {
+  const auto found = places_.find(path);
+  throw InputError(format("{}: {}", found == places_.end() ? file_ : found->second, problem));
+}
+
+Config Reader::finish() {
+  const auto& validation = config_.session.validation;
+  const bool listed = std::find(validation.metrics.begin(), validation.metrics.end(), validation.select) !=
+                      validation.metrics.end();
+  if (validation.select != "last" && !listed) {
+    const char* culprit = places_.contains("validation.select") ? "validation.select" : "validation.metrics";
+    fail(culprit, format("validation.select must be last or one of validation.metrics ({}), got {}",
+                         joined(validation.metrics), validation.select));
+  }
+  if (config_.session.train.patience > 0 && validation.every == 0) {
+    fail("train.patience", "train.patience counts validations, but validation.every is 0: there are none");
+  }
+  if (config_.session.train.patience > 0 && validation.select == "last") {
+    fail("train.patience",
+         "train.patience waits for a better metric, but validation.select is last: name a metric");
+  }
+  return std::move(config_);
+}
+
+}  // namespace vaecf::config

@@ -1,0 +1,110 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vaecf::app {
+namespace {
+
+constexpr const char* prepare_config =
+    "data: {file: out/made.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {min_user_items: "
+    "1, "
+    "validation_users: 1, test_users: 1}}\n";
+
+/// Ratings of `users` users, six each, all kept.
+std::string ratings(int users) {
+  std::string text = "userId,movieId,rating,timestamp\n";
+  for (int user = 1; user <= users; ++user) {
+    for (int item = 0; item < 6; ++item) {
+      text += std::to_string(user) + "," + std::to_string((user + item) % 9 + 1) + ",4.5,0\n";
+    }
+  }
+  return text;
+}
+
+void expect_refused(const Workplace& place, const std::string& arguments, int code, const std::string& part) {
+  const Result result = place.program(arguments + " --quiet");
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
+}
+
+TEST(Prepare, WritesTheDatasetAndSaysWhatItKept) {
+  const Workplace place;
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(20));
+  const Result result = place.program("prepare c.yaml");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("120"), std::string::npos) << result.out;
+  EXPECT_TRUE(place.exists("out/made.h5"));
+  EXPECT_EQ(place.program("inspect out/made.h5").code, 0);
+}
+
+TEST(Prepare, RefusesBadRatingsAndLeavesNothing) {
+  const Workplace place;
+  place.write("c.yaml", prepare_config);
+  expect_refused(place, "prepare c.yaml", 2, "there is no file ratings.csv");
+  place.write("ratings.csv", "");
+  expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
+  place.write("ratings.csv", ratings(20) + "21,1,nan,0\n");
+  expect_refused(place, "prepare c.yaml", 2, "ratings.csv:122");
+  place.write("none.yaml", "name: x\n");
+  expect_refused(place, "prepare none.yaml", 2, "data.file is not set");
+  EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
+}
+
+TEST(Dataset, MissingForeignOrTruncatedFilesAreRefused) {
+  const Workplace place;
+  place.make_small_run();
+  expect_refused(place, "small.yaml --set data.file=none.h5", 2, "none.h5");
+  expect_refused(place, "small.yaml --set data.file=", 2, "data.file");
+  place.write("text.h5", "user,item\n1,2\n");
+  expect_refused(place, "small.yaml --set data.file=text.h5", 2, "text.h5");
+  place.write("empty.h5", "");
+  expect_refused(place, "small.yaml --set data.file=empty.h5", 2, "empty.h5");
+  const std::string whole = place.read("data.h5");
+  for (const std::size_t part : {std::size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    place.write("cut.h5", whole.substr(0, part));
+    expect_refused(place, "small.yaml --set data.file=cut.h5", 2, "cut.h5");
+  }
+  EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
+}
+
+TEST(Disk, NoPermissionIsARunningFailure) {
+  const Workplace place;
+  place.make_small_run();
+  // Not even root makes a folder below a file.
+  expect_refused(place, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
+  expect_refused(place, "synthesize data.h5/x/made.h5 --users 50 --items 20", 1, "data.h5/x");
+}
+
+TEST(Disk, AFullOneLeavesNoPartUnderTheFinalName) {
+  const Workplace place;
+  place.make_small_run();
+  const auto before = place.files();
+  // The limit on file sizes stands for the full disk: 8 blocks of 1024 bytes.
+  Result result = place.bash("ulimit -f 8; $PROGRAM synthesize big.h5 --users 3000 --items 200 --quiet");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
+  EXPECT_NE(result.err.find("big.h5"), std::string::npos) << result.err;
+  EXPECT_EQ(place.files(), before);
+
+  result = place.bash("ulimit -f 8; $PROGRAM small.yaml --quiet");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
+  for (const std::string& file : place.files())
+    EXPECT_EQ(file.find("checkpoints"), std::string::npos) << file;
+
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  result = place.bash("ulimit -f 1; $PROGRAM recommend small.yaml --top 50 --output top.tsv --quiet");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_FALSE(place.exists("top.tsv"));
+
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(3000));
+  result = place.bash("ulimit -f 8; $PROGRAM prepare c.yaml --quiet");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_FALSE(place.exists("out/made.h5"));
+}
+
+}  // namespace
+}  // namespace vaecf::app

@@ -1,0 +1,154 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/communicator.hpp>
+
+#include "app/command_line.hpp"
+#include "app/histories.hpp"
+#include "app/outcome.hpp"
+#include "app/progress.hpp"
+#include "app/thread_binding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace vaecf::app {
+namespace {
+
+CommandLine parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "vaecf_dist");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+TEST(CommandLine, NoFlagMeansTrainAndTest) {
+  EXPECT_TRUE(parse({"c.yaml"}).train);
+  EXPECT_TRUE(parse({"c.yaml"}).test);
+  EXPECT_FALSE(parse({"c.yaml"}).benchmark);
+  const CommandLine line = parse({"c.yaml", "--benchmark", "--test"});
+  EXPECT_FALSE(line.train);
+  EXPECT_TRUE(line.test && line.benchmark);
+}
+
+TEST(CommandLine, OptionsStandBeforeAndAfterTheFile) {
+  const CommandLine line = parse({"--set", "a=1", "c.yaml", "--set", "b=[1, 2]", "-v"});
+  EXPECT_EQ(line.config, "c.yaml");
+  EXPECT_EQ(line.overrides, (std::vector<std::string>{"a=1", "b=[1, 2]"}));
+  EXPECT_EQ(line.verbosity, Verbosity::verbose);
+  const CommandLine recommend =
+      parse({"recommend", "c.yaml", "--user", "7", "--top", "3", "--quiet", "--set", "a=1"});
+  EXPECT_EQ(recommend.command, Command::recommend);
+  EXPECT_EQ(recommend.config, "c.yaml");
+  EXPECT_EQ(recommend.recommend.user, "7");
+  EXPECT_EQ(recommend.recommend.top, 3);
+  EXPECT_EQ(recommend.overrides, (std::vector<std::string>{"a=1"}));
+  EXPECT_EQ(recommend.verbosity, Verbosity::quiet);
+}
+
+TEST(Outcome, TurnsExceptionsIntoCodes) {
+  EXPECT_TRUE(attempt([] {}).ok());
+  EXPECT_EQ(attempt([] { throw InputError("a"); }).code, ExitCode::bad_input);
+  EXPECT_EQ(attempt([] { throw RunError("b"); }).message, "b");
+  EXPECT_EQ(attempt([] { throw std::bad_alloc(); }).code, ExitCode::failed);
+  EXPECT_EQ(attempt([] { throw std::logic_error("c"); }).code, ExitCode::failed);
+  const auto alone = comm::make_self_communicator();
+  EXPECT_EQ(agree(*alone, {}), ExitCode::done);
+  EXPECT_EQ(agree(*alone, {ExitCode::bad_input, "as it should be"}), ExitCode::bad_input);
+}
+
+TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
+  EXPECT_EQ(progress_style(false, true, nullptr), ProgressStyle::bar);
+  EXPECT_EQ(progress_style(false, false, nullptr), ProgressStyle::lines);
+  EXPECT_EQ(progress_style(true, true, "bar"), ProgressStyle::none);
+  EXPECT_EQ(progress_style(false, false, "bar"), ProgressStyle::bar);
+  EXPECT_EQ(progress_style(false, true, "lines"), ProgressStyle::lines);
+  EXPECT_EQ(progress_style(false, true, "none"), ProgressStyle::none);
+  EXPECT_THROW(progress_style(false, true, "fancy"), InputError);
+}
+
+TEST(Progress, RateAndTimeLeft) {
+  Stretch stretch;
+  const auto start = Stretch::Clock::now();
+  stretch.begin("epoch 1/2", 100000, "users", start);
+  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(5)), "");
+  stretch.update(25000);
+  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "1,250 users/s, 1:00 left");
+  EXPECT_EQ(stretch.share(), 0.25);
+  stretch.update(50);
+  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "2.5 users/s, 11:06:20 left");
+}
+
+std::string written(std::FILE* file) {
+  std::rewind(file);
+  std::string text(10000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  return text;
+}
+
+TEST(Progress, BarIsRedrawnSeldomFitsTheLineAndIsWiped) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  {
+    TerminalProgress bar(file, 40);
+    bar.begin("a label that is much too long for the terminal", 1000, "users");
+    for (int i = 0; i < 1000; ++i) bar.update(i);
+    bar.end();
+    bar.update(5);  // after the end: nothing
+  }
+  const std::string text = written(file);
+  std::fclose(file);
+  int draws = 0;
+  for (std::size_t at = text.find('\r'); at != std::string::npos;) {
+    const auto next = text.find('\r', at + 1);
+    EXPECT_LE(text.substr(at + 1, next - at - 1).size(), 39U + 3U) << "line and wipe code";
+    at = next;
+    ++draws;
+  }
+  EXPECT_LE(draws, 4);
+  EXPECT_GE(draws, 2);
+  EXPECT_TRUE(text.ends_with("\r\033[K"));
+}
+
+TEST(Progress, LinesComeByTenthsAndNotForShortWork) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  {
+    LineProgress lines(file, 0.0);
+    lines.begin("epoch 1/2", 1000, "users");
+    for (int i = 0; i <= 1000; ++i) lines.update(i);
+    lines.end();
+    LineProgress slow(file, 3600.0);
+    slow.begin("epoch 2/2", 10, "users");
+    slow.update(9);
+  }
+  const std::string text = written(file);
+  std::fclose(file);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9) << text;
+  EXPECT_NE(text.find("epoch 1/2: 10 %  "), std::string::npos) << text;
+  EXPECT_EQ(text.find("epoch 2/2"), std::string::npos) << text;
+}
+
+TEST(ThreadBinding, RanksShareTheCoresOfTheirHost) {
+  EXPECT_EQ(fair_threads({8, 8}, 1), 8);
+  EXPECT_EQ(fair_threads({8, 8}, 3), 2);
+  EXPECT_EQ(fair_threads({2, 8}, 1), 2) << "bound to two cores";
+  EXPECT_EQ(fair_threads({4, 8}, 4), 2) << "two ranks bound to the same socket";
+  EXPECT_EQ(fair_threads({1, 8}, 2), 1);
+  EXPECT_EQ(fair_threads({2, 2}, 4), 1);
+}
+
+TEST(ThreadBinding, AdvisesOnlyWhereThreadsAreLost) {
+  EXPECT_EQ(binding_advice({2, 2}, 1, 0, 2), "");
+  EXPECT_EQ(binding_advice({1, 2}, 2, 0, 1), "") << "two ranks share two cores";
+  EXPECT_EQ(binding_advice({1, 8}, 1, 1, 1), "") << "one thread was asked for";
+  const std::string lost = binding_advice({1, 8}, 2, 0, 1);
+  EXPECT_NE(lost.find("1 of 8 cores"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("--bind-to none"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("--map-by slot:PE=4"), std::string::npos) << lost;
+  EXPECT_NE(binding_advice({1, 8}, 2, 3, 3).find("slot:PE=3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::app

@@ -1,0 +1,103 @@
+#include "app/program.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace vaecf::app {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+Workplace::Workplace() {
+  std::string pattern = std::filesystem::temp_directory_path() / "vaecf-app-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  folder_ = pattern;
+  std::filesystem::create_directory(folder_ / "w");
+}
+
+Workplace::~Workplace() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+Result Workplace::bash(const std::string& line, int seconds) const {
+  // Leak checking is off: MPI and its helpers keep memory to the end of the process.
+  const std::string settings =
+      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+      "OMP_WAIT_POLICY=passive\n"
+      "export ASAN_OPTIONS=detect_leaks=0 PROGRAM='" VAECF_PROGRAM
+      "'\n"
+      "export MPIRUN='" VAECF_MPIRUN
+      " --oversubscribe --bind-to none'\n"
+      "unset VAECF_PROGRESS\n";
+  std::ofstream(folder_ / "script") << settings << "cd '" << (folder_ / "w").string() << "'\n"
+                                    << line << "\n";
+  const std::string call = "timeout -k 5 " + std::to_string(seconds) + " bash '" +
+                           (folder_ / "script").string() + "' > '" + (folder_ / "out").string() + "' 2> '" +
+                           (folder_ / "err").string() + "' < /dev/null";
+  const int status = std::system(call.c_str());
+  Result result;
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.out = read_file(folder_ / "out");
+  result.err = read_file(folder_ / "err");
+  return result;
+}
+
+Result Workplace::ranks(int count, const std::string& arguments) const {
+  return bash("$MPIRUN -np " + std::to_string(count) + " $PROGRAM " + arguments);
+}
+
+void Workplace::write(const std::string& name, const std::string& text) const {
+  std::ofstream(folder_ / "w" / name, std::ios::binary) << text;
+}
+
+std::string Workplace::read(const std::string& name) const {
+  return read_file(folder_ / "w" / name);
+}
+
+bool Workplace::exists(const std::string& name) const {
+  return std::filesystem::exists(folder_ / "w" / name);
+}
+
+std::vector<std::string> Workplace::files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "w")) {
+    if (entry.is_regular_file()) names.push_back(std::filesystem::relative(entry.path(), folder_ / "w"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void Workplace::make_small_run() const {
+  const Result made = program(
+      "synthesize data.h5 --users 200 --items 60 --interactions-per-user 12 --validation-users 20 "
+      "--test-users 20 "
+      "--tastes 4 --quiet");
+  if (made.code != 0) throw std::runtime_error("synthesize failed: " + made.err);
+  write("small.yaml",
+        "name: small\n"
+        "data: {file: data.h5, virtual_shards: 4}\n"
+        "model: {hidden: [16], latent: 8}\n"
+        "train: {epochs: 2, batch_size: 40, precision: fp32, annealing: {steps: 10}}\n"
+        "validation: {metrics: [ndcg@10, recall@5], select: ndcg@10}\n"
+        "device: cpu\n");
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+}  // namespace vaecf::app

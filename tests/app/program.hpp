@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// The real program, called as a user calls it.
+namespace vaecf::app {
+
+struct Result {
+  int code = -1;  ///< 124: it ran past its time
+  std::string out;
+  std::string err;
+};
+
+/// A folder of its own for one test, and the program run inside it. The folder goes with the object.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks on shared cores.
+  Result bash(const std::string& line, int seconds = 60) const;
+  /// Runs the program with these arguments.
+  Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
+  Result ranks(int count, const std::string& arguments) const;
+
+  void write(const std::string& name, const std::string& text) const;
+  std::string read(const std::string& name) const;
+  bool exists(const std::string& name) const;
+  /// Every file below the folder, sorted.
+  std::vector<std::string> files() const;
+
+  /// data.h5, and small.yaml that trains on it in a blink.
+  void make_small_run() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+int count(const std::string& text, const std::string& part);
+
+}  // namespace vaecf::app

@@ -1,0 +1,89 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vaecf::app {
+namespace {
+
+/// One message from one rank, the exit code of that rank, and no hang.
+void expect_one_voice(const Result& result, int code, const std::string& message) {
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_EQ(count(result.err, message), 1) << result.err;
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Ranks, TrainAndTestSpeakOnce) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.ranks(2, "small.yaml");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
+  EXPECT_EQ(count(result.err, "backend: "), 1) << result.err;
+}
+
+TEST(Ranks, SetupErrorsComeFromOneRank) {
+  const Workplace place;
+  place.make_small_run();
+  expect_one_voice(place.ranks(3, "small.yaml --set train.epoch=1"), 2, "train.epoch is not a key");
+  expect_one_voice(place.ranks(2, "--trian small.yaml"), 2, "vaecf_dist --help");
+  expect_one_voice(place.ranks(2, "small.yaml --set data.file=none.h5"), 2, "none.h5");
+  expect_one_voice(place.ranks(3, "small.yaml --set data.virtual_shards=2"), 2,
+                   "3 ranks are more than the 2 virtual shards");
+  expect_one_voice(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), 1, "data.h5/runs");
+  expect_one_voice(place.ranks(2, "small.yaml --test"), 2, "--test needs");
+}
+
+TEST(Ranks, OneRanksOwnTroubleEndsAll) {
+  const Workplace place;
+  place.make_small_run();
+  place.write("wrapper",
+              "[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && extra=\"$EXTRA\"\nexec $PROGRAM small.yaml $extra\n");
+  const auto with_extra = [&](const std::string& extra) {
+    return place.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper");
+  };
+  expect_one_voice(with_extra("--set train.epochs=3"), 2,
+                   "rank 1: its configuration differs from that of rank 0: "
+                   "train.epochs is 3 here and 2 there");
+  expect_one_voice(with_extra("--set train.epochs=x"), 2,
+                   "rank 1: --set train.epochs=x: train.epochs wants an integer");
+  expect_one_voice(with_extra("--nonsense"), 2, "rank 1: ");
+  expect_one_voice(with_extra("--benchmark"), 2, "start the same on all ranks");
+}
+
+TEST(Ranks, AFullDiskEndsAll) {
+  const Workplace place;
+  place.make_small_run();
+  // The limit is rank 0's, who writes; shared memory files of MPI would hit it too, hence TCP.
+  place.write("wrapper",
+              "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
+  const Result result = place.bash("OMPI_MCA_btl=tcp,self $MPIRUN -np 2 bash wrapper");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+  EXPECT_NE(result.err.find("training failed: "), std::string::npos) << result.err;
+  EXPECT_FALSE(place.exists("runs/small/checkpoints/best.h5"));
+}
+
+TEST(Ranks, CtrlCEndsAllWithoutTraces) {
+  const Workplace place;
+  place.make_small_run();
+  // mpirun is waited for by its shell; what it started must be gone with it.
+  const Result result = place.bash(
+      "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000000 --set validation.every=0 & "
+      "job=$!\n"
+      "for i in $(seq 100); do grep -q epoch runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; done\n"
+      "kill -INT $job; wait $job; echo \"code $?\"\n"
+      "sleep 0.2; pgrep -f 'small.yaml --train --set train.epochs=1000000' > /dev/null && echo left over\n"
+      "exit 0");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(place.exists("runs/small/metrics.jsonl")) << result.err;
+  EXPECT_EQ(count(result.out, "code "), 1) << result.out;
+  EXPECT_EQ(count(result.out, "code 0"), 0) << result.out;
+  EXPECT_EQ(count(result.out, "left over"), 0);
+  for (const char* trace : {"*** Process received signal", "Backtrace", "terminate called", "vaecf_dist: "}) {
+    EXPECT_EQ(count(result.err, trace), 0) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::app

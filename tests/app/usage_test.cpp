@@ -1,0 +1,69 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vaecf::app {
+namespace {
+
+TEST(Usage, HelpVersionAndReferenceGoToStandardOutput) {
+  const Workplace place;
+  const Result help = place.program("--help");
+  EXPECT_EQ(help.code, 0) << help.err;
+  for (const char* word :
+       {"--train", "--set", "prepare", "synthesize", "recommend", "inspect", "--help-config"}) {
+    EXPECT_NE(help.out.find(word), std::string::npos) << word << " is missing in\n" << help.out;
+  }
+  EXPECT_EQ(place.program("--version").out.rfind("vaecf_dist ", 0), 0U);
+  const Result reference = place.program("--help-config");
+  EXPECT_EQ(reference.code, 0);
+  EXPECT_NE(reference.out.find("learning_rate: 0.001"), std::string::npos) << reference.out;
+  EXPECT_EQ(place.program("recommend --help").code, 0);
+}
+
+TEST(Usage, MistakesCostExitCodeTwoOneLineAndAHint) {
+  const Workplace place;
+  for (const char* arguments :
+       {"", "--trian c.yaml", "c.yaml d.yaml", "prepare", "synthesize", "synthesize o.h5 --users many",
+        "recommend c.yaml --split some", "recommend c.yaml --top 0",
+        "recommend c.yaml --input a --split test", "c.yaml -v --quiet", "c.yaml --set"}) {
+    const Result result = place.program(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_EQ(count(result.err, "\n"), 1) << arguments << ": " << result.err;
+    EXPECT_NE(result.err.find("vaecf_dist --help"), std::string::npos) << arguments << ": " << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Usage, ConfigurationMistakesNameFileAndLine) {
+  const Workplace place;
+  place.write("c.yaml", "name: x\ntrain:\n  batch_sise: 5\n");
+  Result result = place.program("c.yaml");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "vaecf_dist: c.yaml:3: train.batch_sise is not a key (did you mean batch_size?)\n");
+  place.write("d.yaml", "name: x\n");
+  result = place.program("d.yaml --set train.batch_size=0");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
+  result = place.program("none.yaml");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "vaecf_dist: cannot read the configuration none.yaml: No such file or directory\n");
+  result = place.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(count(result.err, "VAECF_PROGRESS is \"fancy\""), 1) << result.err;
+}
+
+TEST(Usage, SetTakesListsAndMayBeRepeated) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.program(
+      "small.yaml --train --set 'model.hidden=[12, 6]' --set train.epochs=1 --set name=other --quiet");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const std::string resolved = place.read("runs/other/config.yaml");
+  EXPECT_NE(resolved.find("hidden: [12, 6]"), std::string::npos) << resolved;
+  EXPECT_NE(resolved.find("epochs: 1\n"), std::string::npos) << resolved;
+}
+
+}  // namespace
+}  // namespace vaecf::app

@@ -1,0 +1,39 @@
+#include <vaecf/base/log.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace vaecf {
+namespace {
+
+/// What a log of this kind writes to standard error.
+std::string spoken(Verbosity verbosity, bool speaks, bool over_bar = false) {
+  testing::internal::CaptureStderr();
+  {
+    Log log(verbosity, speaks, over_bar);
+    log.debug("debug {}", 1);
+    log.info("info {{}} {}", 2);
+    log.warn("warn {}", "{}");
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Log, SaysWhatItsVerbosityAllows) {
+  EXPECT_EQ(spoken(Verbosity::quiet, true), "warning: warn {}\n");
+  EXPECT_EQ(spoken(Verbosity::normal, true), "info {} 2\nwarning: warn {}\n");
+  EXPECT_EQ(spoken(Verbosity::verbose, true), "debug 1\ninfo {} 2\nwarning: warn {}\n");
+}
+
+TEST(Log, OtherRanksAreSilent) {
+  EXPECT_EQ(spoken(Verbosity::verbose, false), "");
+  Log silent;
+  silent.warn("nobody hears {}", "this");
+}
+
+TEST(Log, WipesTheBarBeforeALine) {
+  EXPECT_EQ(spoken(Verbosity::quiet, true, true), "\r\033[Kwarning: warn {}\n");
+}
+
+}  // namespace
+}  // namespace vaecf

@@ -1,0 +1,260 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/config/config.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace vaecf::config {
+namespace {
+
+Config read(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse(text, "c.yaml", overrides);
+}
+
+/// The message that `text` is refused with.
+std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    read(text, overrides);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const Config config = read(
+      "name: small\n"
+      "data: {file: d.h5, virtual_shards: 8, source: {format: delimited, path: r.tsv, separator: \"\\t\", "
+      "header: false}}\n"
+      "model: {type: mult_dae, hidden: [300, 100], latent: 50, dropout: 0.25}\n"
+      "train:\n"
+      "  epochs: 3\n"
+      "  optimizer: {type: sgd, learning_rate: 1e-2, momentum: 0.9}\n"
+      "  precision: bf16\n"
+      "  seed: 18446744073709551615\n"
+      "validation: {metrics: [recall@5, ndcg@10], select: recall@5}\n"
+      "device: cpu\n"
+      "distributed: {algorithm: auto, bucket_mib: 0.5, overlap: on}\n");
+  EXPECT_EQ(config.session.name, "small");
+  EXPECT_EQ(config.session.data.file, "d.h5");
+  EXPECT_EQ(config.session.data.virtual_shards, 8);
+  EXPECT_EQ(config.source.format, "delimited");
+  EXPECT_EQ(config.source.separator, "\t");
+  EXPECT_FALSE(config.source.header);
+  EXPECT_EQ(config.session.model.type, "mult_dae");
+  EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{300, 100}));
+  EXPECT_EQ(config.session.model.latent, 50);
+  EXPECT_EQ(config.session.model.dropout, 0.25);
+  EXPECT_EQ(config.session.train.epochs, 3);
+  EXPECT_EQ(config.session.optimizer.type, "sgd");
+  EXPECT_EQ(config.session.optimizer.learning_rate, 0.01);
+  EXPECT_EQ(config.session.optimizer.momentum, 0.9);
+  EXPECT_EQ(config.backend.precision, backend::Precision::bf16);
+  EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
+  EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
+  EXPECT_EQ(config.backend.device, "cpu");
+  EXPECT_EQ(config.session.distributed.algorithm, "auto");
+  EXPECT_EQ(config.session.distributed.bucket_mib, 0.5);
+  EXPECT_EQ(config.session.distributed.overlap, "on");
+}
+
+TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
+  const std::string defaults = dump(Config{});
+  EXPECT_EQ(read("").session.configuration_text, defaults);
+  EXPECT_EQ(read("# nothing\ntrain:\n  # epochs: 5\n").session.configuration_text, defaults);
+}
+
+TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
+  EXPECT_EQ(refusal("name: x\ntrain:\n  epochs: 2\n  batch_sise: 5\n"),
+            "c.yaml:4: train.batch_sise is not a key (did you mean batch_size?)");
+  EXPECT_EQ(refusal("trian: {epochs: 2}\n"), "c.yaml:1: trian is not a key (did you mean train?)");
+  EXPECT_EQ(refusal("\nlearning_rate: 1\n"),
+            "c.yaml:2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)");
+  EXPECT_EQ(refusal("model: {banana: 1}"),
+            "c.yaml:1: model.banana is not a key; model takes type, hidden, latent, dropout");
+}
+
+TEST(Config, KeysOfWorkToComeAreNotAcceptedSilently) {
+  for (const char* text :
+       {"run: {checkpoint_every: 1}", "run: {keep: 2}", "distributed: {optimizer: sharded}",
+        "distributed: {wire: fp32}", "distributed: {warn_after: 60}", "distributed: {timeout: 300}",
+        "distributed: {allow_shared_gpu: false}"}) {
+    EXPECT_NE(refusal(text).find(" is not a key"), std::string::npos) << text;
+  }
+}
+
+TEST(Config, WrongTypesSayWhatIsWanted) {
+  EXPECT_EQ(refusal("train: {batch_size: many}"),
+            "c.yaml:1: train.batch_size wants an integer, got \"many\"");
+  EXPECT_EQ(refusal("train: {batch_size: 1.5}"), "c.yaml:1: train.batch_size wants an integer, got \"1.5\"");
+  EXPECT_EQ(refusal("train: {batch_size: [1, 2]}"),
+            "c.yaml:1: train.batch_size wants an integer, got [\"1\", \"2\"]");
+  EXPECT_EQ(refusal("train: {batch_size: }"), "c.yaml:1: train.batch_size wants an integer, got nothing");
+  EXPECT_EQ(refusal("train: {batch_size: {x: 1}}"),
+            "c.yaml:1: train.batch_size wants an integer, got a section of keys");
+  EXPECT_EQ(refusal("model: {dropout: .nan}"), "c.yaml:1: model.dropout wants a number, got \".nan\"");
+  EXPECT_EQ(refusal("model: {dropout: nan}"), "c.yaml:1: model.dropout wants a number, got \"nan\"");
+  EXPECT_EQ(refusal("model: {hidden: 600}"), "c.yaml:1: model.hidden wants a list of integers, got \"600\"");
+  EXPECT_EQ(refusal("model: {hidden: &h [*h]}"),
+            "c.yaml:1: model.hidden wants a list of integers, got [a list]");
+  EXPECT_EQ(refusal("data: {source: {header: yes}}"),
+            "c.yaml:1: data.source.header wants true or false, got \"yes\"");
+  EXPECT_EQ(refusal("train: 5"), "c.yaml:1: train wants keys with values below it, got \"5\"");
+  EXPECT_EQ(refusal("- a\n- b\n"), "c.yaml:1: the file wants keys with values below it, got [\"a\", \"b\"]");
+}
+
+TEST(Config, ImpossibleValuesSayTheLimit) {
+  EXPECT_EQ(refusal("train:\n  batch_size: 0"), "c.yaml:2: train.batch_size must be at least 1, got \"0\"");
+  EXPECT_EQ(refusal("model: {dropout: 1.0}"),
+            "c.yaml:1: model.dropout must be at least 0 and below 1, got \"1.0\"");
+  EXPECT_EQ(refusal("data: {prepare: {seed: 4294967296}}"),
+            "c.yaml:1: data.prepare.seed must be between 0 and 4294967295, got \"4294967296\"");
+  EXPECT_EQ(refusal("train: {seed: -1}"),
+            "c.yaml:1: train.seed must be between 0 and 18446744073709551615, got \"-1\"");
+  for (const char* text : {"train: {epochs: -1}",
+                           "train: {patience: -1}",
+                           "train: {optimizer: {learning_rate: 0}}",
+                           "train: {optimizer: {learning_rate: -1e-3}}",
+                           "train: {optimizer: {beta2: 1}}",
+                           "train: {weight_decay: -1}",
+                           "train: {optimizer: {epsilon: 0}}",
+                           "train: {annealing: {cap: -0.1}}",
+                           "train: {annealing: {steps: 0}}",
+                           "model: {latent: 0}",
+                           "model: {dropout: -0.1}",
+                           "model: {hidden: [600, 0]}",
+                           "data: {virtual_shards: 0}",
+                           "data: {prepare: {held_out_fraction: 1}}",
+                           "data: {prepare: {validation_users: -1}}",
+                           "name: \"\"",
+                           "name: a/b",
+                           "name: ..",
+                           "validation: {every: -1}",
+                           "validation: {metrics: []}",
+                           "validation: {metrics: [ndcg@100, ndcg@100]}",
+                           "validation: {metrics: [ndcg@0], select: last}",
+                           "validation: {metrics: [precision@5], select: last}",
+                           "backend: {threads: -2}",
+                           "distributed: {bucket_mib: 0}",
+                           "train: {epochs: 99999999999999999999}",
+                           "model: {dropout: 1e999}"}) {
+    EXPECT_NE(refusal(text).find(" must be "), std::string::npos) << text << " -> " << refusal(text);
+  }
+}
+
+TEST(Config, ChoicesAreListed) {
+  EXPECT_EQ(refusal("device: gpu"), "c.yaml:1: device must be one of auto, cpu, cuda, got \"gpu\"");
+  EXPECT_EQ(refusal("train: {precision: int8}"),
+            "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, got \"int8\"");
+  EXPECT_EQ(refusal("distributed: {strategy: parameter_server}"),
+            "c.yaml:1: distributed.strategy must be one of allreduce, got \"parameter_server\"");
+}
+
+TEST(Config, DuplicateKeysAreRefused) {
+  EXPECT_EQ(refusal("train:\n  epochs: 2\n  epochs: 3\n"), "c.yaml:3: train.epochs is given twice; keep one");
+  EXPECT_EQ(refusal("train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n"),
+            "c.yaml:3: train is given twice; keep one");
+}
+
+TEST(Config, BrokenYamlNamesTheLine) {
+  EXPECT_TRUE(refusal("name: x\ntrain: {epochs: 2\n").starts_with("c.yaml:"))
+      << refusal("name: x\ntrain: {epochs: 2\n");
+  EXPECT_NE(refusal("name: x\n\ttrain: 1\n").find("not valid YAML"), std::string::npos);
+  EXPECT_EQ(refusal("name: a\n---\nname: b\n"), "c.yaml: holds several YAML documents; give one");
+}
+
+TEST(Config, AnnealingTakesExactlyOneTime) {
+  const Config epochs = read("train: {annealing: {cap: 0.1, epochs: 30}}");
+  EXPECT_EQ(epochs.session.train.annealing.epochs, 30);
+  EXPECT_EQ(epochs.session.train.annealing.steps, 0);
+  EXPECT_EQ(read("").session.train.annealing.steps, 200000);
+  EXPECT_EQ(refusal("train:\n  annealing:\n    steps: 5\n    users: 7\n"),
+            "c.yaml:4: train.annealing takes exactly one of steps, epochs, users; got steps and users");
+  const Config overridden = read("train: {annealing: {steps: 5}}", {"train.annealing.users=1e6"});
+  EXPECT_EQ(overridden.session.train.annealing.users, 1e6);
+  EXPECT_EQ(overridden.session.train.annealing.steps, 0);
+}
+
+TEST(Config, SelectionIsOneOfTheMetricsOrLast) {
+  EXPECT_EQ(read("validation: {select: last}").session.validation.select, "last");
+  EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n  select: recall@5\n"),
+            "c.yaml:3: validation.select must be last or one of validation.metrics (ndcg@10), got recall@5");
+  EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n"),
+            "c.yaml:2: validation.select must be last or one of validation.metrics (ndcg@10), got ndcg@100");
+  EXPECT_NE(refusal("train: {patience: 3}\nvalidation: {every: 0}").find("there are none"),
+            std::string::npos);
+  EXPECT_NE(refusal("train: {patience: 3}\nvalidation: {select: last}").find("name a metric"),
+            std::string::npos);
+}
+
+TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
+  const Config config = read("train: {epochs: 9}", {"train.epochs=2", "model.hidden=[32, 16]", "name=a=b",
+                                                    "train.optimizer={type: sgd, learning_rate: 0.5}"});
+  EXPECT_EQ(config.session.train.epochs, 2);
+  EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{32, 16}));
+  EXPECT_EQ(config.session.name, "a=b");
+  EXPECT_EQ(config.session.optimizer.type, "sgd");
+  EXPECT_EQ(refusal("", {"train.epochs=x"}),
+            "--set train.epochs=x: train.epochs wants an integer, got \"x\"");
+  EXPECT_EQ(refusal("", {"train.epoch=2"}),
+            "--set train.epoch=2: train.epoch is not a key (did you mean epochs?)");
+  EXPECT_EQ(refusal("", {"train.epochs=0"}),
+            "--set train.epochs=0: train.epochs must be at least 1, got \"0\"");
+  EXPECT_EQ(refusal("", {"train.epochs"}),
+            "--set train.epochs: wants KEY=VALUE, for example --set train.epochs=2");
+  EXPECT_NE(refusal("", {"name=[a"}).find("--set name=[a: the value is not valid YAML"), std::string::npos);
+}
+
+TEST(Config, DumpReadsBackToTheSame) {
+  const Config config = read(
+      "name: \"on\"\n"
+      "data: {file: \"a b: #c\\\"\\\\\", source: {separator: \"\\t\", rating_column: \"3\"}}\n"
+      "model: {hidden: []}\n"
+      "train: {optimizer: {epsilon: 1e-8, learning_rate: 0.1}, annealing: {users: 3e7}, precision: fp32}\n"
+      "distributed: {overlap: off}\n");
+  const std::string text = config.session.configuration_text;
+  const Config again = read(text);
+  EXPECT_EQ(again.session.configuration_text, text);
+  EXPECT_EQ(again.session.name, "on");
+  EXPECT_EQ(again.session.data.file, "a b: #c\"\\");
+  EXPECT_EQ(again.source.separator, "\t");
+  EXPECT_EQ(again.session.train.annealing.users, 3e7);
+  EXPECT_TRUE(again.session.model.hidden.empty());
+  EXPECT_NE(text.find("\n    epsilon: 1.0e-08\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("overlap: \"off\""), std::string::npos) << "other YAML readers take off for false";
+}
+
+TEST(Config, DifferencesNameTheKeys) {
+  EXPECT_TRUE(differences(read("name: x"), read("name: x")).empty());
+  const auto found = differences(read("name: x"), read("name: x\ntrain: {epochs: 3}"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].key, "train.epochs");
+  EXPECT_EQ(found[0].first, "200");
+  EXPECT_EQ(found[0].second, "3");
+}
+
+TEST(Config, ReferenceIsAConfigurationWithTheDefaults) {
+  const std::string text = reference();
+  EXPECT_EQ(read(text).session.configuration_text, dump(Config{}));
+  EXPECT_NE(text.find("batch_size: 500"), std::string::npos);
+  for (const char* key : {"format:", "epochs:", "users:"})
+    EXPECT_NE(text.find(key), std::string::npos) << key;
+}
+
+TEST(Config, MissingFilesAndFoldersAreNamed) {
+  const std::string folder = std::filesystem::temp_directory_path();
+  for (const std::string& path : {std::string("no/such.yaml"), folder}) {
+    try {
+      load(path);
+      FAIL() << path << " was read";
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::config
