@@ -34,7 +34,7 @@ class SoftmaxLayer {
         k_(hidden.columns()),
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         tiles_((items_ + tile_items - 1) / tile_items),
-        width_((users.size() + 15) / 16 * 16),
+        width_((users.size() + 3) / 4 * 4),
         bias_(parameters.weights(layer.bias)) {
     if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
     if constexpr (is_bf16) {
@@ -129,7 +129,7 @@ class SoftmaxLayer {
       return w_.e32.data() + tile * tile_items * width_;
   }
 
-  // Rows of absent users (width is a multiple of 16) are zero: their logits are the bias, their factor 0.
+  // Rows of absent users (width is a multiple of 4) are zero: their logits are the bias, their factor 0.
   void load_hidden() {
     if constexpr (is_bf16)
       w_.hidden16.reserve(width_ * k_);
