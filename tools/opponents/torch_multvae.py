@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Mult-VAE as an expert writes it in PyTorch: the opponent that vaecf_dist is compared with.
+
+Same model, loss, annealing, initialisation, optimiser, split and metrics as vaecf_dist (Liang et al., WWW 2018),
+independent code and random numbers, so both quality and speed can be compared. Sparse input by embedding bag over
+the kept items; output layer dense, its softmax gradient written in place of the log-probabilities; Adam in
+TensorFlow's form by PyTorch's own Adam (fused where this PyTorch has it). CPU, or GPU where there is one.
+PyTorch 1.13 to 2.x, NumPy; h5py for --data FILE.h5.
+
+    torch_multvae.py --data data/ml1m.h5 --epochs 200
+    torch_multvae.py --data ml-1m/ratings.dat --validation-users 500 --test-users 500 --epochs 200
+    torch_multvae.py --synthetic-users 20000 --benchmark --precision bf16 --threads 2
+
+Prints JSON, one object a line: data, epoch (one each), then test or benchmark.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import resource
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from dataset import load_hdf5, read_ratings, split_liang2018, synthesize
+
+
+# Data on the device.
+
+class Rows:
+    """A CSR matrix resident on the device."""
+
+    def __init__(self, matrix, device):
+        self.indptr = torch.from_numpy(matrix[0]).to(device)
+        self.indices = torch.from_numpy(matrix[1]).to(device)
+        self.lengths = self.indptr[1:] - self.indptr[:-1]
+        self.count = len(matrix[0]) - 1
+
+    def gather(self, users):
+        """Row number within the batch and item of each entry, and the rows' lengths."""
+        lengths = self.lengths[users]
+        ends = lengths.cumsum(0)
+        rows = torch.repeat_interleave(torch.arange(len(users), device=lengths.device), lengths)
+        entries = torch.arange(len(rows), device=rows.device) + (self.indptr[users] - ends + lengths)[rows]
+        return rows, self.indices[entries], lengths
+
+
+# Model.
+
+class SoftmaxLayer(torch.autograd.Function):
+    """Output layer with its multinomial loss: sum over users of -sum_i x_ui log_softmax(h W' + b)_i."""
+
+    @staticmethod
+    def forward(context, hidden, weight, bias, rows, columns, lengths, dtype):
+        hidden, weight = hidden.to(dtype), weight.to(dtype)
+        gradient = F.linear(hidden, weight, bias.to(dtype)).float()
+        gradient = torch.log_softmax(gradient, dim=1)
+        flat = rows * weight.shape[0] + columns
+        nll = -gradient.view(-1)[flat].sum(dtype=torch.float64)
+        gradient.exp_().mul_(lengths.to(gradient.dtype).unsqueeze(1))
+        gradient.view(-1)[flat] -= 1.0
+        context.save_for_backward(hidden, weight, gradient.to(dtype), gradient.sum(0))
+        return nll
+
+    @staticmethod
+    def backward(context, scale):
+        # The loss is divided by the batch once, here, on the small side of each product.
+        hidden, weight, gradient, d_bias = context.saved_tensors
+        scale = scale.float()
+        d_hidden = gradient.mm(weight).float() * scale
+        d_weight = gradient.t().mm(hidden * scale.to(hidden.dtype)).float()
+        return d_hidden, d_weight, d_bias * scale, None, None, None, None
+
+
+class MultVae(torch.nn.Module):
+    def __init__(self, items, hidden, latent, dropout, dtype):
+        super().__init__()
+        self.keep, self.dtype, self.latent = 1.0 - dropout, dtype, latent
+        encoder, decoder = [items] + hidden + [2 * latent], [latent] + hidden[::-1] + [items]
+
+        def parameters(*shape):
+            return torch.nn.Parameter(torch.empty(*shape))
+        self.table = parameters(items, encoder[1])
+        self.table_bias = parameters(encoder[1])
+        self.encoder = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(encoder[1:-1], encoder[2:]))
+        self.decoder = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(decoder[:-1], decoder[1:]))
+        for tensor in self.parameters():
+            if tensor.dim() == 2:
+                torch.nn.init.xavier_uniform_(tensor)
+            else:
+                torch.nn.init.trunc_normal_(tensor, std=0.001, a=-0.002, b=0.002)
+
+    def dense(self, layer, x):
+        return F.linear(x.to(self.dtype), layer.weight.to(self.dtype), layer.bias.to(self.dtype)).float()
+
+    def encode(self, rows, columns, lengths):
+        """mu, logvar. In training the dropped items are left out of the bag altogether."""
+        if self.training and self.keep < 1.0:
+            kept = torch.rand(len(rows), device=rows.device) < self.keep
+            rows, columns = rows[kept], columns[kept]
+        starts = torch.searchsorted(rows, torch.arange(len(lengths), device=rows.device))
+        scale = lengths.clamp(min=1).float().rsqrt() / (self.keep if self.training else 1.0)
+        h = F.embedding_bag(columns, self.table, starts, mode="sum") * scale.unsqueeze(1) + self.table_bias
+        for layer in self.encoder:
+            h = self.dense(layer, torch.tanh(h))
+        return h[:, :self.latent], h[:, self.latent:]
+
+    def decode(self, z):
+        """The last hidden layer; the output layer belongs to the loss."""
+        for layer in self.decoder[:-1]:
+            z = torch.tanh(self.dense(layer, z))
+        return z
+
+    def loss(self, rows, columns, lengths, beta):
+        """Mean loss per user, and the sums of its two terms."""
+        mu, logvar = self.encode(rows, columns, lengths)
+        z = mu + torch.randn_like(mu) * torch.exp(0.5 * logvar)
+        output = self.decoder[-1]
+        nll = SoftmaxLayer.apply(self.decode(z), output.weight, output.bias, rows, columns, lengths, self.dtype)
+        kl = 0.5 * (logvar.exp() + mu * mu - 1.0 - logvar).sum(dtype=torch.float64)
+        return (nll + beta * kl) / len(lengths), nll.detach(), kl.detach()
+
+    def scores(self, rows, columns, lengths):
+        """fp32 scores from the latent mean; the user's own items get -inf."""
+        mu, _ = self.encode(rows, columns, lengths)
+        scores = F.linear(self.decode(mu), self.decoder[-1].weight, self.decoder[-1].bias)
+        scores.view(-1)[rows * scores.shape[1] + columns] = -math.inf
+        return scores
+
+
+class TensorFlowAdam:
+    """PyTorch's Adam with TensorFlow's epsilon, which stands outside the bias corrections."""
+
+    def __init__(self, parameters, options):
+        parameters = list(parameters)
+        settings = dict(lr=options.learning_rate, betas=(0.9, options.beta2), eps=1e-8)
+        try:
+            self.adam = torch.optim.Adam(parameters, fused=True, **settings)
+        except (TypeError, RuntimeError):  # no fused Adam for this device in this PyTorch
+            self.adam = torch.optim.Adam(parameters, **settings)
+        self.beta2, self.updates = options.beta2, 0
+
+    def step(self):
+        self.updates += 1
+        for group in self.adam.param_groups:
+            group["eps"] = 1e-8 / math.sqrt(1.0 - self.beta2**self.updates)
+        self.adam.step()
+
+
+# Metrics.
+
+def best_items(scores, count):
+    """(B, count) items, higher score first, ties to the lower item."""
+    count = min(count, scores.shape[1])
+    values, items = torch.topk(scores, min(count + 1, scores.shape[1]), dim=1)
+    ties = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -math.inf)).any(dim=1)
+    items = items[:, :count].clone()
+    if ties.any():
+        items[ties] = torch.sort(scores[ties], dim=1, descending=True, stable=True)[1][:, :count]
+    return items
+
+
+@torch.no_grad()
+def evaluate(model, fold_in, held_out, batch):
+    """Means over the users that have a target: NDCG@100, Recall@20, Recall@50, with standard errors."""
+    model.eval()
+    discount = 1.0 / torch.log2(torch.arange(2, 102, dtype=torch.float64, device=fold_in.indices.device))
+    ideal = torch.cumsum(discount, 0)
+    values = []
+    for begin in range(0, fold_in.count, batch):
+        users = torch.arange(begin, min(begin + batch, fold_in.count), device=discount.device)
+        scores = model.scores(*fold_in.gather(users))
+        rows, columns, targets = held_out.gather(users)
+        relevant = torch.zeros_like(scores, dtype=torch.bool)
+        relevant[rows, columns] = True
+        hits = relevant.gather(1, best_items(scores, 100)).double()
+        some = targets > 0
+        hits, targets = hits[some], targets[some]
+        values.append(torch.stack([
+            (hits * discount[:hits.shape[1]]).sum(1) / ideal[targets.clamp(max=100) - 1],
+            hits[:, :20].sum(1) / targets.clamp(max=20), hits[:, :50].sum(1) / targets.clamp(max=50)]))
+    values = torch.cat(values, dim=1)
+    result = {"users": values.shape[1]}
+    for name, value in zip(("ndcg@100", "recall@20", "recall@50"), values):
+        result[name] = value.mean().item()
+        result[name + "_se"] = value.std(unbiased=False).item() / math.sqrt(values.shape[1])
+    return result
+
+
+# Runs.
+
+def say(event, **fields):
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def batches(count, batch, device):
+    order = torch.randperm(count).to(device)
+    return [order[begin:begin + batch] for begin in range(0, count, batch)]
+
+
+def train_step(model, adam, rows, users, options):
+    beta = min(options.anneal_cap, adam.updates / options.anneal_steps)
+    model.train()
+    loss, nll, kl = model.loss(*rows.gather(users), beta)
+    for tensor in model.parameters():
+        tensor.grad = None
+    loss.backward()
+    adam.step()
+    return nll, kl, beta
+
+
+def train(model, adam, data, options):
+    best, best_epoch, best_weights = -1.0, 0, None
+    for epoch in range(1, options.epochs + 1):
+        begin = time.perf_counter()
+        sums = torch.zeros(2, dtype=torch.float64, device=options.device)
+        for users in batches(data["train"].count, options.batch, options.device):
+            nll, kl, beta = train_step(model, adam, data["train"], users, options)
+            sums += torch.stack([nll, kl])
+        nll, kl = (sums / data["train"].count).tolist()
+        seconds = time.perf_counter() - begin
+        fields = dict(epoch=epoch, step=adam.updates, nll=nll, kl=kl, loss=nll + beta * kl, beta=beta, seconds=seconds,
+                      users_per_second=data["train"].count / seconds)
+        if "validation/held_out" in data:
+            found = evaluate(model, data["validation/fold_in"], data["validation/held_out"], options.batch)
+            fields["validation"] = found
+            if found["ndcg@100"] > best:
+                best, best_epoch = found["ndcg@100"], epoch
+                best_weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        say("epoch", **fields)
+    if best_weights is not None:
+        model.load_state_dict(best_weights)
+    if "test/held_out" in data:
+        say("test", best_epoch=best_epoch, validation_ndcg100=best, seed=options.seed, precision=options.precision,
+            **evaluate(model, data["test/fold_in"], data["test/held_out"], options.batch))
+
+
+def benchmark(model, adam, data, options):
+    def now():
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+    seconds, processor, step = [], [], 0
+    while step < options.warmup + options.steps:
+        for users in batches(data["train"].count, options.batch, options.device):
+            if len(users) < min(options.batch, data["train"].count) or step == options.warmup + options.steps:
+                break
+            begin, processor_begin = now(), time.process_time()
+            train_step(model, adam, data["train"], users, options)
+            seconds.append(now() - begin)
+            processor.append(time.process_time() - processor_begin)
+            step += 1
+    seconds, users = np.array(seconds[options.warmup:]), min(options.batch, data["train"].count)
+    fields = dict(steps=len(seconds), batch=users, median_ms=1e3 * float(np.median(seconds)),
+                  min_ms=1e3 * float(seconds.min()),
+                  processor_ms=1e3 * float(np.median(processor[options.warmup:])),
+                  users_per_second=users * len(seconds) / float(seconds.sum()),
+                  users_per_second_median=users / float(np.median(seconds)),
+                  users_per_second_best=users / float(seconds.min()))
+    if options.device == "cuda":
+        fields["peak_device_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    say("benchmark", precision=options.precision, device=options.device, threads=torch.get_num_threads(),
+        torch=torch.__version__, peak_resident_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **fields)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Mult-VAE in PyTorch, for comparison with vaecf_dist.")
+    add = parser.add_argument
+    add("--data", help="dataset of vaecf_dist (.h5), or MovieLens ratings.dat or ratings.csv")
+    add("--min-rating", type=float, default=4.0)
+    add("--min-user-items", type=int, default=5)
+    add("--validation-users", type=int, default=10000)
+    add("--test-users", type=int, default=10000)
+    add("--split-seed", type=int, default=98765)
+    add("--synthetic-users", type=int, default=0, help="make data of this many users instead of reading --data")
+    add("--synthetic-items", type=int, default=20108)
+    add("--per-user", type=float, default=73)
+    add("--hidden", type=int, nargs="*", default=[600])
+    add("--latent", type=int, default=200)
+    add("--dropout", type=float, default=0.5)
+    add("--epochs", type=int, default=200)
+    add("--batch", type=int, default=500)
+    add("--learning-rate", type=float, default=1e-3)
+    add("--beta2", type=float, default=0.999)
+    add("--anneal-cap", type=float, default=0.2)
+    add("--anneal-steps", type=float, default=200000)
+    add("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="tf32: CUDA only")
+    add("--seed", type=int, default=98765)
+    add("--threads", type=int, default=0, help="0: PyTorch's own choice")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--benchmark", action="store_true", help="time steps instead of training")
+    add("--warmup", type=int, default=5, help="steps left out by --benchmark")
+    add("--steps", type=int, default=30, help="steps timed by --benchmark")
+    options = parser.parse_args()
+    if not options.hidden:
+        parser.error("--hidden needs at least one width")
+    if not options.data and not options.synthetic_users:
+        parser.error("give --data FILE or --synthetic-users N")
+    if options.device == "auto":
+        options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    return options
+
+
+def keep_freed_memory():
+    """Has glibc reuse large blocks: otherwise every step pays page faults for hundreds of MB of temporaries."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        for option, value in ((-4, 0), (-1, 2**31 - 1), (-8, 1)):  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_ARENA_MAX
+            libc.mallopt(option, value)
+    except OSError:
+        pass  # another C library
+
+
+def main():
+    options = arguments()
+    keep_freed_memory()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
+    facts = {}
+    if options.synthetic_users:
+        items, matrices = synthesize(options)
+    elif options.data.endswith((".h5", ".hdf5")):
+        items, matrices = load_hdf5(options.data)
+    else:
+        items, matrices, facts = split_liang2018(*read_ratings(options.data), options)
+    data = {name: Rows(matrix, options.device) for name, matrix in matrices.items()}
+    facts.update(items=items, train_users=data["train"].count, train_events=len(data["train"].indices))
+    say("data", **facts)
+    torch.set_flush_denormal(True)  # moments of rare items decay into denormals, which are slow
+    dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
+    model = MultVae(items, options.hidden, options.latent, options.dropout, dtype).to(options.device)
+    adam = TensorFlowAdam(model.parameters(), options)
+    (benchmark if options.benchmark else train)(model, adam, data, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
