@@ -92,6 +92,7 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     refuse_separate_worlds();
+    algorithm_ = MpiSession::choose_all_reduce(algorithm);
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &blocking_.comm), "MPI_Comm_dup");
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &started_.comm), "MPI_Comm_dup");
     find_neighbours();
@@ -110,7 +111,7 @@ class MpiCommunicator final : public Communicator {
   std::string description() const override {
     return vaecf::format("{}, {} {} on {} {} ({}), {}", MpiSession::library(), size_,
                          size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts",
-                         session_.thread_level(), MpiSession::algorithm());
+                         session_.thread_level(), algorithm_);
   }
 
   void barrier() override {
@@ -238,6 +239,7 @@ class MpiCommunicator final : public Communicator {
   // MPI.
   std::int64_t piece_;
   MpiSession session_;
+  std::string algorithm_;
   OwnComm blocking_;
   OwnComm started_;
   std::unique_ptr<ReductionQueue> queue_;

@@ -8,36 +8,49 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <string_view>
 
 namespace vaecf::comm {
 namespace {
 
+// Open MPI's names (ompi_info --param coll tuned --level 9).
 constexpr const char* dynamic_rules = "OMPI_MCA_coll_tuned_use_dynamic_rules";
-constexpr const char* all_reduce_algorithm = "OMPI_MCA_coll_tuned_allreduce_algorithm";
-constexpr const char* ring = "4";  // of "coll tuned allreduce algorithm" in ompi_info
+constexpr const char* all_reduce_in_environment = "OMPI_MCA_coll_tuned_allreduce_algorithm";
+constexpr const char* all_reduce_variable = "coll_tuned_allreduce_algorithm";
+constexpr int ring = 4;
 
-/// Open MPI reads its settings from the environment when it starts; what the user set stays.
-void choose(const std::string& algorithm) {
-  if (algorithm == "auto") return;
-  if (algorithm != "ring") {
-    throw InputError(vaecf::format(
-        "distributed.algorithm: \"{}\" is not an all-reduce that we can ask MPI for; use ring or auto",
-        algorithm));
-  }
-  constexpr int keep = 0;
-  setenv(dynamic_rules, "1", keep);
-  setenv(all_reduce_algorithm, ring, keep);
+void check_name(const std::string& algorithm) {
+  if (algorithm == "auto" || algorithm == "ring") return;
+  throw InputError(vaecf::format(
+      "distributed.algorithm: \"{}\" is not an all-reduce that we can ask MPI for; use ring or auto",
+      algorithm));
 }
 
-bool is_set_to(const char* variable, std::string_view value) {
-  const char* text = std::getenv(variable);
-  return text != nullptr && text == value;
+/// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
+/// has no such variable.
+bool set_variable(const char* name, int value) {
+  int thread_level = 0;
+  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &thread_level) != MPI_SUCCESS) return false;
+  int index = 0;
+  int count = 0;
+  MPI_T_cvar_handle handle = nullptr;
+  bool done = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+              MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS;
+  if (done) {
+    int now = value - 1;
+    done = MPI_T_cvar_write(handle, &value) == MPI_SUCCESS && MPI_T_cvar_read(handle, &now) == MPI_SUCCESS &&
+           now == value;
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return done;
 }
 
 }  // namespace
 
 MpiSession::MpiSession(const std::string& algorithm) : exceptions_at_start_(std::uncaught_exceptions()) {
+  check_name(algorithm);
   int finalised = 0;
   check_mpi(MPI_Finalized(&finalised), "MPI_Finalized");
   if (finalised != 0) throw RunError("MPI has ended in this process and cannot start again");
@@ -46,7 +59,9 @@ MpiSession::MpiSession(const std::string& algorithm) : exceptions_at_start_(std:
   if (running != 0) {
     check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
   } else {
-    choose(algorithm);
+    // Read at the start, alike on all ranks whatever they ask for: it only makes a later choice possible.
+    constexpr int keep = 0;
+    setenv(dynamic_rules, "1", keep);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
     owner_ = true;
   }
@@ -86,12 +101,16 @@ std::string MpiSession::thread_level() const {
   }
 }
 
-std::string MpiSession::algorithm() {
-#ifdef OMPI_MAJOR_VERSION
-  const bool rules = is_set_to(dynamic_rules, "1") || is_set_to(dynamic_rules, "true");
-  if (rules && is_set_to(all_reduce_algorithm, ring)) return "ring all-reduce";
-#endif
-  return "the library's choice of all-reduce";
+std::string MpiSession::choose_all_reduce(const std::string& algorithm) {
+  // Ranks that ask for different ones would send messages that do not fit: then the library chooses, and
+  // whoever compares the configurations can still say what differs.
+  int rings = algorithm == "ring" ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  if (const char* users = std::getenv(all_reduce_in_environment)) {
+    return vaecf::format("all-reduce {} of {}", users, all_reduce_in_environment);
+  }
+  const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
+  return rings == 1 && done ? "ring all-reduce" : "the library's choice of all-reduce";
 }
 
 }  // namespace vaecf::comm

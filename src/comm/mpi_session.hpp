@@ -20,8 +20,10 @@ class MpiSession {
   static std::string library();
   /// "thread level multiple"
   std::string thread_level() const;
-  /// "ring all-reduce" where that was chosen and the library has it.
-  static std::string algorithm();
+  /// Chooses how communicators made from here on sum: "ring" where all ranks ask for it and the library has
+  /// it, else the library's choice; what the user set in the environment stays. Collective. Returns what it
+  /// came to, for the log.
+  static std::string choose_all_reduce(const std::string& algorithm);
 
   /// False while an exception thrown after the start unwinds, or after give_up(): other ranks may never come
   /// to a collective call, finalisation included.

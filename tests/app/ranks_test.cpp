@@ -47,6 +47,8 @@ TEST(Ranks, OneRanksOwnTroubleEndsAll) {
                    "train.epochs is 3 here and 2 there");
   expect_one_voice(with_extra("--set train.epochs=x"), 2,
                    "rank 1: --set train.epochs=x: train.epochs wants an integer");
+  expect_one_voice(with_extra("--set distributed.algorithm=auto"), 2,
+                   "distributed.algorithm is auto here and ring there");
   expect_one_voice(with_extra("--nonsense"), 2, "rank 1: ");
   expect_one_voice(with_extra("--benchmark"), 2, "start the same on all ranks");
 }

@@ -50,6 +50,16 @@ TEST(MpiCommunicator, DescribesItself) {
   EXPECT_NE(text.find("thread level"), std::string::npos) << text;
 }
 
+TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
+  const auto comm = make_mpi_communicator(mpi_world().rank() == 0 ? "ring" : "auto");
+  std::vector<float> values(100000, 1.0F);
+  comm->all_reduce(std::span(values));
+  EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
+  if (comm->size() > 1) {
+    EXPECT_EQ(comm->description().find("ring"), std::string::npos) << comm->description();
+  }
+}
+
 TEST(MpiCommunicator, PiecesThatMpiCannotCountAreRefused) {
   EXPECT_THROW(make_mpi_communicator("ring", 0), std::invalid_argument);
   EXPECT_THROW(make_mpi_communicator("ring", largest_mpi_piece + 1), std::invalid_argument);

@@ -102,9 +102,9 @@ inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 /// Over MPI_COMM_WORLD, host memory. Initialises MPI; the first one made finalises it when it is destroyed,
 /// unless an exception is unwinding: then other ranks may never come, and the process should end by abort()
 /// or exit. A communicator made while another lives shares its MPI. After MPI has ended there can be no
-/// other. `algorithm` as in DistributedOptions; it must be known before MPI starts. Longer messages than
-/// `piece_elements` are cut. Errors: InputError where a launcher started several processes that MPI does not
-/// join.
+/// other. `algorithm` as in DistributedOptions; where ranks ask for different ones, the library's choice
+/// stands. Longer messages than `piece_elements` are cut. Errors: InputError where a launcher started several
+/// processes that MPI does not join.
 std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm,
                                                     std::int64_t piece_elements = largest_mpi_piece);
 
