@@ -24,6 +24,8 @@ Workplace::Workplace() {
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
   folder_ = pattern;
   std::filesystem::create_directory(folder_ / "w");
+  // The build may lie in a folder with a blank in its name; what the scripts call does not.
+  std::filesystem::create_symlink(VAECF_PROGRAM, folder_ / "vaecf_dist");
 }
 
 Workplace::~Workplace() {
@@ -36,12 +38,12 @@ Result Workplace::bash(const std::string& line, int seconds) const {
   const std::string settings =
       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
       "OMP_WAIT_POLICY=passive\n"
-      "export ASAN_OPTIONS=detect_leaks=0 PROGRAM='" VAECF_PROGRAM
-      "'\n"
+      "export ASAN_OPTIONS=detect_leaks=0\n"
       "export MPIRUN='" VAECF_MPIRUN
       " --oversubscribe --bind-to none'\n"
       "unset VAECF_PROGRESS\n";
-  std::ofstream(folder_ / "script") << settings << "cd '" << (folder_ / "w").string() << "'\n"
+  std::ofstream(folder_ / "script") << settings << "export PROGRAM=" << (folder_ / "vaecf_dist").string()
+                                    << "\ncd '" << (folder_ / "w").string() << "'\n"
                                     << line << "\n";
   const std::string call = "timeout -k 5 " + std::to_string(seconds) + " bash '" +
                            (folder_ / "script").string() + "' > '" + (folder_ / "out").string() + "' 2> '" +
