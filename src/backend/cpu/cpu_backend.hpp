@@ -13,8 +13,8 @@ namespace vaecf::cpu {
 
 /// The backend for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
 /// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
-/// vector lanes. In bf16 the output layer's products take bf16 operands and sum in fp32; everything else,
-/// the master weights included, is fp32.
+/// vector lanes. In bf16 all products take bf16 operands and sum in fp32; the gather of the input layer, its
+/// gradient, the master weights and all else are fp32.
 class CpuBackend : public backend::Backend {
  public:
   CpuBackend(int threads, backend::Precision precision, bool portable);
@@ -94,6 +94,10 @@ class CpuBackend : public backend::Backend {
   friend class Scorer;
 
   bool bf16() const { return precision_ == backend::Precision::bf16; }
+  /// `values` as operand of a product: themselves, or in bf16 runs their copy in `copy`.
+  const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
+  /// Where element `index` of such an operand lies.
+  const void* element(const void* operand, std::int64_t index) const;
   /// dbias = column sums of d (B, N), each column by one thread.
   void column_sums(const CpuActivations& d, float* to);
 

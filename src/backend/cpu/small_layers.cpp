@@ -8,10 +8,23 @@
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
+#include "workspace.hpp"
 
 namespace vaecf::cpu {
 
 using backend::Activation;
+
+const void* CpuBackend::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
+  if (!bf16()) return values;
+  copy.reserve(n);
+  on_ranges(threads_, n, 1024,
+            [&](int, Range part) { to_bf16(values + part.begin, copy.data() + part.begin, part.size()); });
+  return copy.data();
+}
+
+const void* CpuBackend::element(const void* operand, std::int64_t index) const {
+  return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
+}
 
 void CpuBackend::linear(const backend::Activations& input, const backend::Parameters& parameters,
                         backend::Layer layer, Activation act, backend::Activations& output) {
@@ -22,9 +35,11 @@ void CpuBackend::linear(const backend::Activations& input, const backend::Parame
   const float* bias = cpu(parameters).weights(layer.bias);
   const std::int64_t k = in.columns();
   const std::int64_t n = out.columns();
+  const void* a = operand(in.row(0), in.rows() * k, workspace_->input16);
+  const void* b = operand(weights, k * n, workspace_->weights16);
   on_ranges(threads_, in.rows(), 1, [&](int thread, Range rows) {
-    const ProductSpec spec{.m = rows.size(), .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
-    engines_[thread]->run(spec, in.row(rows.begin), weights, out.row(rows.begin));
+    const ProductSpec spec{.m = rows.size(), .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
+    engines_[thread]->run(spec, element(a, rows.begin * k), b, out.row(rows.begin));
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       add_bias(out.row(r), bias, act == Activation::tanh, n);
     }
@@ -51,14 +66,22 @@ void CpuBackend::linear_backward(const backend::Activations& input, const backen
       for (std::int64_t r = part.begin; r < part.end; ++r) tanh_backward(d.row(r), out.row(r), n);
     });
   }
+  const void* x = operand(in.row(0), rows * k, workspace_->input16);
+  const void* dy = operand(d.row(0), rows * n, workspace_->gradient16);
   float* d_weights = gradients.data() + weight.range.begin;
   if (rows == 0) {
     std::fill_n(d_weights, weight.range.size(), 0.0F);
   } else {
     on_ranges(threads_, k, 16, [&](int thread, Range part) {
-      const ProductSpec spec{
-          .m = part.size(), .n = n, .k = rows, .lda = k, .ldb = n, .ldc = n, .a_transposed = true};
-      engines_[thread]->run(spec, in.row(0) + part.begin, d.row(0), d_weights + part.begin * n);
+      const ProductSpec spec{.m = part.size(),
+                             .n = n,
+                             .k = rows,
+                             .lda = k,
+                             .ldb = n,
+                             .ldc = n,
+                             .a_transposed = true,
+                             .bf16 = bf16()};
+      engines_[thread]->run(spec, element(x, part.begin), dy, d_weights + part.begin * n);
     });
   }
   if (ready) ready(weight.range, {});
@@ -68,10 +91,11 @@ void CpuBackend::linear_backward(const backend::Activations& input, const backen
   if (d_input == nullptr) return;
   CpuActivations& d_in = cpu(*d_input);
   d_in.set_rows(rows);
+  const void* w = operand(weights, k * n, workspace_->weights16);
   on_ranges(threads_, rows, 1, [&](int thread, Range part) {
     const ProductSpec spec{
-        .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true};
-    engines_[thread]->run(spec, d.row(part.begin), weights, d_in.row(part.begin));
+        .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true, .bf16 = bf16()};
+    engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
   });
 }
 

@@ -7,7 +7,7 @@
 
 namespace vaecf::cpu {
 
-/// Scratch memory of the output layer, kept between steps.
+/// Scratch memory of products, the output layer's above all, kept between steps.
 class Workspace {
  public:
   struct PerThread {
@@ -23,10 +23,11 @@ class Workspace {
   AlignedArray<std::uint16_t> e16;
   AlignedArray<float> hidden;  // (width, K), zero rows for absent users
   AlignedArray<std::uint16_t> hidden16;
-  AlignedArray<float> maximum;  // (tiles, width)
-  AlignedArray<float> sum;      // (tiles, width)
-  AlignedArray<float> factor;   // (tiles, width)
-  AlignedArray<float> scores;   // (users, padded items)
+  AlignedArray<float> maximum;                                 // (tiles, width)
+  AlignedArray<float> sum;                                     // (tiles, width)
+  AlignedArray<float> factor;                                  // (tiles, width)
+  AlignedArray<float> scores;                                  // (users, padded items)
+  AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the layers between, in bf16 runs
   std::unique_ptr<PackedOperand> forward_operand;
   std::unique_ptr<PackedOperand> gradient_operand;
 };
