@@ -20,17 +20,9 @@ std::string read_file(const std::filesystem::path& path) {
 }  // namespace
 
 Workplace::Workplace() {
-  std::string pattern = std::filesystem::temp_directory_path() / "vaecf-app-XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  folder_ = pattern;
   std::filesystem::create_directory(folder_ / "w");
   // The build may lie in a folder with a blank in its name; what the scripts call does not.
   std::filesystem::create_symlink(VAECF_PROGRAM, folder_ / "vaecf_dist");
-}
-
-Workplace::~Workplace() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 Result Workplace::bash(const std::string& line, int seconds) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/temporary_folder.hpp"
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,9 +19,6 @@ struct Result {
 class Workplace {
  public:
   Workplace();
-  ~Workplace();
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
 
   /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks on shared cores.
   Result bash(const std::string& line, int seconds = 60) const;
@@ -37,7 +36,8 @@ class Workplace {
   void make_small_run() const;
 
  private:
-  std::filesystem::path folder_;
+  testing::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 int count(const std::string& text, const std::string& part);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/temporary_folder.hpp"
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -9,25 +11,12 @@
 #include <string>
 #include <string_view>
 
-#include <unistd.h>
 
 namespace vaecf::data::test {
 
 /// A folder that is gone with all it holds at the end of the test.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf_data_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
   std::string path(const std::string& name) const { return (path_ / name).string(); }
   std::string write(const std::string& name, std::string_view text) const {
     std::ofstream file(path_ / name, std::ios::binary);
@@ -38,7 +27,8 @@ class TempFolder {
   bool empty() const { return std::filesystem::is_empty(path_); }
 
  private:
-  std::filesystem::path path_;
+  testing::TemporaryFolder folder_;
+  const std::filesystem::path& path_ = folder_.path();
 };
 
 /// zlib's CRC-32 of little-endian int32 values.

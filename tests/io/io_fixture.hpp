@@ -3,8 +3,9 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
+#include "support/temporary_folder.hpp"
+
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -17,13 +18,6 @@ namespace vaecf::io {
 /// A folder of its own for each test, gone afterwards.
 class IoTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf-io-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
@@ -33,7 +27,8 @@ class IoTest : public ::testing::Test {
     return found;
   }
 
-  std::filesystem::path folder_;
+  testing::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 inline std::string bytes_of(const std::string& path) {

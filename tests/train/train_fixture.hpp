@@ -5,8 +5,9 @@
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
+#include "support/temporary_folder.hpp"
+
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -79,9 +80,6 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
 class TrainTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "vaecf-train-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     options_.name = "made_up";
     options_.data.file = make("data.h5", {});
     options_.model = {"mult_vae", {20}, 6, 0.5};
@@ -95,7 +93,6 @@ class TrainTest : public ::testing::Test {
     options_.configuration_text = "name: made_up\n";
     options_.version = "0";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::string make(const std::string& name, const MadeUpData& data) const {
@@ -118,7 +115,8 @@ class TrainTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
-  std::filesystem::path folder_;
+  testing::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
   SessionOptions options_;
   backend::BackendOptions backend_ = {"cpu", backend::Precision::fp32, "portable", 1};
 };
