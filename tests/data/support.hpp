@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-
 namespace vaecf::data::test {
 
 /// A folder that is gone with all it holds at the end of the test.
