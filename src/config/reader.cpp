@@ -5,7 +5,10 @@
 
 #include "config/suggest.hpp"
 
+#include <yaml-cpp/eventhandler.h>
+
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 namespace vaecf::config {
@@ -21,6 +24,31 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
+/// Takes no notice of what a document holds.
+class Nothing : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+};
+
+/// Not by YAML::LoadAll, which never ends on some texts (": :" over and over, say): it makes documents of
+/// nothing.
+bool holds_several_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Nothing nothing;
+  return parser.HandleNextDocument(nothing) && parser.HandleNextDocument(nothing);
+}
+
 }  // namespace
 
 std::string Reader::place(const YAML::Node& node) const {
@@ -31,14 +59,16 @@ std::string Reader::place(const YAML::Node& node) const {
 void Reader::read_file_text(const std::string& text, const std::string& name) {
   file_ = name;
   layer_.clear();
-  std::vector<YAML::Node> documents;
+  YAML::Node document;
   try {
-    documents = YAML::LoadAll(text);
+    if (holds_several_documents(text)) {
+      throw InputError(format("{}: holds several YAML documents; give one", file_));
+    }
+    document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
     throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, error.msg));
   }
-  if (documents.size() > 1) throw InputError(format("{}: holds several YAML documents; give one", file_));
-  if (!documents.empty()) visit_section("", documents.front());
+  visit_section("", document);
   settle_annealing();
 }
 

@@ -23,8 +23,8 @@ bool ends_torn(const std::string& path) {
 
 std::string to_json(const Event& event) {
   nlohmann::ordered_json line;
-  for (const auto& [key, value] : event.fields()) {
-    std::visit([&](const auto& v) { line[key] = v; }, value);
+  for (const auto& field : event.fields()) {
+    std::visit([&](const auto& value) { line[field.first] = value; }, field.second);
   }
   // Bytes that are no UTF-8 (a path, say) become U+FFFD rather than an end of the run.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

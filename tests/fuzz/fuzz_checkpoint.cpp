@@ -1,0 +1,121 @@
+// Checkpoints. Half of the inputs damage a whole one: any change of any byte must be found out. The other
+// half seal HDF5 files of any shapes, types and values with a right checksum: read, or refused with a
+// message.
+#include "fuzz/hostile_hdf5.hpp"
+#include "fuzz/support.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "io/checkpoint_seal.hpp"
+
+using namespace vaecf;
+
+using vaecf::fuzz::put_some_attribute;
+using vaecf::fuzz::put_something;
+
+namespace {
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+void read_all(const std::string& path) {
+  const io::CheckpointFile file(path);
+  for (const auto& tensor : file.tensors()) {
+    std::vector<float> row(static_cast<std::size_t>(std::min<std::int64_t>(tensor.columns, 1 << 16)));
+    if (tensor.rows > 0 && tensor.columns <= 1 << 16) file.read_rows(tensor.name, 0, 1, row);
+  }
+}
+
+const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
+  static const std::string bytes = [&] {
+    const std::string path = (folder.path() / "whole.h5").string();
+    const std::vector<io::TensorSource> tensors = {
+        {"weights/encoder_1/weight", 3, 4, false,
+         [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), 0.5F); }},
+        {"weights/encoder_1/bias", 1, 4, true,
+         [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), -1.0F); }}};
+    io::write_checkpoint(path, {{"step", std::int64_t{7}}, {"configuration", std::string("a: b")}}, tensors);
+    return bytes_of(path);
+  }();
+  return bytes;
+}
+
+void damage(fuzz::Input& input, std::string& bytes) {
+  for (int n = input.ConsumeIntegralInRange<int>(1, 4); n > 0 && !bytes.empty(); --n) {
+    const auto at = input.ConsumeIntegralInRange<std::size_t>(0, bytes.size() - 1);
+    switch (input.ConsumeIntegralInRange<int>(0, 3)) {
+      case 0:
+        bytes.resize(at);
+        break;
+      case 1:
+        bytes.insert(at, input.ConsumeRandomLengthString(16));
+        break;
+      default:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << input.ConsumeIntegralInRange<int>(0, 7)));
+    }
+  }
+}
+
+bool refused(const std::string& path) {
+  try {
+    read_all(path);
+    return false;
+  } catch (const InputError& error) {
+    fuzz::require_message(error);
+    return true;
+  }
+}
+
+void seal(const std::string& hdf5, const std::string& path) {
+  write_bytes(path, std::string(io::seal_bytes, '\0') + bytes_of(hdf5));
+  const int descriptor = open(path.c_str(), O_RDWR);
+  const io::SealBlock block = io::make_seal(descriptor, path);
+  fuzz::require(pwrite(descriptor, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()),
+                "the seal is written");
+  close(descriptor);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const testing::TemporaryFolder folder;
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  const std::string path = (folder.path() / "checkpoint.h5").string();
+  fuzz::Input input(data, size);
+  if (input.ConsumeBool()) {
+    const std::string& whole = whole_checkpoint(folder);
+    std::string bytes = whole;
+    damage(input, bytes);
+    write_bytes(path, bytes);
+    fuzz::require(refused(path) != (bytes == whole), "damage is found out, and nothing else refused");
+    return 0;
+  }
+  const std::string hdf5 = (folder.path() / "inner.h5").string();
+  std::filesystem::remove(hdf5);
+  try {
+    test::Hdf5Editor file(hdf5);
+    put_some_attribute(input, file, "step");
+    put_some_attribute(input, file, "format_version");
+    put_something(input, file, "/weights/encoder_1/weight", false);
+    put_something(input, file, "/weights/encoder_1/bias", false);
+    put_something(input, file, "/optimizer/first_moment/encoder_1/weight", false);
+  } catch (const std::logic_error&) {
+    return 0;  // not even the library would write that
+  }
+  seal(hdf5, path);
+  refused(path);
+  return 0;
+}

@@ -1,0 +1,70 @@
+// Datasets that the HDF5 library wrote with any shapes, types and values: read into rows that are what they
+// must be, or refused with a message.
+#include "fuzz/hostile_hdf5.hpp"
+#include "fuzz/support.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <algorithm>
+#include <functional>
+
+using namespace vaecf;
+
+using vaecf::fuzz::put_some_attribute;
+using vaecf::fuzz::put_something;
+
+namespace {
+
+void write(fuzz::Input& input, const std::string& path) {
+  test::Hdf5Editor file(path);
+  put_some_attribute(input, file, "items");
+  put_some_attribute(input, file, "format_version");
+  for (const std::string matrix : {"train", "validation/fold_in", "validation/held_out"}) {
+    put_something(input, file, "/" + matrix + "/indptr", true);
+    if (input.ConsumeIntegralInRange<int>(0, 3) == 0) {
+      put_something(input, file, "/" + matrix + "/data", false);
+    }
+    put_something(input, file, "/" + matrix + "/indices", input.ConsumeBool());
+  }
+  put_something(input, file, "/items/id", false);
+}
+
+void read(const std::string& path) {
+  const io::DatasetFile file(path);
+  file.fingerprint();
+  for (const char* matrix : {"train", "validation/fold_in", "validation/held_out"}) {
+    const Csr all = file.read_rows(matrix, {0, file.rows(matrix)});
+    fuzz::require(all.rows() == file.rows(matrix), "as many rows as were told");
+    for (std::int64_t row = 0; row < all.rows(); ++row) {
+      const auto items = all.view().row(row);
+      fuzz::require(std::is_sorted(items.begin(), items.end(), std::less_equal<>()),
+                    "items ascend, once each");
+      fuzz::require(items.empty() || (items.front() >= 0 && items.back() < file.items()),
+                    "items are in range");
+    }
+  }
+  if (file.has_ids("items/id")) file.read_ids("items/id");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const testing::TemporaryFolder folder;
+  const std::string path = (folder.path() / "dataset.h5").string();
+  std::filesystem::remove(path);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  fuzz::Input input(bytes, size);
+  try {
+    write(input, path);
+  } catch (const std::logic_error&) {
+    return 0;  // not even the library would write that
+  }
+  try {
+    read(path);
+  } catch (const InputError& error) {
+    fuzz::require_message(error);
+  }
+  return 0;
+}

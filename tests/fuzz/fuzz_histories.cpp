@@ -1,0 +1,33 @@
+// Any bytes as the list of users to recommend for. The first byte chooses numeric or text ids.
+#include "fuzz/support.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <algorithm>
+
+#include "app/histories.hpp"
+
+using namespace vaecf;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size < 1) return 0;
+  const fuzz::MemoryFile file({reinterpret_cast<const char*>(bytes + 1), size - 1});
+  io::IdList ids;
+  if (bytes[0] % 2 == 0)
+    ids.numbers = {1, 2, 3, 10, -7, 9223372036854775807};
+  else
+    ids.strings = {"a", "b", "item 3", "\xC3\xA9", "1"};
+  try {
+    const app::Histories read = app::read_histories(file.path(), ids);
+    fuzz::require(read.seen.rows() == static_cast<std::int64_t>(read.users.size()), "one row a user");
+    for (std::int64_t row = 0; row < read.seen.rows(); ++row) {
+      const auto items = read.seen.view().row(row);
+      fuzz::require(std::is_sorted(items.begin(), items.end(), std::less_equal<>()),
+                    "items ascend, once each");
+      fuzz::require(items.empty() || (items.front() >= 0 && items.back() < ids.size()), "items are known");
+    }
+  } catch (const InputError& error) {
+    fuzz::require_message(error);
+  }
+  return 0;
+}
