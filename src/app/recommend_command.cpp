@@ -3,6 +3,7 @@
 #include <vaecf/train/session.hpp>
 
 #include "app/commands.hpp"
+#include "app/device_map.hpp"
 #include "app/histories.hpp"
 #include "app/progress.hpp"
 
@@ -129,7 +130,7 @@ void run_recommend(const CommandLine& line) {
   const auto progress = make_progress(style);
   const Histories histories = read_input(arguments, dataset, items, log);
   const auto communicator = comm::make_self_communicator();
-  const auto backend = backend::make_backend(config.backend);
+  const auto backend = backend::make_backend(at_rank(config.backend, *communicator));
   log.debug("backend: {}", backend->description());
   const auto recommendations = train::recommend(session, {*communicator, *backend, log, *progress},
                                                 checkpoint, histories.seen.view(), arguments.top);

@@ -1,8 +1,10 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/nccl.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/train/session.hpp>
 
 #include "app/commands.hpp"
+#include "app/device_map.hpp"
 #include "app/progress.hpp"
 #include "app/thread_binding.hpp"
 
@@ -64,12 +66,15 @@ std::unique_ptr<comm::Communicator> make_communicator(const std::string& algorit
   return comm::launched_by_mpi() ? comm::make_mpi_communicator(algorithm) : comm::make_self_communicator();
 }
 
-/// The parts of a run, destroyed in reverse order.
+/// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
 struct Parts {
-  std::unique_ptr<comm::Communicator> communicator;
+  std::unique_ptr<comm::Communicator> communicator;  // of host memory
   std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
   Log log;
   std::unique_ptr<Progress> progress;
+
+  comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
 
 void prepare_to_speak(Parts& parts, const CommandLine& line) {
@@ -87,16 +92,16 @@ int wanted_threads(const config::Config& config) {
 }
 
 /// Without a number from the user, ranks that share a host's cores share them out.
-backend::BackendOptions with_threads(const config::Config& config, int ranks_on_host) {
-  backend::BackendOptions options = config.backend;
-  if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks_on_host);
+backend::BackendOptions for_rank(const config::Config& config, const comm::Communicator& ranks) {
+  backend::BackendOptions options = at_rank(config.backend, ranks);
+  if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks.local_size());
   return options;
 }
 
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
   parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   parts.log.info("backend: {}", parts.backend->description());
-  parts.log.info("ranks: {}", parts.communicator->description());
+  parts.log.info("ranks: {}", parts.ranks().description());
   parts.log.debug("configuration:\n{}", config.session.configuration_text);
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
                                             wanted_threads(config), parts.backend->threads());
@@ -112,19 +117,34 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   code = agree(ranks, attempt([&] {
                  prepare_to_speak(parts, line);
-                 parts.backend = backend::make_backend(with_threads(config, ranks.local_size()));
+                 parts.backend = backend::make_backend(for_rank(config, ranks));
                  if (line.test && !line.train) check_checkpoint(config.session.best_checkpoint());
                }));
   if (code != ExitCode::done) return code;
-  // On its own: it exchanges something itself, so no rank may miss it.
+  // Each on its own: they exchange something themselves, so no rank may miss them.
+  code = agree(ranks, attempt([&] {
+                 const auto devices = gather_devices(ranks, *parts.backend);
+                 const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
+                 if (!advice.empty()) parts.log.warn("{}", advice);
+               }));
+  if (code != ExitCode::done) return code;
   return agree(ranks, attempt([&] {
                  train::check(config.session, {ranks, *parts.backend, parts.log, *parts.progress});
                }));
 }
 
+/// Not part of the setup that ranks agree on: where it fails on one, the others may already wait for it.
+void connect_gpus(Parts& parts, const config::Config& config) {
+  if (parts.backend->device() != "cuda" || parts.communicator->size() == 1) return;
+  const auto& distributed = config.session.distributed;
+  parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, *parts.backend,
+                                                    {distributed.algorithm, config.backend.deterministic,
+                                                     config.backend.allow_shared_gpu, distributed.timeout});
+}
+
 /// `phase` tells the caller how far it came.
 void work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::Services services{*parts.communicator, *parts.backend, parts.log, *parts.progress};
+  const train::Services services{parts.ranks(), *parts.backend, parts.log, *parts.progress};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
   if (line.train) {
@@ -173,8 +193,9 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   const ExitCode ready = set_up(parts, line, config, parsed);
   if (ready != ExitCode::done) return ready;
 
-  std::string phase;
+  std::string phase = "connecting the GPUs";
   Outcome outcome = attempt([&] {
+    connect_gpus(parts, config);
     introduce(parts, line, config);
     work(parts, line, config, phase);
   });
@@ -182,7 +203,7 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   parts.progress->end();
   if (parts.communicator->size() > 1) {
     outcome.message = format("{} failed: {}", phase, outcome.message);
-    end_all(*parts.communicator, outcome);
+    end_all(parts.ranks(), outcome);
   }
   complain(outcome);
   return outcome.code;

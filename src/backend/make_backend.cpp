@@ -5,34 +5,31 @@
 
 #include <omp.h>
 
+#include <initializer_list>
+
 #include "cpu/cpu_backend.hpp"
+#include "cuda/make_cuda_backend.hpp"
 
 namespace vaecf::backend {
 
-std::string to_string(Precision precision) {
-  switch (precision) {
-    case Precision::automatic:
-      return "auto";
-    case Precision::fp32:
-      return "fp32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp16:
-      return "fp16";
-  }
-  return "unknown";
-}
-
 namespace {
+
+void require_one_of(const std::string& value, const char* key, std::initializer_list<const char*> choices) {
+  std::string list;
+  for (const char* choice : choices) {
+    if (value == choice) return;
+    list += (list.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw InputError(format("{}: \"{}\" is none of {}", key, value, list));
+}
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
   if (options.precision == Precision::fp16) {
-    throw InputError("train.precision: fp16 needs a GPU, no CPU has fp16 products; use bf16, fp32 or auto");
+    throw InputError(
+        format("train.precision: fp16 needs a GPU, no CPU has fp16 products{}; use bf16, fp32 or auto",
+               options.device == "auto" ? ", and " + cuda::availability().reason : ""));
   }
   const bool portable = options.kernels == "portable";
-  if (!portable && options.kernels != "auto") {
-    throw InputError(format("backend.kernels: \"{}\" is none of auto, portable", options.kernels));
-  }
   Precision precision = options.precision;
   if (precision == Precision::automatic) {
     precision =
@@ -42,18 +39,24 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
   return std::make_unique<cpu::CpuBackend>(threads, precision, portable);
 }
 
+/// Plain loops are a wish that only the CPU can fulfil.
+bool takes_gpu(const BackendOptions& options) {
+  if (options.device != "auto") return options.device == "cuda";
+  return options.kernels != "portable" && cuda::availability().devices > 0;
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const BackendOptions& options) {
-  if (options.device == "auto" || options.device == "cpu") return make_cpu_backend(options);
-  if (options.device == "cuda") {
-    const cuda::Availability gpu = cuda::availability();
-    throw InputError(format(
-        "device: cuda cannot be used: {}; use device: cpu or auto",
-        gpu.devices > 0 ? format("this version sees {} GPU(s) but has no verbs for them yet", gpu.devices)
-                        : gpu.reason));
+  require_one_of(options.device, "device", {"auto", "cpu", "cuda"});
+  require_one_of(options.kernels, "backend.kernels", {"auto", "portable"});
+  require_one_of(options.resident, "backend.resident", {"auto", "on", "off"});
+  require_one_of(options.graph, "backend.graph", {"auto", "on", "off"});
+  if (!takes_gpu(options)) return make_cpu_backend(options);
+  if (options.kernels == "portable") {
+    throw InputError("backend.kernels: portable is for CPUs: use it with device: cpu, or auto with this one");
   }
-  throw InputError(format("device: \"{}\" is none of auto, cpu, cuda", options.device));
+  return cuda::make_cuda_backend(options);
 }
 
 }  // namespace vaecf::backend

@@ -1,3 +1,4 @@
+#include <vaecf/backend/backend.hpp>
 #include <vaecf/backend/parameters.hpp>
 
 #include <stdexcept>
@@ -15,6 +16,20 @@ std::int64_t ParameterLayout::parameter_count() const {
   std::int64_t count = 0;
   for (const TensorLayout& tensor : tensors) count += tensor.spec.rows * tensor.spec.columns;
   return count;
+}
+
+std::string to_string(Precision precision) {
+  switch (precision) {
+    case Precision::automatic:
+      return "auto";
+    case Precision::fp32:
+      return "fp32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  return "unknown";
 }
 
 }  // namespace vaecf::backend

@@ -1,7 +1,8 @@
 #include "launcher.hpp"
 #include "mpi_check.hpp"
+#include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
-#include "reduction_queue.hpp"
+#include "work_queue.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -11,8 +12,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
-#include <vector>
 
 namespace vaecf::comm {
 namespace {
@@ -59,29 +60,6 @@ class OwnComm {
   const MpiSession& session_;
 };
 
-/// `elements` in a row, the next such row starting `stride` elements further: one piece of every rank's part.
-class Strided {
- public:
-  Strided(MPI_Datatype element, std::int64_t elements, std::int64_t stride) {
-    MPI_Aint lower = 0;
-    MPI_Aint bytes = 0;
-    check_mpi(MPI_Type_get_extent(element, &lower, &bytes), "MPI_Type_get_extent");
-    MPI_Datatype row = MPI_DATATYPE_NULL;
-    check_mpi(MPI_Type_contiguous(static_cast<int>(elements), element, &row), "MPI_Type_contiguous");
-    const int resized = MPI_Type_create_resized(row, 0, static_cast<MPI_Aint>(stride) * bytes, &type);
-    MPI_Type_free(&row);
-    check_mpi(resized, "MPI_Type_create_resized");
-    check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
-  }
-  ~Strided() {
-    if (type != MPI_DATATYPE_NULL) MPI_Type_free(&type);
-  }
-  Strided(const Strided&) = delete;
-  Strided& operator=(const Strided&) = delete;
-
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-};
-
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const std::string& algorithm, std::int64_t piece_elements)
@@ -95,12 +73,13 @@ class MpiCommunicator final : public Communicator {
     algorithm_ = MpiSession::choose_all_reduce(algorithm);
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &blocking_.comm), "MPI_Comm_dup");
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &started_.comm), "MPI_Comm_dup");
+    now_ = std::make_unique<MpiCollectives>(blocking_.comm, piece_);
+    later_ = std::make_shared<MpiCollectives>(started_.comm, piece_);
     find_neighbours();
-    queue_ = std::make_unique<ReductionQueue>(started_.comm, piece_);
   }
 
   ~MpiCommunicator() override {
-    if (!session_.healthy()) queue_->abandon();
+    if (!session_.healthy()) queue_.abandon();
   }
 
   int rank() const override { return rank_; }
@@ -115,76 +94,57 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    call([&] { check_mpi(MPI_Barrier(blocking_.comm), "MPI_Barrier"); });
+    call([&] { now_->barrier(); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    call([&] {
-      for (std::size_t begin = 0; begin < bytes.size(); begin += static_cast<std::size_t>(piece_)) {
-        const auto piece = std::min(static_cast<std::size_t>(piece_), bytes.size() - begin);
-        check_mpi(MPI_Bcast(bytes.data() + begin, static_cast<int>(piece), MPI_BYTE, root, blocking_.comm),
-                  "MPI_Bcast");
-      }
-    });
+    call([&] { now_->broadcast(bytes, root); });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    call([&] {
-      all_reduce_pieces(values, count, mpi_type(type), mpi_operation(reduction), piece_, blocking_.comm);
-    });
+    call([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     check_parts(all.size(), part.size(), "all_gather");
-    const auto count = static_cast<std::int64_t>(part.size());
-    call([&] {
-      for (std::int64_t begin = 0; begin < count; begin += piece_) {
-        const std::int64_t piece = std::min(piece_, count - begin);
-        const Strided row(MPI_BYTE, piece, count);
-        check_mpi(MPI_Allgather(part.data() + begin, static_cast<int>(piece), MPI_BYTE, all.data() + begin, 1,
-                                row.type, blocking_.comm),
-                  "MPI_Allgather");
-      }
-    });
+    call([&] { now_->all_gather(part, all); });
   }
 
-  /// All-to-all and a local sum in rank order: MPI_Reduce_scatter_block takes three times as long on one
-  /// host.
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    constexpr std::int64_t few_mib_a_rank = std::int64_t{1} << 20;
-    const auto count = static_cast<std::int64_t>(part.size());
-    const std::int64_t largest = std::min({piece_, few_mib_a_rank, count});
-    std::vector<float> received(static_cast<std::size_t>(largest * size_));
-    call([&] {
-      for (std::int64_t begin = 0; begin < count; begin += largest) {
-        const std::int64_t piece = std::min(largest, count - begin);
-        const Strided row(MPI_FLOAT, piece, count);
-        check_mpi(MPI_Alltoall(values.data() + begin, 1, row.type, received.data(), static_cast<int>(piece),
-                               MPI_FLOAT, blocking_.comm),
-                  "MPI_Alltoall");
-        float* sum = part.data() + begin;
-        std::copy_n(received.data(), piece, sum);
-        for (std::int64_t r = 1; r < size_; ++r) {
-          const float* other = received.data() + r * piece;
-          for (std::int64_t i = 0; i < piece; ++i) sum[i] += other[i];
-        }
-      }
+    call([&] { now_->reduce_scatter_sum(values, part); });
+  }
+
+  Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
+    return start([=](MpiCollectives& mpi) {
+      mpi.all_reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_FLOAT, MPI_SUM);
     });
   }
-
-  Ticket start_all_reduce_sum(std::span<float> values) override {
-    if (session_.threads()) return {queue_->push(values)};
-    all_reduce(values);
-    return {done_at_start_++};
+  Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
+    return start([=](MpiCollectives& mpi) { mpi.all_reduce_sum(values); });
+  }
+  Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
+                                  backend::Completion) override {
+    return start_reduce_scatter(values, part);
+  }
+  Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
+                                  backend::Completion) override {
+    return start_reduce_scatter(values, part);
+  }
+  Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
+    return start_gather(part, all);
+  }
+  Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
+    return start_gather(part, all);
   }
 
-  void wait(Ticket ticket) override {
+  backend::Completion wait(Ticket ticket) override {
     if (session_.threads()) {
-      call([&] { queue_->wait(ticket.number); });
+      call([&] { queue_.wait(ticket.number); });
     } else if (ticket.number < 0 || ticket.number >= done_at_start_) {
       throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
     }
+    return {};
   }
 
   [[noreturn]] void abort(int code) override {
@@ -203,6 +163,25 @@ class MpiCommunicator final : public Communicator {
       session_.give_up();
       throw;
     }
+  }
+
+  /// Where threads may not call MPI at the same time, the work is done here and now.
+  template <class Work>
+  Ticket start(Work work) {
+    if (session_.threads()) return {queue_.push([mpi = later_, work] { work(*mpi); })};
+    call([&] { work(*later_); });
+    return {done_at_start_++};
+  }
+  template <class T>
+  Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
+    check_parts(values.size(), part.size(), "reduce_scatter_sum");
+    return start([=](MpiCollectives& mpi) { mpi.reduce_scatter_sum(values, part); });
+  }
+  template <class T>
+  Ticket start_gather(std::span<const T> part, std::span<T> all) {
+    check_parts(all.size(), part.size(), "all_gather");
+    return start(
+        [=](MpiCollectives& mpi) { mpi.all_gather(std::as_bytes(part), std::as_writable_bytes(all)); });
   }
 
   void check_parts(std::size_t all, std::size_t part, const char* name) const {
@@ -242,7 +221,9 @@ class MpiCommunicator final : public Communicator {
   std::string algorithm_;
   OwnComm blocking_;
   OwnComm started_;
-  std::unique_ptr<ReductionQueue> queue_;
+  std::unique_ptr<MpiCollectives> now_;
+  std::shared_ptr<MpiCollectives> later_;  // also held by work in the queue, whose thread may outlive us
+  WorkQueue queue_;
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;

@@ -28,11 +28,31 @@ class SelfCommunicator final : public Communicator {
   }
   void barrier() override {}
 
-  Ticket start_all_reduce_sum(std::span<float>) override { return {tickets_++}; }
-  void wait(Ticket ticket) override {
+  Ticket start_all_reduce_sum(std::span<float>, backend::Completion) override { return next(); }
+  Ticket start_all_reduce_sum(std::span<Bf16>, backend::Completion) override { return next(); }
+  Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
+                                  backend::Completion) override {
+    copy(std::as_bytes(values), std::as_writable_bytes(part), "reduce_scatter_sum");
+    return next();
+  }
+  Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
+                                  backend::Completion) override {
+    copy(std::as_bytes(values), std::as_writable_bytes(part), "reduce_scatter_sum");
+    return next();
+  }
+  Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
+    copy(std::as_bytes(part), std::as_writable_bytes(all), "all_gather");
+    return next();
+  }
+  Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
+    copy(std::as_bytes(part), std::as_writable_bytes(all), "all_gather");
+    return next();
+  }
+  backend::Completion wait(Ticket ticket) override {
     if (ticket.number < 0 || ticket.number >= tickets_) {
       throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
     }
+    return {};
   }
 
   [[noreturn]] void abort(int code) override {
@@ -49,6 +69,7 @@ class SelfCommunicator final : public Communicator {
   }
 
  private:
+  Ticket next() { return {tickets_++}; }
   static void copy(std::span<const std::byte> from, std::span<std::byte> to, const char* call) {
     if (from.size() != to.size()) {
       throw std::logic_error(

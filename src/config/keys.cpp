@@ -245,20 +245,39 @@ void add_run_keys(Keys& keys) {
       "run.directory", [](Config & c) -> auto& { return c.session.run.directory; }, "where run folders go",
       not_empty()));
   keys.push_back(make_key(
-      "device", [](Config & c) -> auto& { return c.backend.device; }, "who computes",
-      one_of({"auto", "cpu", "cuda"})));
+      "device", [](Config & c) -> auto& { return c.backend.device; },
+      "who computes; auto: GPUs where there are", one_of({"auto", "cpu", "cuda"})));
+  keys.push_back(make_key(
+      "deterministic", [](Config & c) -> auto& { return c.backend.deterministic; },
+      "the same bits from run to run, on GPUs too, which costs them speed: no products tried out for the "
+      "fastest, no sums that depend on timing"));
   keys.push_back(make_key(
       "backend.kernels", [](Config & c) -> auto& { return c.backend.kernels; },
-      "portable: plain loops, no library products", one_of({"auto", "portable"})));
+      "portable: plain loops on the CPU, no library products", one_of({"auto", "portable"})));
   keys.push_back(make_key(
       "backend.threads", [](Config & c) -> auto& { return c.backend.threads; },
       "per rank; 0: this rank's share of the cores it may use", at_least(0)));
+  keys.push_back(make_key(
+      "backend.resident", [](Config & c) -> auto& { return c.backend.resident; },
+      "cuda: train users in the GPU's memory; off: copied batch by batch; auto: where they fit",
+      one_of({"auto", "on", "off"})));
+  keys.push_back(make_key(
+      "backend.graph", [](Config & c) -> auto& { return c.backend.graph; },
+      "cuda: record a step once and replay it; auto: where it can be", one_of({"auto", "on", "off"})));
   keys.push_back(make_key(
       "distributed.strategy", [](Config & c) -> auto& { return c.session.distributed.strategy; },
       "how ranks work together", one_of({"allreduce"})));
   keys.push_back(make_key(
       "distributed.algorithm", [](Config & c) -> auto& { return c.session.distributed.algorithm; },
       "of the all-reduce; auto: the library's own choice", one_of({"ring", "auto"})));
+  keys.push_back(make_key(
+      "distributed.optimizer", [](Config & c) -> auto& { return c.session.distributed.optimizer; },
+      "sharded: each rank updates its part of the weights and keeps the moments of that part alone",
+      one_of({"replicated", "sharded"})));
+  keys.push_back(make_key(
+      "distributed.wire", [](Config & c) -> auto& { return c.session.distributed.wire; },
+      "numbers that travel between ranks: gradients, and weights where the optimizer is sharded",
+      one_of({"fp32", "bf16"})));
   keys.push_back(
       make_key("distributed.bucket_mib", [](Config & c) -> auto& { return c.session.distributed.bucket_mib; },
                "gradients are reduced in pieces of this size",
@@ -266,6 +285,13 @@ void add_run_keys(Keys& keys) {
   keys.push_back(make_key(
       "distributed.overlap", [](Config & c) -> auto& { return c.session.distributed.overlap; },
       "reduce while backward still runs; auto: where it is faster", one_of({"auto", "on", "off"})));
+  keys.push_back(make_key(
+      "distributed.timeout", [](Config & c) -> auto& { return c.session.distributed.timeout; },
+      "seconds that a rank on a GPU waits for others that make no progress, before it ends the run",
+      positive()));
+  keys.push_back(make_key(
+      "distributed.allow_shared_gpu", [](Config & c) -> auto& { return c.backend.allow_shared_gpu; },
+      "several ranks on one GPU, for tests: their speed means nothing"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/math/metric_rows.hpp>
 #include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
@@ -7,18 +8,6 @@
 #include <cmath>
 
 namespace vaecf::math {
-namespace {
-
-// The base of the logarithm cancels in NDCG.
-double gain(std::int64_t rank) {
-  return 1.0 / std::log2(static_cast<double>(rank + 2));
-}
-
-std::int64_t best_hits(std::int32_t k, std::span<const std::int32_t> ranks) {
-  return std::min<std::int64_t>(k, static_cast<std::int64_t>(ranks.size()));
-}
-
-}  // namespace
 
 Metric parse_metric(std::string_view name) {
   const std::size_t at = name.find('@');
@@ -44,24 +33,16 @@ std::string to_string(const Metric& metric) {
 }
 
 double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks) {
-  double dcg = 0.0;
-  for (const std::int32_t rank : ranks) {
-    if (rank < k) dcg += gain(rank);
-  }
-  double ideal = 0.0;
-  for (std::int64_t rank = 0; rank < best_hits(k, ranks); ++rank) ideal += gain(rank);
-  return ideal > 0.0 ? dcg / ideal : 0.0;
+  return metric_of_user({MetricKind::ndcg, k}, ranks, k);
 }
 
 double recall_at(std::int32_t k, std::span<const std::int32_t> ranks) {
-  const std::int64_t possible = best_hits(k, ranks);
-  const auto hits = std::count_if(ranks.begin(), ranks.end(), [k](std::int32_t rank) { return rank < k; });
-  return possible > 0 ? static_cast<double>(hits) / static_cast<double>(possible) : 0.0;
+  return metric_of_user({MetricKind::recall, k}, ranks, k);
 }
 
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
-  const auto k = static_cast<std::int32_t>(std::min<std::int64_t>(metric.k, items));
-  return metric.kind == MetricKind::ndcg ? ndcg_at(k, ranks) : recall_at(k, ranks);
+  OneLane lane;
+  return metric_row(lane, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);
 }
 
 double MetricSums::mean() const {

@@ -6,18 +6,19 @@ namespace vaecf::model {
 
 using backend::Activation;
 using backend::Activations;
-using backend::LossSums;
-using backend::StepKey;
+using backend::StepState;
 
 Model::Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend,
-             std::int64_t max_rows)
+             std::int64_t max_rows, std::int64_t size_multiple)
     : backend_(backend),
       items_(items),
       max_rows_(std::max<std::int64_t>(1, max_rows)),
       keep_(static_cast<float>(1.0 - options.dropout)),
       shape_(network_shape(options, items)),
       layout_(backend.plan_parameters(tensor_specs(shape_))),
-      parameters_(backend.make_parameters(layout_)) {
+      parameters_(backend.make_parameters(
+          layout_, (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
+      scoring_step_(backend.make_step_state()) {
   const auto build = [&](const std::vector<LayerShape>& layers, std::vector<Stage>& stages) {
     for (const LayerShape& layer : layers) {
       Stage stage;
@@ -50,9 +51,10 @@ const Activations& Model::hidden() const {
   return decoder_.size() > 1 ? *decoder_[decoder_.size() - 2].output : latent();
 }
 
-void Model::forward(const backend::Batch& batch, float keep, StepKey key, Latent how, StepClock& clock) {
+void Model::forward(const backend::Batch& batch, float keep, const StepState& step, Latent how,
+                    StepClock& clock) {
   const Stage& first = encoder_.front();
-  backend_.encode_input(batch, *parameters_, first.layer, first.act, keep, key, *first.output);
+  backend_.encode_input(batch, *parameters_, first.layer, first.act, keep, step, *first.output);
   clock.lap(&StepSeconds::input);
 
   const Activations* input = first.output.get();
@@ -60,7 +62,7 @@ void Model::forward(const backend::Batch& batch, float keep, StepKey key, Latent
     backend_.linear(*input, *parameters_, encoder_[k].layer, encoder_[k].act, *encoder_[k].output);
     input = encoder_[k].output.get();
   }
-  if (z_ && how == Latent::sampled) backend_.sample_latent(batch, *input, key, *z_);
+  if (z_ && how == Latent::sampled) backend_.sample_latent(batch, *input, step, *z_);
   if (z_ && how == Latent::mean) backend_.latent_mean(*input, *z_);
   input = &latent();
   for (std::size_t k = 0; k + 1 < decoder_.size(); ++k) {
@@ -70,18 +72,17 @@ void Model::forward(const backend::Batch& batch, float keep, StepKey key, Latent
   clock.lap(&StepSeconds::forward);
 }
 
-LossSums Model::forward_backward(const backend::Batch& batch, StepKey key, float beta,
-                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready,
-                                 StepClock& clock) {
-  forward(batch, keep_, key, Latent::sampled, clock);
+void Model::forward_backward(const backend::Batch& batch, StepState& step, backend::FloatBuffer& gradients,
+                             const backend::GradientReady& ready, StepClock& clock,
+                             const backend::FusedUpdate* fused) {
+  forward(batch, keep_, step, Latent::sampled, clock);
 
-  LossSums sums;
   const auto gradient_of_output = [&](std::size_t k) -> Activations& {
     return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
   };
   const std::size_t last = decoder_.size() - 1;
-  backend_.softmax_layer_step(hidden(), batch, *parameters_, decoder_[last].layer, sums,
-                              gradient_of_output(last), gradients, ready);
+  backend_.softmax_layer_step(hidden(), batch, *parameters_, decoder_[last].layer, step,
+                              gradient_of_output(last), gradients, ready, fused);
   clock.lap(&StepSeconds::loss);
 
   for (std::size_t k = last; k-- > 0;) {
@@ -91,7 +92,7 @@ LossSums Model::forward_backward(const backend::Batch& batch, StepKey key, float
   }
   if (z_) {
     const Stage& statistics = encoder_.back();
-    backend_.latent_backward(batch, *statistics.output, key, beta, *d_z_, sums, *statistics.d_output);
+    backend_.latent_backward(batch, *statistics.output, step, *d_z_, *statistics.d_output);
   }
   for (std::size_t k = encoder_.size() - 1; k > 0; --k) {
     backend_.linear_backward(*encoder_[k - 1].output, *parameters_, encoder_[k].layer, encoder_[k].act,
@@ -99,34 +100,37 @@ LossSums Model::forward_backward(const backend::Batch& batch, StepKey key, float
                              gradients, ready);
   }
   const Stage& first = encoder_.front();
-  backend_.input_gradient(batch, layout_, first.layer, first.act, keep_, key, *first.output, *first.d_output,
+  backend_.input_gradient(batch, layout_, first.layer, first.act, keep_, step, *first.output, *first.d_output,
                           gradients, ready);
   clock.lap(&StepSeconds::backward);
-  return sums;
 }
 
-LossSums Model::loss(const backend::Batch& batch, StepKey key) {
+void Model::loss(const backend::Batch& batch, StepState& step) {
   StepClock clock(backend_, false);
-  forward(batch, keep_, key, Latent::sampled, clock);
-  LossSums sums;
-  backend_.softmax_layer_loss(hidden(), batch, *parameters_, decoder_.back().layer, sums);
+  forward(batch, keep_, step, Latent::sampled, clock);
+  backend_.softmax_layer_loss(hidden(), batch, *parameters_, decoder_.back().layer, step);
   if (z_) {
     // Only the KL sum is wanted of this verb; its gradient is overwritten by the next backward pass.
     const Stage& statistics = encoder_.back();
-    backend_.latent_backward(batch, *statistics.output, key, 0.0F, *z_, sums, *statistics.d_output);
+    backend_.latent_backward(batch, *statistics.output, step, *z_, *statistics.d_output);
   }
-  return sums;
 }
 
 const Activations& Model::hidden_for_scoring(const backend::Batch& batch) {
   StepClock clock(backend_, false);
-  forward(batch, 1.0F, StepKey{}, Latent::mean, clock);
+  forward(batch, 1.0F, *scoring_step_, Latent::mean, clock);
   return hidden();
 }
 
 void Model::rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks) {
   backend_.rank_held_out(hidden_for_scoring(batch), batch, targets, *parameters_, decoder_.back().layer,
                          ranks);
+}
+
+void Model::add_metrics(const backend::Batch& batch, const backend::UserRows& targets, Range rows,
+                        std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
+  backend_.add_metrics(hidden_for_scoring(batch), batch, targets, rows, *parameters_, decoder_.back().layer,
+                       metrics, totals);
 }
 
 void Model::top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items,

@@ -41,14 +41,14 @@ void check(const OptimizerOptions& options) {
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-                     const backend::ParameterLayout& layout)
+                     std::int64_t elements)
     : options_(options), kind_(parse_kind(options.type)), weight_decay_(weight_decay), backend_(backend) {
   check(options);
   if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));
   }
-  first_moment_ = backend.make_buffer(layout.size);
-  second_moment_ = backend.make_buffer(layout.size);
+  first_moment_ = backend.make_buffer(elements);
+  second_moment_ = backend.make_buffer(elements);
 }
 
 backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t users) const {
@@ -69,14 +69,22 @@ backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t user
   return rule;
 }
 
-void Optimizer::step(std::int64_t updates_done, std::int64_t users, const backend::FloatBuffer& gradients,
-                     backend::Parameters& parameters) {
-  const backend::UpdateRule decaying = rule(updates_done, users);
-  backend::UpdateRule plain = decaying;
-  plain.decay = 0.0F;
-  for (const backend::TensorLayout& tensor : parameters.layout().tensors) {
-    backend_.update(tensor.spec.decays ? decaying : plain, tensor.range, gradients, *first_moment_,
+void Optimizer::step(const backend::StepState& step, const backend::FloatBuffer& gradients,
+                     backend::Parameters& parameters, backend::Layer done) {
+  const auto& tensors = parameters.layout().tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto tensor = static_cast<int>(i);
+    if (tensor == done.weight || tensor == done.bias) continue;
+    backend_.update(step, tensors[i].spec.decays, tensors[i].range, gradients, *first_moment_,
                     *second_moment_, parameters);
+  }
+}
+
+void Optimizer::step_part(const backend::StepState& step, std::span<const UpdatePiece> pieces,
+                          const backend::FloatBuffer& gradients, backend::FloatBuffer& weights) {
+  for (const UpdatePiece& piece : pieces) {
+    backend_.update_part(step, piece.decays, piece.range, gradients, *first_moment_, *second_moment_,
+                         weights);
   }
 }
 

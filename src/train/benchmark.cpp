@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agreement.hpp"
@@ -22,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t warm_up_steps = 12;  // past the trials of distributed.overlap: auto
 constexpr double longest_seconds = 60.0;
 constexpr std::int64_t fewest_steps = 20;
+constexpr std::int64_t timed_steps = 40;
+constexpr std::int64_t block_steps = 5;  // between two waits: a device's queue must not run dry at every step
 
 struct Phase {
   const char* name;
@@ -61,8 +64,7 @@ class StepWalk {
   void next() {
     const std::int64_t t = done_ % trainer_.steps_per_epoch();
     if (t == 0) trainer_.start_epoch(done_ / trainer_.steps_per_epoch());
-    LossTotals totals;
-    trainer_.step(t, totals);
+    trainer_.step(t);
     ++done_;
   }
 
@@ -70,6 +72,20 @@ class StepWalk {
   Trainer& trainer_;
   std::int64_t done_ = 0;
 };
+
+using PhaseTimes = std::array<std::vector<double>, phases.size()>;
+
+/// Further steps, each phase of them waited for.
+PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps) {
+  PhaseTimes times;
+  trainer.take_times(true);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    walk.next();
+    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(trainer.seconds().*phases[p].seconds);
+  }
+  trainer.take_times(false);
+  return times;
+}
 
 /// Users/s of full-ranking evaluation by all ranks; 0 where nobody is held out.
 double evaluation_rate(const SessionOptions& options, const Services& services,
@@ -91,40 +107,42 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
   const io::DatasetFile dataset(options.data.file);
   require_same(communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
   Trainer trainer(options, services, dataset, evaluation_batch);
-  trainer.take_times(true);
   StepWalk walk(trainer);
 
   double step_seconds = 0.0;
   for (std::int64_t i = 0; i < warm_up_steps; ++i) {
     const auto begin = Clock::now();
     walk.next();
+    services.backend.synchronize();
     step_seconds = slowest(seconds_since(begin));
   }
   const std::int64_t planned = options.train.epochs * trainer.steps_per_epoch();
   const auto affordable = static_cast<std::int64_t>(longest_seconds / std::max(step_seconds, 1e-6));
   const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
 
-  std::vector<std::vector<double>> times(phases.size());
-  std::vector<double> whole;
+  std::vector<double> step_times;
   const std::int64_t users_before = trainer.users_seen();
   services.progress.begin("benchmark", steps, "steps");
   communicator.barrier();
   const auto begin = Clock::now();
+  auto block_begin = begin;
   for (std::int64_t i = 0; i < steps; ++i) {
-    const auto step_begin = Clock::now();
     walk.next();
-    services.backend.synchronize();
-    whole.push_back(seconds_since(step_begin));
-    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(trainer.seconds().*phases[p].seconds);
     services.progress.update(i + 1);
+    if ((i + 1) % block_steps != 0) continue;
+    services.backend.synchronize();
+    step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) / block_steps);
   }
+  services.backend.synchronize();
   const double seconds = slowest(seconds_since(begin));
   services.progress.end();
+  const std::int64_t users = trainer.users_seen() - users_before;
+  const PhaseTimes times = measure_phases(trainer, walk, std::min(steps, timed_steps));
 
   BenchmarkResult result;
-  result.users_per_second = static_cast<double>(trainer.users_seen() - users_before) / seconds;
+  result.users_per_second = static_cast<double>(users) / seconds;
   result.seconds_per_epoch = static_cast<double>(trainer.users_per_epoch()) / result.users_per_second;
-  result.milliseconds_per_step = 1e3 * slowest(median(whole));
+  result.milliseconds_per_step = 1e3 * slowest(median(step_times));
   for (std::size_t p = 0; p < times.size(); ++p) {
     result.phase_milliseconds[phases[p].name] = 1e3 * slowest(median(times[p]));
   }
@@ -132,6 +150,7 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
   // products are sparse gathers, is not counted.
   result.gflops = 6e-9 * static_cast<double>(trainer.model().dense_weights()) * result.users_per_second;
   result.peak_memory_mib = slowest(peak_memory_mib());
+  result.peak_device_mib = slowest(static_cast<double>(services.backend.peak_device_bytes()) / 1048576.0);
   result.data_memory_mib = slowest(static_cast<double>(trainer.shard_bytes()) / 1048576.0);
   result.evaluation_users_per_second = evaluation_rate(options, services, dataset, trainer.model());
   communicator.barrier();
@@ -152,6 +171,7 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
     event.set("gflops", result.gflops)
         .set("gemm_gflops", result.gemm_gflops)
         .set("peak_memory_mib", result.peak_memory_mib)
+        .set("peak_device_mib", result.peak_device_mib)
         .set("data_memory_mib", result.data_memory_mib)
         .set("evaluation_users_per_second", result.evaluation_users_per_second);
     RunLog(options, services, RunLog::Mode::append).write(event);

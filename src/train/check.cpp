@@ -61,6 +61,8 @@ void check_validation(const SessionOptions& options) {
 
 void check_distributed(const SessionOptions& options, int ranks) {
   const comm::DistributedOptions& distributed = options.distributed;
+  require_choice("distributed.optimizer", distributed.optimizer, {"replicated", "sharded"});
+  require_choice("distributed.wire", distributed.wire, {"fp32", "bf16"});
   require_choice("distributed.overlap", distributed.overlap, {"auto", "on", "off"});
   if (!(distributed.bucket_mib > 0.0 && distributed.bucket_mib <= 4096.0)) {
     throw InputError(format("distributed.bucket_mib: {} is not a usable size: give MiB above 0, up to 4096",
@@ -94,13 +96,17 @@ void check_dataset(const SessionOptions& options, const Services& services) {
   const model::NetworkShape shape = model::network_shape(options.model, dataset.items());
   for (const backend::TensorSpec& spec : model::tensor_specs(shape)) parameters += spec.rows * spec.columns;
   constexpr double mib = 1048576.0;
+  // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
+  // what is on its way as bf16.
+  const int ranks = services.communicator.size();
+  const bool sharded = options.distributed.optimizer == "sharded" && ranks > 1;
+  const double wire = options.distributed.wire == "bf16" && ranks > 1 ? 2.0 : 0.0;
+  const double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
   services.log.debug(
       "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
-      "{} "
-      "interactions, {:.0f} MiB of data over {} ranks",
-      parameters, 16.0 * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
-      (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib,
-      services.communicator.size());
+      "{} interactions, {:.0f} MiB of data over {} ranks",
+      parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
+      (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
       {"best_epoch", state.best_epoch},
       {"select", options.validation.select},
       {"patience_count", state.patience_count},
+      {"loss_scale", static_cast<double>(state.loss_scale.scale)},
+      {"loss_scale_good_steps", std::int64_t{state.loss_scale.good_steps}},
       {"virtual_shards", std::int64_t{options.data.virtual_shards}},
       {"batch_size", options.train.batch_size},
       // Attributes are signed; the bits are what counts.
@@ -80,30 +82,81 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file, const
   }
 }
 
+/// Brings sharded weights and moments to rank 0, one after the other as its writer wants them, with the other
+/// ranks at its service until it lets them go.
+class GatheredStates {
+ public:
+  GatheredStates(Trainer& trainer, comm::Communicator& communicator)
+      : trainer_(trainer), communicator_(communicator) {}
+
+  /// On rank 0.
+  const backend::FloatBuffer& get(FlatState state) {
+    if (state == there_ && flat_ != nullptr) return *flat_;
+    call(static_cast<std::int64_t>(state));
+    there_ = state;
+    flat_ = &trainer_.flat(state);
+    return *flat_;
+  }
+  void release() { call(no_more); }
+  /// On all others.
+  void serve() {
+    while (trainer_.sharded()) {
+      const std::int64_t wanted = call(0);
+      if (wanted == no_more) return;
+      trainer_.flat(static_cast<FlatState>(wanted));
+    }
+  }
+
+ private:
+  static constexpr std::int64_t no_more = -1;
+
+  /// Rank 0's number.
+  std::int64_t call(std::int64_t number) {
+    if (trainer_.sharded()) communicator_.broadcast(std::span<std::int64_t>(&number, 1), 0);
+    return number;
+  }
+
+  Trainer& trainer_;
+  comm::Communicator& communicator_;
+  FlatState there_ = FlatState::weights;
+  const backend::FloatBuffer* flat_ = nullptr;
+};
+
+std::vector<io::TensorSource> sources_of(const backend::Backend& backend,
+                                         const backend::ParameterLayout& layout, GatheredStates& states) {
+  constexpr std::array<std::pair<const char*, FlatState>, 3> groups = {
+      {{"weights", FlatState::weights},
+       {"optimizer/first_moment", FlatState::first_moment},
+       {"optimizer/second_moment", FlatState::second_moment}}};
+  std::vector<io::TensorSource> tensors;
+  for (const auto& [group, which] : groups) {
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const backend::TensorSpec& spec = layout.tensors[i].spec;
+      tensors.push_back(
+          {format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
+           [&, which = which, i](std::int64_t begin, std::int64_t end, std::span<float> out) {
+             backend.export_rows(layout, static_cast<int>(i), {begin, end}, states.get(which), out);
+           }});
+    }
+  }
+  return tensors;
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, const SessionOptions& options, const Services& services,
-                     const RunState& state, const std::string& fingerprint, model::Model& model,
-                     optim::Optimizer& optimizer) {
+                     const RunState& state, const std::string& fingerprint, Trainer& trainer) {
+  GatheredStates states(trainer, services.communicator);
+  if (services.communicator.rank() != 0) states.serve();
   on_root(services.communicator, [&] {
-    const backend::ParameterLayout& layout = model.layout();
-    const std::array<std::pair<const char*, const backend::FloatBuffer*>, 3> groups = {
-        {{"weights", &model.parameters().master()},
-         {"optimizer/first_moment", &optimizer.first_moment()},
-         {"optimizer/second_moment", &optimizer.second_moment()}}};
-    std::vector<io::TensorSource> tensors;
-    for (const auto& [group, buffer] : groups) {
-      for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-        const backend::TensorSpec& spec = layout.tensors[i].spec;
-        const auto* flat = buffer;
-        tensors.push_back(
-            {format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
-             [&services, &layout, flat, i](std::int64_t begin, std::int64_t end, std::span<float> out) {
-               services.backend.export_rows(layout, static_cast<int>(i), {begin, end}, *flat, out);
-             }});
-      }
+    try {
+      io::write_checkpoint(path, attributes_of(options, state, fingerprint, trainer.model()),
+                           sources_of(services.backend, trainer.model().layout(), states));
+    } catch (...) {
+      states.release();
+      throw;
     }
-    io::write_checkpoint(path, attributes_of(options, state, fingerprint, model), tensors);
+    states.release();
   });
 }
 

@@ -2,8 +2,8 @@
 
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
 
 #include <cstdint>
 #include <string>
@@ -19,12 +19,13 @@ struct RunState {
   double best_metric = 0.0;
   std::int64_t best_epoch = 0;  ///< 0: none yet
   std::int64_t patience_count = 0;
+  backend::LossScale loss_scale{1.0F, 0};
 };
 
-/// Writes weights and both moments. Rank 0 writes; all ranks call it, and all throw its RunError.
+/// Writes fp32 weights and both moments, unsharded. Rank 0 writes; all ranks call it, and all throw its
+/// RunError. No rank needs more memory than it has for training.
 void save_checkpoint(const std::string& path, const SessionOptions& options, const Services& services,
-                     const RunState& state, const std::string& fingerprint, model::Model& model,
-                     optim::Optimizer& optimizer);
+                     const RunState& state, const std::string& fingerprint, Trainer& trainer);
 
 /// What rank 0 read beside the weights.
 struct LoadedCheckpoint {

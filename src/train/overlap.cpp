@@ -11,8 +11,10 @@ namespace vaecf::train {
 OverlapChoice::OverlapChoice(const std::string& mode, comm::Communicator& communicator)
     : communicator_(communicator) {
   best_.fill(std::numeric_limits<double>::infinity());
-  on_ = mode == "on" && communicator.size() > 1;
-  decided_ = mode != "auto" || communicator.size() == 1;
+  // A device's queues cost nothing to run beside each other, and the host's clock does not see them.
+  const bool on_a_device = mode == "auto" && communicator.recordable();
+  on_ = (mode == "on" || on_a_device) && communicator.size() > 1;
+  decided_ = mode != "auto" || on_a_device || communicator.size() == 1;
 }
 
 bool OverlapChoice::use() const {

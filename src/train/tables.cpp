@@ -45,6 +45,9 @@ std::string to_table(const BenchmarkResult& result) {
                 format("GFLOP/s, {:.0f} % of the machine's {:.0f}", share, result.gemm_gflops));
   table += line("full-ranking test", result.evaluation_users_per_second, 0, "users/s");
   table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
+  if (result.peak_device_mib > 0.0) {
+    table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");
+  }
   table += line("data in memory", result.data_memory_mib, 0, "MiB a rank");
   return table;
 }

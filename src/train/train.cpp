@@ -83,6 +83,9 @@ class TrainingRun {
     services_.log.info("{}: {} train users, {} items, {} parameters, {} ranks, {} epochs of {} steps",
                        options_.name, dataset_.rows("train"), dataset_.items(), parameters,
                        services_.communicator.size(), options_.train.epochs, trainer_->steps_per_epoch());
+    if (const std::string shard = trainer_->shard_description(); !shard.empty()) {
+      services_.log.info("{}", shard);
+    }
     if (options_.validation.every > 0 && !validates_) {
       services_.log.warn("{} holds no validation users: the last epoch will count as the best one",
                          options_.data.file);
@@ -104,7 +107,6 @@ class TrainingRun {
   /// Trains one epoch and returns its line for the log.
   std::string run_epoch(std::int64_t epoch) {
     const auto begin = Clock::now();
-    LossTotals totals;
     trainer_->start_epoch(epoch - 1);
     services_.progress.begin(format("epoch {}/{}", epoch, options_.train.epochs), trainer_->users_per_epoch(),
                              "users");
@@ -112,34 +114,43 @@ class TrainingRun {
     double beta = 0.0;
     for (std::int64_t t = 0; t < trainer_->steps_per_epoch(); ++t) {
       beta = trainer_->beta();
-      trainer_->step(t, totals);
+      trainer_->step(t);
       services_.progress.update(trainer_->users_seen() - users_before);
     }
-    services_.backend.synchronize();
+    const backend::LossSums totals = trainer_->losses();
     services_.progress.end();
     const double seconds = seconds_since(begin);
 
-    std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl, totals.users};
+    std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl,
+                                  static_cast<double>(totals.users)};
     services_.communicator.all_reduce(std::span<double>(sums));
-    const double nll = sums[0] / sums[3];
-    const double kl = sums[1] / sums[3];
+    const double users = std::max(1.0, sums[3]);  // in fp16 every step may have been skipped
+    const double nll = sums[0] / users;
+    const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch: one pass over them, not one a step.
     const double decay = options_.train.weight_decay > 0.0
                              ? options_.train.weight_decay * trainer_->model().sum_of_squares()
                              : 0.0;
-    const double loss = nll + sums[2] / sums[3] + decay;
-    const double rate = sums[3] / seconds;
-    events_->write(io::Event("epoch")
-                       .set("epoch", epoch)
-                       .set("step", trainer_->updates_done())
-                       .set("loss", loss)
-                       .set("nll", nll)
-                       .set("kl", kl)
-                       .set("beta", beta)
-                       .set("seconds", seconds)
-                       .set("users_per_second", rate));
-    return format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s", epoch, loss,
-                  nll, kl, beta, rate);
+    const double loss = nll + sums[2] / users + decay;
+    const double rate = static_cast<double>(trainer_->users_seen() - users_before) / seconds;
+    io::Event event("epoch");
+    event.set("epoch", epoch)
+        .set("step", trainer_->updates_done())
+        .set("loss", loss)
+        .set("nll", nll)
+        .set("kl", kl)
+        .set("beta", beta)
+        .set("seconds", seconds)
+        .set("users_per_second", rate);
+    std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
+                              epoch, loss, nll, kl, beta, rate);
+    if (services_.backend.precision() == backend::Precision::fp16) {
+      const auto scale = static_cast<double>(trainer_->loss_scale().scale);
+      event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
+      if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
+    }
+    events_->write(event);
+    return line;
   }
 
   void validate(std::int64_t epoch, const std::string& epoch_line) {
@@ -168,9 +179,9 @@ class TrainingRun {
                          trainer_->users_seen(),
                          selection_.best_metric(),
                          selection_.best_epoch(),
-                         selection_.waited()};
-    save_checkpoint(options_.best_checkpoint(), options_, services_, state, fingerprint_, trainer_->model(),
-                    trainer_->optimizer());
+                         selection_.waited(),
+                         trainer_->loss_scale()};
+    save_checkpoint(options_.best_checkpoint(), options_, services_, state, fingerprint_, *trainer_);
     events_->write(io::Event("checkpoint")
                        .set("epoch", epoch)
                        .set("step", trainer_->updates_done())

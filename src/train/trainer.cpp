@@ -3,20 +3,14 @@
 #include <vaecf/train/trainer.hpp>
 
 #include "overlap.hpp"
+#include "updater.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <span>
+#include <vector>
 
 namespace vaecf::train {
-namespace {
-
-std::int64_t bucket_elements(const comm::DistributedOptions& options) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(options.bucket_mib * 1048576.0 / sizeof(float)));
-}
-
-}  // namespace
 
 Trainer::Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
                  std::int64_t min_model_rows)
@@ -30,22 +24,54 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
       rows_(services.backend.hold_rows(
           shard_.view(), shards_.owned_rows(services.communicator.rank(), services.communicator.size()).begin,
           dataset.items())),
+      batches_(services.backend.make_batch_order()),
       batch_(services.backend.make_batch()),
+      step_(services.backend.make_step_state()),
       model_(options.model, dataset.items(), services.backend,
-             std::max(min_model_rows, order_.max_local_rows())),
-      optimizer_(options.optimizer, options.train.weight_decay, services.backend, model_.layout()),
-      gradients_(services.backend.make_buffer(model_.layout().size)),
+             std::max(min_model_rows, order_.max_local_rows()),
+             Updater::size_multiple(services.communicator)),
+      updater_(std::make_unique<Updater>(options, services, model_)),
       annealing_(options.train.annealing, order_.steps_per_epoch()),
-      reducer_(services.communicator, model_.layout().size, bucket_elements(options.distributed)),
       overlap_(std::make_unique<OverlapChoice>(options.distributed.overlap, services.communicator)),
       clock_(services.backend, false) {
   model_.initialise(options.train.seed);
+  updater_->take_weights();
+  // Where ranks exchange something that no recording can hold, or rows come from the host at each step,
+  // nobody records.
+  const bool can_record = rows_->resident() && (alone() || services.communicator.recordable());
+  records_ = services.communicator.all_reduce(std::int64_t{can_record ? 1 : 0}, comm::Reduction::min) == 1;
 }
 
 Trainer::~Trainer() = default;
 
+void Trainer::take_times(bool on) {
+  takes_times_ = on;
+  clock_ = model::StepClock(services_.backend, on);
+}
+
 void Trainer::start_epoch(std::int64_t epoch) {
   order_.start_epoch(static_cast<std::uint32_t>(epoch));
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> begin = {0};
+  for (std::int64_t t = 0; t < order_.steps_per_epoch(); ++t) {
+    const auto batch = order_.local_rows(t);
+    rows.insert(rows.end(), batch.begin(), batch.end());
+    begin.push_back(static_cast<std::int64_t>(rows.size()));
+  }
+  services_.backend.set_batch_order(*rows_, rows, begin, *batches_);
+  services_.backend.clear_losses(*step_);
+}
+
+const backend::FloatBuffer& Trainer::gradient() const {
+  return updater_->gradients();
+}
+
+const backend::FloatBuffer& Trainer::flat(FlatState state) {
+  return updater_->flat(state);
+}
+
+bool Trainer::sharded() const {
+  return updater_->sharded();
 }
 
 std::int64_t Trainer::shard_bytes() const {
@@ -53,49 +79,80 @@ std::int64_t Trainer::shard_bytes() const {
                                    shard_.columns.size() * sizeof(std::int32_t));
 }
 
-backend::LossSums Trainer::accumulate(std::int64_t t) {
-  const bool alone = services_.communicator.size() == 1;
-  const backend::StepKey key{options_.train.seed, static_cast<std::uint32_t>(updates_done_)};
-  backend::GradientReady ready = [](Range, backend::Completion) {};
-  if (!alone) {
-    reducer_.begin({gradients_->data(), static_cast<std::size_t>(gradients_->size())}, overlap_->use());
-    ready = [this](Range range, backend::Completion) { reducer_.ready(range); };
-  }
-
+void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
   clock_.start();
-  services_.backend.gather_batch(*rows_, order_.local_rows(t), true, *batch_);
-  const backend::LossSums sums =
-      model_.forward_backward(*batch_, key, static_cast<float>(beta()), *gradients_, ready, clock_);
-  if (!alone) reducer_.finish();
-  clock_.lap(&model::StepSeconds::reduce);
-  // After the reduction, which may run in another thread and must not outlive the gradient.
-  if (!std::isfinite(sums.nll) || !std::isfinite(sums.kl)) {
-    throw RunError(
-        format("the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have "
-               "grown without bound; lower train.optimizer.learning_rate, or look for a precision "
-               "that is too narrow",
-               updates_done_ + 1, services_.communicator.rank(), sums.nll, sums.kl));
-  }
+  services_.backend.begin_step(
+      {options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()),
+       updater_->optimizer().rule(updates_done_, order_.batch_users(t))},
+      step);
+}
+
+void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
+                               const backend::FusedUpdate* fused) {
+  const backend::GradientReady ready = updater_->begin(overlap_->use());
+  services_.backend.gather_step(*rows_, *batches_, step, users, *batch_);
+  model_.forward_backward(*batch_, step, updater_->gradients(), ready, clock_, fused);
+}
+
+void Trainer::run_step(std::int64_t users) {
+  const backend::FusedUpdate fused = updater_->fused_update();
+  const bool fuses = alone() && services_.backend.fuses_updates();
+  compute_gradient(*step_, users, fuses ? &fused : nullptr);
+  updater_->update(*step_, clock_, fuses ? model_.output_layer() : backend::Layer{});
+  services_.backend.end_step(*step_);
+  clock_.lap(&model::StepSeconds::update);
+}
+
+void Trainer::record_or_run_step(std::int64_t t) {
+  const std::int64_t users = batches_->users(t);
+  if (!records_ || takes_times_ || !overlap_->decided()) return run_step(users);
+  // Ranks record together. A batch of so many users that starts at this virtual shard gives each rank the
+  // same number of them every time.
+  const std::int64_t begin = alone() ? 0 : t * options_.train.batch_size % options_.data.virtual_shards;
+  auto& recording = recordings_[{begin, alone() ? users : order_.batch_users(t)}];
+  if (recording && services_.backend.replay(*recording)) return;
+  recording = services_.backend.record([&] { run_step(users); });
+  records_ = recording != nullptr;
+}
+
+backend::LossSums Trainer::accumulate(std::int64_t t) {
+  const auto step = services_.backend.make_step_state();
+  begin_step(t, *step);
+  compute_gradient(*step, batches_->users(t), nullptr);
+  updater_->sum(*step);
+  services_.backend.end_step(*step);
+  const backend::LossSums sums = services_.backend.read_losses(*step);
+  require_numbers(sums);
   return sums;
 }
 
-void Trainer::step(std::int64_t t, LossTotals& totals) {
+void Trainer::step(std::int64_t t) {
   const auto begin = std::chrono::steady_clock::now();
-  const double weight = beta();
-  const backend::LossSums sums = accumulate(t);
-  const std::int64_t users = order_.batch_users(t);
-  optimizer_.step(updates_done_, users, *gradients_, model_.parameters());
-  clock_.lap(&model::StepSeconds::update);
+  begin_step(t, *step_);
+  record_or_run_step(t);
+  if (const auto sums = services_.backend.poll_losses(*step_)) require_numbers(*sums);
 
-  totals.nll += sums.nll;
-  totals.kl += sums.kl;
-  totals.weighted_kl += weight * sums.kl;
-  totals.users += static_cast<double>(batch_->users());
   ++updates_done_;
-  users_seen_ += users;
+  users_seen_ += order_.batch_users(t);
   if (overlap_->decided()) return;
+  services_.backend.synchronize();
   overlap_->report(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   if (overlap_->decided()) services_.log.debug("{}", overlap_->description());
+}
+
+backend::LossSums Trainer::losses() {
+  const backend::LossSums sums = services_.backend.read_losses(*step_);
+  require_numbers(sums);
+  return sums;
+}
+
+void Trainer::require_numbers(const backend::LossSums& sums) const {
+  if (sums.broken_step < 0) return;
+  throw RunError(
+      format("the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have "
+             "grown without bound; lower train.optimizer.learning_rate, or look for a precision "
+             "that is too narrow",
+             sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl));
 }
 
 }  // namespace vaecf::train

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 namespace vaecf::testing {
@@ -73,7 +74,33 @@ Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std:
   return rows;
 }
 
-Contract::Contract() : backend_(GetParam().make()) {}
+Contract::Contract() {
+  if (!GetParam().skip.empty()) return;
+  backend_ = GetParam().make();
+  step_ = backend_->make_step_state();
+}
+
+void Contract::SetUp() {
+  if (GetParam().skip.empty()) return;
+  const char* required = std::getenv("VAECF_REQUIRE_GPU");
+  if (required != nullptr && std::string(required) == "1") {
+    FAIL() << "VAECF_REQUIRE_GPU=1, but " << GetParam().skip;
+  }
+  GTEST_SKIP() << GetParam().skip;
+}
+
+backend::StepState& Contract::begin(StepKey key, float beta, const backend::UpdateRule& rule,
+                                    std::int64_t batch) {
+  backend_->clear_losses(*step_);
+  backend_->set_loss_scale({1.0F, 0}, *step_);
+  backend_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
+  return *step_;
+}
+
+backend::LossSums Contract::losses() {
+  backend_->end_step(*step_);
+  return backend_->read_losses(*step_);
+}
 
 Tolerance Contract::tolerance() const {
   return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};

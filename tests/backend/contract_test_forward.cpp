@@ -11,7 +11,6 @@ namespace vaecf::testing {
 namespace {
 
 using backend::Activation;
-using backend::StepKey;
 using backend::TensorKind;
 
 class Forward : public LayerContract {};
@@ -38,7 +37,8 @@ TEST_P(Forward, EncodeInput) {
         for (const Activation act : {Activation::identity, Activation::tanh}) {
           SCOPED_TRACE(format("items {} width {} users {} keep {} {}", items, width, users, keep, name(act)));
           const StepKey key{0x1234567890ULL, 17};
-          backend().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, key, *output);
+          backend().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
+                                 *output);
           ASSERT_EQ(output->rows(), users);
           expect_near(read(*output),
                       reference::encode_input(batch.host, layer.weight, layer.bias, act, keep, key),
@@ -66,8 +66,8 @@ TEST_P(Forward, DropoutMaskIsPhilox) {
   const auto output = backend().make_activations(users, 1);
   std::vector<std::vector<float>> masks;
   for (const StepKey key : {StepKey{5, 0}, StepKey{5, 1}, StepKey{5ULL << 32, 0}}) {
-    backend().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F, key,
-                           *output);
+    backend().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
+                           begin(key), *output);
     masks.push_back(read(*output));
     const Matrix input = reference::scaled_input(batch.host, 0.5F, key);
     for (std::int64_t row = 0; row < users; ++row) {
@@ -126,7 +126,7 @@ TEST_P(Forward, LatentSampleAndMean) {
       const Matrix values = random_matrix(users, 2 * latents, 5, 0.7F);
       write(*statistics, values);
       for (const StepKey key : {StepKey{98765, 0}, StepKey{98765ULL << 30, 4000000000U}}) {
-        backend().sample_latent(*batch.device, *statistics, key, *z);
+        backend().sample_latent(*batch.device, *statistics, begin(key), *z);
         ASSERT_EQ(z->rows(), users);
         expect_near(read(*z), reference::sample_latent(batch.host, values, key), "z");
       }

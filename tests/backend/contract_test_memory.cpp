@@ -1,5 +1,6 @@
 #include "backend/contract.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -116,6 +117,103 @@ TEST_P(Memory, BuffersStartAsZerosAndFill) {
   }
 }
 
+TEST_P(Memory, MastersHaveTheRoomAskedFor) {
+  const ParameterLayout layout = backend().plan_parameters(model_tensors(33, 7, 3));
+  for (const std::int64_t extra : {-1, 0, 1000}) {
+    const auto parameters = backend().make_parameters(layout, layout.size + extra);
+    EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
+                    parameters->master());
+    }
+    backend().weights_changed(*parameters);
+    expect_zero_padding(layout, parameters->master());
+  }
+}
+
+/// Numbers that a narrow format has to round with care among ordinary ones.
+Matrix awkward_numbers(std::int64_t n) {
+  Matrix values = random_matrix(1, n, 60, 100.0F);
+  const float special[] = {0.0F, -0.0F, 1.00390625F, 1.01171875F, 3.4e38F, -INFINITY, 1e-40F, 65520.0F};
+  for (std::int64_t i = 0; i < n; i += 3) values.values[static_cast<std::size_t>(i)] = special[i / 3 % 8];
+  return values;
+}
+
+TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
+  constexpr std::int64_t size = 600;
+  const std::vector<float> values = awkward_numbers(size).floats();
+  const ParameterLayout one_row =
+      backend().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+  const auto from = backend().make_buffer(one_row.size);
+  backend().import_rows(one_row, 0, {0, 1}, values, *from);
+  for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
+    for (const std::int64_t begin : {0, 5, 64}) {
+      SCOPED_TRACE(n);
+      const auto narrow = backend().make_narrow_buffer(size);
+      EXPECT_EQ(narrow->size(), size);
+      const auto to = backend().make_buffer(size);
+      backend().fill(*to, 9.0F);
+      const std::int64_t at = begin == 5 ? 0 : begin + 3;
+      backend().narrow(*from, {begin, begin + n}, *narrow, at);
+      backend().widen(*narrow, {at, at + n}, *to, 7);
+      std::vector<float> expected(size, 9.0F);
+      for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
+      EXPECT_EQ(flat(*to), expected);
+    }
+  }
+}
+
+TEST_P(Memory, CopyMovesARangeAndNothingElse) {
+  constexpr std::int64_t size = 600;
+  const std::vector<float> values = random_values(size, 61);
+  const ParameterLayout one_row =
+      backend().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+  const auto from = backend().make_buffer(one_row.size);
+  backend().import_rows(one_row, 0, {0, 1}, values, *from);
+  for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
+    const auto to = backend().make_buffer(size);
+    backend().fill(*to, 9.0F);
+    backend().copy(*from, {3, 3 + n}, *to, 17);
+    std::vector<float> expected(size, 9.0F);
+    std::copy_n(values.begin() + 3, n, expected.begin() + 17);
+    EXPECT_EQ(flat(*to), expected) << n;
+  }
+}
+
+// Weights that arrive range by range, from other ranks say: products see all of them.
+TEST_P(Memory, ChangedRangesAreRenewed) {
+  const std::int64_t users = 33;
+  TestBatch batch;
+  gather(random_rows(users, 257, 1), 257, true, batch);
+  const auto hidden = activations(random_matrix(users, 40, 2));
+  for (const TensorKind kind : {TensorKind::output_table, TensorKind::matrix}) {
+    const Matrix weight = random_matrix(40, 257, 3);
+    const Matrix bias = random_matrix(1, 257, 4);
+    const TestLayer whole = make_layer(kind, weight, bias);
+    const TestLayer pieces = make_layer(kind, random_matrix(40, 257, 5), random_matrix(1, 257, 6));
+    const std::int64_t size = pieces.layout.size;
+    std::int64_t begin = 0;
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1000}, size - 3, size}) {
+      backend().copy(whole.parameters->master(), {begin, end}, pieces.parameters->master(), begin);
+      backend().weights_changed(*pieces.parameters, {begin, end});
+      begin = end;
+    }
+    const auto output_of = [&](const TestLayer& layer) {
+      if (kind == TensorKind::matrix) {
+        const auto output = backend().make_activations(users, 257);
+        backend().linear(*hidden, *layer.parameters, layer.layer, backend::Activation::identity, *output);
+        return read(*output);
+      }
+      const auto d_hidden = backend().make_activations(users, 40);
+      backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, this->begin(),
+                                   *d_hidden, *layer.gradients, {});
+      return read(*d_hidden);
+    };
+    EXPECT_EQ(output_of(pieces), output_of(whole));
+  }
+}
+
 TEST_P(Memory, ActivationsComeBackAsStored) {
   const auto made = backend().make_activations(257, 33);
   EXPECT_EQ(made->columns(), 33);
@@ -171,7 +269,7 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
   const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
   const auto output = backend().make_activations(3, 7);
   backend().encode_input(*batch.device, *layer.parameters, layer.layer, backend::Activation::identity, 0.5F,
-                         {1, 2}, *output);
+                         begin({1, 2}), *output);
   expect_near(read(*output),
               reference::encode_input(batch.host, layer.weight, layer.bias, backend::Activation::identity,
                                       0.5F, {1, 2}),

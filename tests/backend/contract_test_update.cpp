@@ -51,9 +51,15 @@ class Update : public LayerContract {
     return state;
   }
 
-  static void advance(const UpdateRule& rule, int tensor, State& state) {
+  /// One update of a tensor on both sides; weights decay, biases do not.
+  void update(const UpdateRule& rule, int tensor, TestLayer& layer, State& state) {
+    const backend::TensorLayout& t = layer.layout.tensors[static_cast<std::size_t>(tensor)];
+    backend().update(begin({}, 0.0F, rule), t.spec.decays, t.range, *layer.gradients, *state.first,
+                     *state.second, *layer.parameters);
+    UpdateRule applied = rule;
+    if (!t.spec.decays) applied.decay = 0.0F;
     for (std::size_t i = 0; i < state.w[tensor].values.size(); ++i) {
-      reference::update(rule, state.gradient[tensor].values[i], state.m[tensor].values[i],
+      reference::update(applied, state.gradient[tensor].values[i], state.m[tensor].values[i],
                         state.v[tensor].values[i], state.w[tensor].values[i]);
     }
   }
@@ -99,12 +105,9 @@ TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
       State state = make_state(layer);
       for (int step = 0; step < 2; ++step) {
         for (int tensor = 0; tensor < 2; ++tensor) {
-          backend().update(rule, layer.layout.tensors[static_cast<std::size_t>(tensor)].range,
-                           *layer.gradients, *state.first, *state.second, *layer.parameters);
-          advance(rule, tensor, state);
+          update(rule, tensor, layer, state);
         }
       }
-      backend().synchronize();
       expect_state(layer, state);
     }
   }
@@ -117,18 +120,52 @@ TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
     State in_whole = make_state(whole);
     State in_pieces = make_state(pieces);
     const Range range = whole.layout.tensors[0].range;
-    backend().update(rule, range, *whole.gradients, *in_whole.first, *in_whole.second, *whole.parameters);
+    begin({}, 0.0F, rule);
+    backend().update(step(), true, range, *whole.gradients, *in_whole.first, *in_whole.second,
+                     *whole.parameters);
     const std::int64_t cuts[] = {range.begin,        range.begin + 1,    range.begin + 1000,
                                  range.begin + 1000, range.begin + 4097, range.end};
     for (int i = 0; i < 5; ++i) {
-      backend().update(rule, {cuts[i], cuts[i + 1]}, *pieces.gradients, *in_pieces.first, *in_pieces.second,
-                       *pieces.parameters);
+      backend().update(step(), true, {cuts[i], cuts[i + 1]}, *pieces.gradients, *in_pieces.first,
+                       *in_pieces.second, *pieces.parameters);
     }
-    backend().synchronize();
     EXPECT_EQ(flat(whole.parameters->master()), flat(pieces.parameters->master()));
     EXPECT_EQ(flat(*in_whole.first), flat(*in_pieces.first));
     EXPECT_EQ(flat(*in_whole.second), flat(*in_pieces.second));
     EXPECT_EQ(export_tensor(whole.layout, 1, whole.parameters->master()), whole.bias.floats());
+  }
+}
+
+// A rank that keeps a part of the elements, back to back, gets the same as the whole does there.
+TEST_P(Update, PartsEqualTheWhole) {
+  for (const UpdateRule& rule : rules()) {
+    for (const std::int64_t n : {0, 1, 31, 32, 33, 257, 3000}) {
+      SCOPED_TRACE(format("rule {} decay {} elements {}", static_cast<int>(rule.kind), rule.decay, n));
+      TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
+      State state = make_state(layer);
+      const Range range{layer.layout.tensors[0].range.begin + 50,
+                        layer.layout.tensors[0].range.begin + 50 + n};
+      constexpr std::int64_t at = 5;
+      const auto part = [&](const backend::FloatBuffer& of) {
+        auto buffer = backend().make_buffer(n + 9);
+        backend().fill(*buffer, 4.0F);
+        backend().copy(of, range, *buffer, at);
+        return buffer;
+      };
+      const auto gradient = part(*layer.gradients);
+      const auto first = part(*state.first);
+      const auto second = part(*state.second);
+      const auto weights = part(layer.parameters->master());
+      begin({}, 0.0F, rule);
+      for (const bool decays : {true, false}) {
+        backend().update_part(step(), decays, {at, at + n}, *gradient, *first, *second, *weights);
+        backend().update(step(), decays, range, *layer.gradients, *state.first, *state.second,
+                         *layer.parameters);
+      }
+      EXPECT_EQ(flat(*first), flat(*part(*state.first)));
+      EXPECT_EQ(flat(*second), flat(*part(*state.second)));
+      EXPECT_EQ(flat(*weights), flat(*part(layer.parameters->master())));
+    }
   }
 }
 
@@ -142,9 +179,7 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
   TestLayer dense = random_layer(TensorKind::matrix, 33, 20);
   State state = make_state(dense);
   for (int tensor = 0; tensor < 2; ++tensor) {
-    backend().update(rule, dense.layout.tensors[static_cast<std::size_t>(tensor)].range, *dense.gradients,
-                     *state.first, *state.second, *dense.parameters);
-    advance(rule, tensor, state);
+    update(rule, tensor, dense, state);
   }
   const auto output = backend().make_activations(9, 20);
   backend().linear(*input, *dense.parameters, dense.layer, backend::Activation::identity, *output);
@@ -154,16 +189,13 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
   TestLayer table = random_layer(TensorKind::output_table, 33, 100);
   State table_state = make_state(table);
   for (int tensor = 0; tensor < 2; ++tensor) {
-    backend().update(rule, table.layout.tensors[static_cast<std::size_t>(tensor)].range, *table.gradients,
-                     *table_state.first, *table_state.second, *table.parameters);
-    advance(rule, tensor, table_state);
+    update(rule, tensor, table, table_state);
   }
-  backend::LossSums sums;
   const auto d_hidden = backend().make_activations(9, 33);
-  backend().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, sums, *d_hidden,
+  backend().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, begin(), *d_hidden,
                                *table.gradients, {});
   const auto expected = reference::softmax_layer(hidden, batch.host, table_state.w[0], table_state.w[1]);
-  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 1e-2 : 1e-5) * expected.nll);
+  EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-2 : 1e-5) * expected.nll);
   expect_near(read(*d_hidden), expected.d_input, low_precision() ? Tolerance{3e-2, 8e-2, 0} : tolerance(),
               "d_hidden");
 }

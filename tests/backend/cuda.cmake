@@ -7,4 +7,34 @@ if(VAECF_HAS_CUDA)
   vaecf_test(cuda_row_math_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_row_math_test.cu LIBRARIES vaecf_math
              vaecf_backend vaecf_cuda_flags vaecf_cudart)
   target_include_directories(cuda_row_math_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
+
+  vaecf_test(contract_cuda_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp ${VAECF_CONTRACT_SOURCES}
+             LIBRARIES vaecf_backend vaecf_cudart)
 endif()
+
+# The twin: the CUDA room's verbs and kernel bodies as plain C++ over host memory, so that a machine without a
+# GPU, and without CUDA, runs them. It takes the room's objects of its own making in the place of those in
+# vaecf_backend, which nothing here refers to: make_backend() does, so no program with the twin may call it.
+add_library(vaecf_cuda_twin OBJECT
+  ${VAECF_CUDA_VERB_SOURCES}
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)
+set_source_files_properties(${VAECF_CUDA_VERB_SOURCES} PROPERTIES LANGUAGE CXX)
+# Optimised in every build: it walks 20,108 items by 600 columns.
+target_compile_options(vaecf_cuda_twin PRIVATE -O2)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
+  PROPERTIES COMPILE_OPTIONS -O3)
+target_compile_definitions(vaecf_cuda_twin PUBLIC VAECF_CUDA_TWIN)
+target_include_directories(vaecf_cuda_twin PUBLIC
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
+
+vaecf_test(contract_cuda_twin_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp ${VAECF_CONTRACT_SOURCES}
+          ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
+  LIBRARIES vaecf_cuda_twin)
+
+vaecf_test(cuda_twin_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
+  LIBRARIES vaecf_cuda_twin)

@@ -137,7 +137,7 @@ TEST(Collectives, StartedSumsFinishInAnyOrderOfWaiting) {
     std::vector<std::vector<float>> buffers;
     for (const std::int64_t count : sizes(comm.size())) buffers.push_back(inputs<float>(comm.rank(), count));
     std::vector<Ticket> tickets;
-    for (auto& buffer : buffers) tickets.push_back(comm.start_all_reduce_sum(buffer));
+    for (auto& buffer : buffers) tickets.push_back(comm.start_all_reduce_sum(buffer, {}));
     // A blocking call between start and wait must not meet a started one.
     EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
     if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
@@ -166,7 +166,7 @@ TEST(Collectives, SumsAreBitwiseEqualOnAllRanks) {
       for (float& v : values) v = uniform(random) * std::exp2(20.0F * uniform(random));
       std::vector<float> started = values;
       comm.all_reduce(std::span(values));
-      comm.wait(comm.start_all_reduce_sum(started));
+      comm.wait(comm.start_all_reduce_sum(started, {}));
       EXPECT_EQ(std::memcmp(values.data(), started.data(), count * sizeof(float)), 0);
       std::vector<float> all(count * static_cast<std::size_t>(comm.size()));
       comm.all_gather(std::span<const float>(values), std::span(all));

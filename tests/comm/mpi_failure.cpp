@@ -16,12 +16,12 @@ void fail_in(vaecf::comm::Communicator& comm, const std::string& how, std::vecto
     comm.barrier();
   } else if (how == "started") {
     // The failing rank's own thread is inside a sum that will never be whole.
-    const auto ticket = comm.start_all_reduce_sum(values);
+    const auto ticket = comm.start_all_reduce_sum(values, {});
     if (!last) {
       comm.wait(ticket);
       return;
     }
-    comm.start_all_reduce_sum(values);
+    comm.start_all_reduce_sum(values, {});
     throw std::runtime_error("this rank fails with a sum under way");
   } else if (how == "abort") {
     if (last) comm.abort(2);

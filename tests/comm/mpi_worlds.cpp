@@ -3,7 +3,26 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 namespace vaecf::comm {
+namespace {
+
+/// Making a communicator takes a fifth of a second, so all tests share one; it must go before MPI ends.
+class CutMessages : public testing::Environment {
+ public:
+  void SetUp() override { communicator = make_mpi_communicator("ring", test_piece); }
+  void TearDown() override { communicator.reset(); }
+  std::unique_ptr<Communicator> communicator;
+};
+
+CutMessages& cut_messages() {
+  static auto* environment = dynamic_cast<CutMessages*>(testing::AddGlobalTestEnvironment(new CutMessages));
+  return *environment;
+}
+[[maybe_unused]] const CutMessages& registered_before_the_tests_run = cut_messages();
+
+}  // namespace
 
 void on_worlds(const std::function<void(Communicator&)>& body) {
   {
@@ -11,7 +30,7 @@ void on_worlds(const std::function<void(Communicator&)>& body) {
     body(mpi_world());
   }
   SCOPED_TRACE("cut messages");
-  body(*make_mpi_communicator("ring", test_piece));
+  body(*cut_messages().communicator);
 }
 
 }  // namespace vaecf::comm

@@ -35,7 +35,7 @@ TEST(ThreadCommunicator, ARankThatThrowsFreesThoseThatWaitForAStartedSum) {
                          [](Communicator& comm) {
                            std::vector<float> values(8, 1.0F);
                            if (comm.rank() == 0) throw RunError("gone");
-                           comm.wait(comm.start_all_reduce_sum(values));
+                           comm.wait(comm.start_all_reduce_sum(values, {}));
                          }),
                RunError);
 }
@@ -61,7 +61,7 @@ TEST(ThreadCommunicator, ARankThatReturnsEarlyIsAnErrorNotAHang) {
   EXPECT_THROW(run_ranks(2,
                          [](Communicator& comm) {
                            std::vector<float> values(8, 1.0F);
-                           if (comm.rank() == 0) comm.wait(comm.start_all_reduce_sum(values));
+                           if (comm.rank() == 0) comm.wait(comm.start_all_reduce_sum(values, {}));
                          }),
                std::logic_error);
 }
@@ -85,7 +85,7 @@ TEST(ThreadCommunicator, CallsThatDoNotMatchAreAnError) {
   EXPECT_THROW(run_ranks(2,
                          [](Communicator& comm) {
                            std::vector<float> values(comm.rank() == 0 ? 4 : 5);
-                           comm.wait(comm.start_all_reduce_sum(values));
+                           comm.wait(comm.start_all_reduce_sum(values, {}));
                          }),
                std::logic_error);
 }

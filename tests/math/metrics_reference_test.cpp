@@ -1,6 +1,7 @@
 #include "support/emulated_lanes.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/math/metric_rows.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/row_math.hpp>
 
@@ -70,9 +71,11 @@ void compare_all(AnyLanes& lanes) {
         continue;
       }
       for (std::size_t i = 0; i < metrics.size(); ++i) {
-        const double value = metric_of_user(metrics[i], ranks, shape.at(1));
+        const double value =
+            metric_row(lanes, metrics[i], ranks.data(), static_cast<std::int64_t>(ranks.size()), shape.at(1));
         sums[i].add(value);
         EXPECT_NEAR(value, values.at(i), 1e-13) << to_string(metrics[i]) << " of user " << user;
+        EXPECT_NEAR(metric_of_user(metrics[i], ranks, shape.at(1)), value, 1e-13);
         ++compared;
       }
     }

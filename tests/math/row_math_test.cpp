@@ -224,7 +224,7 @@ TEST(Rank, NanNeverFlattersTheTarget) {
   const auto score = [&](std::int64_t i) { return scores[static_cast<std::size_t>(i)]; };
   OneLane lanes;
   EXPECT_EQ(rank_of_target(lanes, 4, nullptr, 0, 0, score), 1);  // beaten by the NaN
-  EXPECT_EQ(rank_of_target(lanes, 4, nullptr, 0, 1, score), 4);  // a NaN itself
+  EXPECT_EQ(rank_of_target(lanes, 4, nullptr, 0, 1, score), 3);  // a NaN itself: by all others
 }
 
 }  // namespace

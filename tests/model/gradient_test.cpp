@@ -19,7 +19,11 @@ class Gradient : public ::testing::TestWithParam<Network> {};
 const Csr users = {{0, 3, 3, 8, 9, 14}, {0, 4, 9, 1, 2, 3, 7, 12, 5, 0, 6, 8, 10, 11}};
 constexpr std::int64_t items = 13;
 constexpr float beta = 0.3F;
-const backend::StepKey key = {77, 4};
+const backend::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
+
+backend::LossSums plain_loss(backend::Backend& backend, Model& model, const backend::Batch& batch) {
+  return losses_of(backend, numbers, [&](backend::StepState& step) { model.loss(batch, step); });
+}
 
 /// The loss along w + s * direction for one tensor, by the road without gradients.
 class Line {
@@ -35,7 +39,7 @@ class Line {
 
   double loss(double s) {
     move(s);
-    const backend::LossSums sums = model_.loss(batch_, key);
+    const backend::LossSums sums = plain_loss(backend_, model_, batch_);
     move(0.0);
     return sums.nll + beta * sums.kl;
   }
@@ -73,11 +77,13 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto gradients = backend->make_buffer(model.layout().size);
   StepClock clock(*backend, false);
   std::int64_t told = 0;
-  const backend::LossSums sums = model.forward_backward(
-      *whole.batch, key, beta, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
-      clock);
+  const backend::LossSums sums = losses_of(*backend, numbers, [&](backend::StepState& step) {
+    model.forward_backward(
+        *whole.batch, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
+        clock);
+  });
   EXPECT_EQ(told, model.layout().size) << "every flat element is reported once";
-  const backend::LossSums plain = model.loss(*whole.batch, key);
+  const backend::LossSums plain = plain_loss(*backend, model, *whole.batch);
   EXPECT_NEAR(plain.nll, sums.nll, 1e-4);
   EXPECT_NEAR(plain.kl, sums.kl, 1e-6);
   EXPECT_EQ(sums.kl > 0.0, GetParam().options.type == "mult_vae");
@@ -118,9 +124,11 @@ TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   backend->fill(*gradients, 7.0F);
   StepClock clock(*backend, false);
   std::int64_t told = 0;
-  const backend::LossSums sums = model.forward_backward(
-      *whole.batch, key, beta, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
-      clock);
+  const backend::LossSums sums = losses_of(*backend, numbers, [&](backend::StepState& step) {
+    model.forward_backward(
+        *whole.batch, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
+        clock);
+  });
   EXPECT_EQ(told, model.layout().size);
   EXPECT_EQ(sums.nll, 0.0);
   EXPECT_EQ(sums.kl, 0.0);

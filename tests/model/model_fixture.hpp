@@ -47,6 +47,16 @@ struct WholeBatch {
   std::unique_ptr<backend::Batch> batch;
 };
 
+/// A step of its own: `work` puts its losses into the state.
+template <class Work>
+backend::LossSums losses_of(backend::Backend& backend, const backend::StepNumbers& numbers, Work&& work) {
+  const auto step = backend.make_step_state();
+  backend.begin_step(numbers, *step);
+  work(*step);
+  backend.end_step(*step);
+  return backend.read_losses(*step);
+}
+
 inline double norm(std::span<const float> values) {
   double sum = 0.0;
   for (const float v : values) sum += static_cast<double>(v) * v;

@@ -51,11 +51,16 @@ class Reference : public ::testing::TestWithParam<Kernels> {
   const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
   std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
 
-  backend::LossSums run(std::uint32_t step, double beta) {
+  /// With an update by `rule`, where there is an optimizer.
+  backend::LossSums run(std::uint32_t step, double beta, optim::Optimizer* optimizer = nullptr,
+                        const backend::UpdateRule& rule = {}) {
     StepClock clock(*backend_, false);
-    return model_->forward_backward(
-        *whole_->batch, {seed_, step}, static_cast<float>(beta), *gradients_,
-        [](Range, backend::Completion) {}, clock);
+    const backend::StepNumbers numbers{
+        .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
+    return losses_of(*backend_, numbers, [&](backend::StepState& state) {
+      model_->forward_backward(*whole_->batch, state, *gradients_, {}, clock);
+      if (optimizer != nullptr) optimizer->step(state, *gradients_, model_->parameters());
+    });
   }
 
   std::vector<float> read(const backend::Activations& from) const {
@@ -143,7 +148,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
   const double lambda = number("training/lambda");
-  optim::Optimizer optimizer(adam, lambda, *backend_, model_->layout());
+  optim::Optimizer optimizer(adam, lambda, *backend_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());
   const auto updates = static_cast<std::int64_t>(number("training/updates"));
   ASSERT_EQ(updates, 10);
@@ -152,12 +157,12 @@ TEST_P(Reference, TenConsecutiveUpdates) {
     const double beta = values("training/beta")[i];
     EXPECT_NEAR(lambda * model_->sum_of_squares(), values("training/penalty")[i],
                 1e-5 * values("training/penalty")[i]);
-    const backend::LossSums sums = run(static_cast<std::uint32_t>(t), beta);
+    const backend::LossSums sums =
+        run(static_cast<std::uint32_t>(t), beta, &optimizer, optimizer.rule(t, users_.rows()));
     EXPECT_NEAR(sums.nll / users / values("training/nll")[i], 1.0, 2e-5) << "update " << t;
     EXPECT_NEAR(sums.kl / users, values("training/kl")[i], 1e-4 * values("training/kl")[i]) << "update " << t;
     EXPECT_NEAR((sums.nll + beta * sums.kl) / users / values("training/loss")[i], 1.0, 2e-5)
         << "update " << t;
-    optimizer.step(t, users_.rows(), *gradients_, model_->parameters());
   }
   for (const backend::TensorLayout& tensor : model_->layout().tensors) {
     const auto weights =

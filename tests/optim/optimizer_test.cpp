@@ -37,7 +37,8 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
   const auto parameters = backend->make_parameters(backend->plan_parameters(specs));
   const backend::ParameterLayout& layout = parameters->layout();
   const auto gradients = backend->make_buffer(layout.size);
-  Optimizer optimizer(options, weight_decay, *backend, layout);
+  const auto state = backend->make_step_state();
+  Optimizer optimizer(options, weight_decay, *backend, layout.size);
 
   double worst = 0.0;
   std::vector<std::vector<Element>> elements;
@@ -64,7 +65,8 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
       }
       backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
     }
-    optimizer.step(step, users, *gradients, *parameters);
+    backend->begin_step({.rule = optimizer.rule(step, users)}, *state);
+    optimizer.step(*state, *gradients, *parameters);
   }
   for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
     std::vector<float> values(elements[tensor].size());
@@ -118,9 +120,32 @@ TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
   EXPECT_LT(difference, 1e-5);
 }
 
+TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
+  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  std::vector<backend::TensorSpec> two_layers = specs;
+  two_layers.push_back({"encoder_2/weight", 5, 3, backend::TensorKind::matrix, true});
+  const auto parameters = backend->make_parameters(backend->plan_parameters(two_layers));
+  const backend::ParameterLayout& layout = parameters->layout();
+  const auto gradients = backend->make_buffer(layout.size);
+  backend->fill(*gradients, 1.0F);
+  Optimizer optimizer({}, 0.0, *backend, layout.size);
+  const auto state = backend->make_step_state();
+  backend->begin_step({.rule = optimizer.rule(0, 1)}, *state);
+  optimizer.step(*state, *gradients, *parameters, {0, 1});
+  const auto moved = [&](int tensor) {
+    const backend::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];
+    std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
+    backend->export_rows(layout, tensor, {0, spec.rows}, parameters->master(), values);
+    return values[0] != 0.0F;
+  };
+  EXPECT_FALSE(moved(0));
+  EXPECT_FALSE(moved(1));
+  EXPECT_TRUE(moved(2));
+}
+
 TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
   const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
-  const Optimizer optimizer({}, 0.25, *backend, backend->plan_parameters(specs));
+  const Optimizer optimizer({}, 0.25, *backend, backend->plan_parameters(specs).size);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
   EXPECT_FLOAT_EQ(optimizer.rule(0, 500).rate, 3.1622776601683794e-4F);
   EXPECT_FLOAT_EQ(optimizer.rule(9, 500).rate, 1.531890739511824e-4F);

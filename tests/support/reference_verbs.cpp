@@ -16,7 +16,6 @@ namespace reference {
 namespace {
 
 using backend::Activation;
-using backend::StepKey;
 
 // a (M, K) * b (K, N)
 Matrix product(const Matrix& a, const Matrix& b) {

@@ -28,6 +28,12 @@ struct Matrix {
   std::vector<float> floats() const { return {values.begin(), values.end()}; }
 };
 
+/// What the randomness of a step is keyed by.
+struct StepKey {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+};
+
 /// A batch as the host knows it.
 struct HostBatch {
   Csr rows;
@@ -41,15 +47,15 @@ struct HostBatch {
 namespace reference {
 
 /// S (B, I): dropout / sqrt(n_u) at the user's items, 0 elsewhere.
-Matrix scaled_input(const HostBatch& batch, float keep, backend::StepKey key);
+Matrix scaled_input(const HostBatch& batch, float keep, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, backend::Activation act);
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
-                    float keep, backend::StepKey key);
+                    float keep, StepKey key);
 
 /// eps (B, L).
-Matrix noise(const HostBatch& batch, std::int64_t latents, backend::StepKey key);
-Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, backend::StepKey key);
+Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key);
+Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, StepKey key);
 
 struct LayerGradient {
   double nll = 0.0;  ///< softmax layer only
@@ -64,15 +70,15 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, backend::Activation act,
                               const Matrix& output, const Matrix& d_output);
 /// The same with the sparse input; d_input stays empty.
-LayerGradient input_gradient(const HostBatch& batch, float keep, backend::StepKey key,
-                             backend::Activation act, const Matrix& output, const Matrix& d_output);
+LayerGradient input_gradient(const HostBatch& batch, float keep, StepKey key, backend::Activation act,
+                             const Matrix& output, const Matrix& d_output);
 
 struct LatentGradient {
   double kl = 0.0;
   Matrix d_statistics;
 };
-LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics, backend::StepKey key,
-                               double beta, const Matrix& d_z);
+LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics, StepKey key, double beta,
+                               const Matrix& d_z);
 
 /// One element's optimiser step in fp64.
 void update(const backend::UpdateRule& rule, double gradient, double& m, double& v, double& w);

@@ -1,5 +1,7 @@
 #include "support/thread_communicator.hpp"
 
+#include "support/started_collective.hpp"
+
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -25,16 +27,6 @@ struct Offer {
   bool matches(const Offer& other) const {
     return std::strcmp(call, other.call) == 0 && count == other.count && detail == other.detail;
   }
-};
-
-/// A started sum, on copies: a rank that fails may free its buffer while others still add. Whoever comes last
-/// adds for all, so that nobody ever waits in start.
-struct Started {
-  explicit Started(int ranks) : values(static_cast<std::size_t>(ranks)) {}
-  std::vector<std::vector<float>> values;  // per rank; values[0] becomes the sum
-  int posted = 0;
-  int collected = 0;
-  bool done = false;
 };
 
 template <class T>
@@ -77,38 +69,28 @@ class World {
     fail_left();
   }
 
-  void start(std::int64_t number, int rank, std::span<const float> values) {
+  template <class T>
+  void start(std::int64_t number, int rank, StartedKind kind, std::span<const T> input) {
     const std::lock_guard lock(mutex_);
     check_alive();
-    Started& sum = started_.try_emplace(number, size_).first->second;
-    sum.values[static_cast<std::size_t>(rank)].assign(values.begin(), values.end());
-    if (++sum.posted < size_) return;
-    for (std::size_t r = 1; r < sum.values.size(); ++r) {
-      if (sum.values[r].size() != sum.values[0].size()) {
-        throw std::logic_error(vaecf::format("started sum {}: rank 0 brings {} elements, rank {} brings {}",
-                                             number, sum.values[0].size(), r, sum.values[r].size()));
-      }
-      for (std::size_t i = 0; i < sum.values[0].size(); ++i) sum.values[0][i] += sum.values[r][i];
-    }
-    sum.done = true;
-    changed_.notify_all();
+    StartedCollective& call = started_.try_emplace(number, size_).first->second;
+    call.post(rank, kind, input);
+    if (call.done()) changed_.notify_all();
   }
 
-  void wait(std::int64_t number, std::span<float> values) {
+  void wait(std::int64_t number, int rank, std::span<std::byte> output) {
     std::unique_lock lock(mutex_);
     const auto found = started_.find(number);
-    Started& sum = found->second;
     const auto somebody_left_before = [&] {
       return std::ranges::any_of(next_ticket_of_left_,
                                  [&](const auto& left) { return left.second <= number; });
     };
-    changed_.wait(lock, [&] { return sum.done || aborted_ || somebody_left_before(); });
-    if (!sum.done) {
+    changed_.wait(lock, [&] { return found->second.done() || aborted_ || somebody_left_before(); });
+    if (!found->second.done()) {
       check_alive();
       fail_left();
     }
-    std::ranges::copy(sum.values[0], values.begin());
-    if (++sum.collected == size_) started_.erase(found);
+    if (found->second.collect(rank, output)) started_.erase(found);
   }
 
   /// The rank's body has ended; `next_ticket` is the first sum that it never started.
@@ -159,7 +141,7 @@ class World {
   std::int64_t generation_ = 0;
   std::vector<bool> left_;
   std::map<int, std::int64_t> next_ticket_of_left_;
-  std::map<std::int64_t, Started> started_;
+  std::map<std::int64_t, StartedCollective> started_;
   bool aborted_ = false;
   std::string why_;
   int code_ = 1;
@@ -243,19 +225,35 @@ class ThreadCommunicator final : public Communicator {
     world_.barrier();
   }
 
-  Ticket start_all_reduce_sum(std::span<float> values) override {
-    world_.start(next_ticket_, rank_, values);
-    open_.emplace(next_ticket_, values);
-    return {next_ticket_++};
+  Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
+    return start<float>(StartedKind::all_reduce_sum, values, values);
   }
-  void wait(Ticket ticket) override {
+  Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
+    return start<Bf16>(StartedKind::all_reduce_sum, values, values);
+  }
+  Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
+                                  backend::Completion) override {
+    return start_reduce_scatter(values, part);
+  }
+  Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
+                                  backend::Completion) override {
+    return start_reduce_scatter(values, part);
+  }
+  Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
+    return start_gather(part, all);
+  }
+  Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
+    return start_gather(part, all);
+  }
+  backend::Completion wait(Ticket ticket) override {
     const auto found = open_.find(ticket.number);
     if (found == open_.end()) {
       throw std::logic_error(
           vaecf::format("rank {} waits for ticket {}, which is not open", rank_, ticket.number));
     }
-    world_.wait(ticket.number, found->second);
+    world_.wait(ticket.number, rank_, found->second);
     open_.erase(found);
+    return {};
   }
 
   [[noreturn]] void abort(int code) override {
@@ -268,6 +266,27 @@ class ThreadCommunicator final : public Communicator {
   template <class Bytes>
   static std::int64_t length(const Bytes& values) {
     return static_cast<std::int64_t>(values.size());
+  }
+
+  template <class T>
+  Ticket start(StartedKind kind, std::span<const T> input, std::span<T> output) {
+    world_.start(next_ticket_, rank_, kind, input);
+    open_.emplace(next_ticket_, std::as_writable_bytes(output));
+    return {next_ticket_++};
+  }
+  template <class T>
+  Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
+    if (values.size() != part.size() * static_cast<std::size_t>(size())) {
+      throw std::logic_error("reduce_scatter_sum: `values` does not hold size() parts");
+    }
+    return start(StartedKind::reduce_scatter_sum, values, part);
+  }
+  template <class T>
+  Ticket start_gather(std::span<const T> part, std::span<T> all) {
+    if (all.size() != part.size() * static_cast<std::size_t>(size())) {
+      throw std::logic_error("all_gather: `all` does not hold size() parts");
+    }
+    return start(StartedKind::all_gather, part, all);
   }
 
   /// Shows this rank's offer, waits for all others and checks that they agree.
@@ -300,7 +319,7 @@ class ThreadCommunicator final : public Communicator {
   World& world_;
   int rank_;
   std::int64_t next_ticket_ = 0;
-  std::map<std::int64_t, std::span<float>> open_;  // started, not yet waited for
+  std::map<std::int64_t, std::span<std::byte>> open_;  // outputs of what started and was not yet waited for
 };
 
 }  // namespace

@@ -48,6 +48,8 @@ TEST_F(BadInput, ImpossibleValuesAreNamedByTheirKey) {
       {"map@10", [](O& o) { o.validation.metrics = {"map@10"}; }},
       {"validation.metrics", [](O& o) { o.validation.metrics = {}; }},
       {"best", [](O& o) { o.validation.select = "best"; }},
+      {"distributed.optimizer: adam", [](O& o) { o.distributed.optimizer = "adam"; }},
+      {"distributed.wire: fp16", [](O& o) { o.distributed.wire = "fp16"; }},
       {"distributed.overlap: yes", [](O& o) { o.distributed.overlap = "yes"; }},
       {"distributed.bucket_mib: 0", [](O& o) { o.distributed.bucket_mib = 0.0; }},
       {"data.virtual_shards: 0", [](O& o) { o.data.virtual_shards = 0; }},

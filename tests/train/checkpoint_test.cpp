@@ -16,19 +16,23 @@ class Checkpoint : public TrainTest {
     on_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
-      LossTotals totals;
       trainer.start_epoch(0);
-      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t, totals);
+      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
       const RunState state{trainer.updates_done(), 1, 0, trainer.users_seen(), 0.25, 1, 0};
-      save_checkpoint(path, options_, services, state, dataset.fingerprint(), trainer.model(),
-                      trainer.optimizer());
+      save_checkpoint(path, options_, services, state, dataset.fingerprint(), trainer);
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
       const EvaluationResult mine = evaluator.evaluate(trainer.model());
+      const auto exported = [&](FlatState which) {
+        return export_all(services.backend, trainer.model().layout(), trainer.flat(which));
+      };
+      const Tensors weights = exported(FlatState::weights);
+      const Tensors first = exported(FlatState::first_moment);
+      const Tensors second = exported(FlatState::second_moment);
       if (services.communicator.rank() == 0) {
         result = mine;
-        weights_ =
-            export_all(services.backend, trainer.model().layout(), trainer.model().parameters().master());
-        second_ = export_all(services.backend, trainer.model().layout(), trainer.optimizer().second_moment());
+        weights_ = weights;
+        first_ = first;
+        second_ = second;
       }
     });
     return result;
@@ -45,7 +49,25 @@ class Checkpoint : public TrainTest {
     return results[0];
   }
 
+  /// The file holds what the ranks held.
+  void expect_tensors(const io::CheckpointFile& checkpoint) const {
+    for (const auto& [group, tensors] :
+         std::map<std::string, const Tensors&>{{"weights/", weights_},
+                                               {"optimizer/first_moment/", first_},
+                                               {"optimizer/second_moment/", second_}}) {
+      for (const auto& [name, values] : tensors) {
+        const auto info = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                                       [&](const auto& i) { return i.name == group + name; });
+        ASSERT_NE(info, checkpoint.tensors().end()) << group + name;
+        std::vector<float> read(values.size());
+        checkpoint.read_rows(info->name, 0, info->rows, read);
+        EXPECT_EQ(read, values) << info->name;
+      }
+    }
+  }
+
   Tensors weights_;
+  Tensors first_;
   Tensors second_;
 };
 
@@ -69,15 +91,30 @@ TEST_F(Checkpoint, HoldsWeightsMomentsAndState) {
   EXPECT_EQ(checkpoint.attribute<std::string>("dataset_checksum"),
             io::DatasetFile(options_.data.file).fingerprint());
   ASSERT_EQ(checkpoint.tensors().size(), 3 * weights_.size());
-  for (const auto& [group, tensors] :
-       std::map<std::string, const Tensors&>{{"weights/", weights_}, {"optimizer/second_moment/", second_}}) {
-    for (const auto& [name, values] : tensors) {
-      const auto info = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
-                                     [&](const auto& i) { return i.name == group + name; });
-      ASSERT_NE(info, checkpoint.tensors().end()) << group + name;
-      std::vector<float> read(values.size());
-      checkpoint.read_rows(info->name, 0, info->rows, read);
-      EXPECT_EQ(read, values) << info->name;
+  expect_tensors(checkpoint);
+}
+
+TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
+  save(3, file("replicated.h5"));
+  const Tensors weights = weights_;
+  const Tensors first = first_;
+  const Tensors second = second_;
+  options_.distributed.optimizer = "sharded";
+  for (const char* wire : {"fp32", "bf16"}) {
+    SCOPED_TRACE(wire);
+    options_.distributed.wire = wire;
+    const EvaluationResult trained = save(3, file("sharded.h5"));
+    expect_tensors(io::CheckpointFile(file("sharded.h5")));
+    const bool wide = options_.distributed.wire == "fp32";
+    const Difference off = difference(weights, weights_);
+    EXPECT_LE(off.relative, wide ? 1e-5 : 1e-2);
+    EXPECT_LE(off.largest, (wide ? 0.1 : 2.0) * options_.optimizer.learning_rate);
+    EXPECT_LE(difference(first, first_).relative, wide ? 1e-4 : 2e-2);
+    EXPECT_LE(difference(second, second_).relative, wide ? 1e-4 : 2e-2);
+    // The run computes with rounded weights, a test with the masters.
+    const TestResult tested = test_on(2, file("sharded.h5"));
+    for (const auto& [name, value] : trained.metrics) {
+      EXPECT_NEAR(tested.model.metrics.at(name).mean, value.mean, wide ? 1e-12 : 0.05) << name;
     }
   }
 }
@@ -139,6 +176,8 @@ TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
 
 TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
   std::ofstream(file("occupied")) << "a file, not a folder";
+  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
+  options_.distributed.optimizer = "sharded";
   EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
 }
 

@@ -94,10 +94,9 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
     Trainer trainer(options_, services, dataset, evaluation_batch);
     Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, services);
     const EvaluationResult before = evaluator.evaluate(trainer.model());
-    LossTotals totals;
     for (std::int64_t epoch = 0; epoch < options_.train.epochs; ++epoch) {
       trainer.start_epoch(epoch);
-      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t, totals);
+      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
     }
     const EvaluationResult after = evaluator.evaluate(trainer.model());
     EXPECT_LT(before.metrics.at("ndcg@10").mean, 0.6);

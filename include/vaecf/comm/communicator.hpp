@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vaecf/backend/step.hpp>
+#include <vaecf/base/narrow.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,7 +36,8 @@ struct Ticket {
 };
 
 /// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
-/// 64-bit; results of sums are bitwise equal on all ranks. Errors: RunError naming the call.
+/// 64-bit; results of sums are bitwise equal on all ranks. Blocking calls work on host memory, started ones
+/// on the memory of the backend that this communicator is paired with. Errors: RunError naming the call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -69,9 +73,29 @@ class Communicator {
   }
   virtual void barrier() = 0;
 
-  /// Starts an in-place sum that proceeds beside compute; `values` must stay put until `wait`.
-  virtual Ticket start_all_reduce_sum(std::span<float> values) = 0;
-  virtual void wait(Ticket ticket) = 0;
+  // Started forms proceed beside compute. What they read must be whole once `after` is done, and all their
+  // memory must stay put until what `wait` returned is done. Sums of bf16 numbers that are added up here are
+  // taken in fp32 and rounded once; a device's library may round on its way.
+  /// In place.
+  virtual Ticket start_all_reduce_sum(std::span<float> values, backend::Completion after) = 0;
+  virtual Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion after) = 0;
+  /// Rank r receives part r of the sum of `values` (size R * part.size()). `part` may be the rank's own place
+  /// in `values`, else they lie apart.
+  virtual Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
+                                          backend::Completion after) = 0;
+  virtual Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
+                                          backend::Completion after) = 0;
+  /// Every rank's `part`, in rank order; `all` holds R * part.size() elements. `part` may be the rank's own
+  /// place in `all`, else they lie apart.
+  virtual Ticket start_all_gather(std::span<const float> part, std::span<float> all,
+                                  backend::Completion after) = 0;
+  virtual Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all,
+                                  backend::Completion after) = 0;
+  /// Returns what the backend has to wait for before it touches the memory: null where it is done, as on the
+  /// host, which waits here.
+  virtual backend::Completion wait(Ticket ticket) = 0;
+  /// Whether started forms and their waits may be part of a Backend::record.
+  virtual bool recordable() const { return false; }
 
   /// Ends all ranks at once with this exit code; does not return.
   [[noreturn]] virtual void abort(int code) = 0;
@@ -83,10 +107,13 @@ class Communicator {
 
 /// What a run may choose about its ranks.
 struct DistributedOptions {
-  std::string strategy = "allreduce";  ///< allreduce
-  std::string algorithm = "ring";      ///< ring | auto (the library's own choice)
-  double bucket_mib = 4.0;             ///< gradients are reduced in pieces of this size
-  std::string overlap = "auto";        ///< auto | on | off: reduce while backward still runs
+  std::string strategy = "allreduce";    ///< allreduce
+  std::string algorithm = "ring";        ///< ring | auto (the library's own choice)
+  std::string optimizer = "replicated";  ///< replicated | sharded: each rank updates all weights or its part
+  std::string wire = "fp32";             ///< fp32 | bf16: gradients (and sharded weights) between ranks
+  double bucket_mib = 4.0;               ///< gradients are reduced in pieces of this size
+  std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs
+  double timeout = 300.0;                ///< seconds without progress after which a GPU's wait is given up
 };
 
 /// A world of one: a real communicator, without MPI.

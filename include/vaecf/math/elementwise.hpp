@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
+#include <vaecf/base/narrow.hpp>
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -86,22 +86,8 @@ VAECF_HD inline float input_scale(std::int64_t n) {
   return n > 0 ? 1.0F / std::sqrt(static_cast<float>(n)) : 0.0F;
 }
 
-/// bf16 bits, rounded to nearest even; what overflows becomes infinity, NaN stays a (quiet) NaN.
-VAECF_HD inline std::uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  const std::uint32_t quiet_nan = (bits >> 16) | 0x40U;
-  const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
-  return static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded);
-}
-
-VAECF_HD inline float from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-/// `value` as a bf16 operand sees it.
-VAECF_HD inline float round_to_bf16(float value) {
-  return from_bf16(to_bf16(value));
-}
+using vaecf::from_bf16;
+using vaecf::round_to_bf16;
+using vaecf::to_bf16;
 
 }  // namespace vaecf::math

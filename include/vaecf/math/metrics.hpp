@@ -1,12 +1,15 @@
 #pragma once
 
+#include <vaecf/base/host_device.hpp>
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-/// Ranking metrics from ranks of held-out items; fp64, host only. No sort and no top-k: the rank of an item
-/// is the number of unmasked items that beat it. Liang et al. 2018, section 4.2.
+/// Ranking metrics from ranks of held-out items, in fp64. No sort and no top-k: the rank of an item is the
+/// number of unmasked items that beat it. Liang et al. 2018, section 4.2. These are the host's; the formulas
+/// themselves are in metric_rows.hpp, for host and device.
 namespace vaecf::math {
 
 enum class MetricKind { ndcg, recall };
@@ -39,12 +42,12 @@ struct MetricSums {
   double sum_of_squares = 0.0;
   std::int64_t users = 0;
 
-  void add(double value) {
+  VAECF_HD void add(double value) {
     sum += value;
     sum_of_squares += value * value;
     ++users;
   }
-  void add(const MetricSums& other) {
+  VAECF_HD void add(const MetricSums& other) {
     sum += other.sum;
     sum_of_squares += other.sum_of_squares;
     users += other.users;

@@ -79,8 +79,8 @@ VAECF_HD inline bool beats(float score, std::int64_t item, float target_score, s
   return !(score < target_score) && (score != target_score || item < target);
 }
 
-/// Rank from 0 of `target` among the n items without the `masked` ones (ascending): how many beat it. A
-/// target that is itself masked gets n.
+/// Rank from 0 of `target` among the n items without the `masked` ones (ascending): how many others beat it.
+/// A target that is itself masked gets n.
 template <Lanes L, class Score>
 VAECF_HD std::int32_t rank_of_target(L& lanes, std::int64_t n, const std::int32_t* masked, std::int64_t count,
                                      std::int32_t target, Score&& score) {
@@ -92,7 +92,8 @@ VAECF_HD std::int32_t rank_of_target(L& lanes, std::int64_t n, const std::int32_
   const std::int32_t hidden = lanes.sum(count, [&](std::int64_t k) { return counts(masked[k]); });
   const std::int32_t itself =
       lanes.sum(count, [&](std::int64_t k) { return std::int32_t{masked[k] == target}; });
-  return itself > 0 ? static_cast<std::int32_t>(n) : all - hidden;
+  // A NaN beats even itself.
+  return itself > 0 ? static_cast<std::int32_t>(n) : all - hidden - counts(target);
 }
 
 }  // namespace vaecf::math

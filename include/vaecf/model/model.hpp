@@ -16,27 +16,33 @@ namespace vaecf::model {
 /// one batch, and what is differentiated. Holds one batch at a time; every batch may have 0 users.
 class Model {
  public:
-  /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users.
-  Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend, std::int64_t max_rows);
+  /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users. The weights' buffer
+  /// holds a multiple of `size_multiple` elements, zeros behind the layout's.
+  Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend, std::int64_t max_rows,
+        std::int64_t size_multiple = 1);
 
   /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs))) and truncated normal biases (sd 0.001), by
   /// Philox from seed, tensor number and index alone: the same for any rank count and backend.
   void initialise(std::uint64_t seed);
 
-  /// Sums over the users of the batch of the loss terms and, in `gradients`, of the gradient of
-  /// nll + beta * kl; ranges are told to `ready` as they become final.
-  backend::LossSums forward_backward(const backend::Batch& batch, backend::StepKey key, float beta,
-                                     backend::FloatBuffer& gradients, const backend::GradientReady& ready,
-                                     StepClock& clock);
+  /// Sums over the users of the batch of the loss terms, into `step`, and of the gradient of
+  /// nll + beta * kl, into `gradients`, with beta and randomness as `step` says; ranges are told to `ready`
+  /// as they become final. With `fused` (only where the backend fuses updates) the output layer is updated at
+  /// once instead, and its ranges of `gradients` are left as they were.
+  void forward_backward(const backend::Batch& batch, backend::StepState& step,
+                        backend::FloatBuffer& gradients, const backend::GradientReady& ready,
+                        StepClock& clock, const backend::FusedUpdate* fused = nullptr);
 
   /// The same loss terms, dropout and noise included, without gradients.
-  backend::LossSums loss(const backend::Batch& batch, backend::StepKey key);
+  void loss(const backend::Batch& batch, backend::StepState& step);
 
   /// The input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next call.
   const backend::Activations& hidden_for_scoring(const backend::Batch& batch);
 
-  /// Backend::rank_held_out and Backend::top_k by this model.
+  /// Backend::rank_held_out, Backend::add_metrics and Backend::top_k by this model.
   void rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks);
+  void add_metrics(const backend::Batch& batch, const backend::UserRows& targets, Range rows,
+                   std::span<const math::Metric> metrics, backend::MetricTotals& totals);
   void top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores);
 
   /// sum ||W||^2 over the tensors that decay.
@@ -49,6 +55,8 @@ class Model {
   const NetworkShape& shape() const { return shape_; }
   const backend::ParameterLayout& layout() const { return layout_; }
   backend::Parameters& parameters() { return *parameters_; }
+  /// The last decoder layer.
+  backend::Layer output_layer() const { return decoder_.back().layer; }
 
   /// Activations of the last forward pass; for tests and for those who look inside.
   const backend::Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
@@ -66,7 +74,8 @@ class Model {
   };
   enum class Latent { sampled, mean };
 
-  void forward(const backend::Batch& batch, float keep, backend::StepKey key, Latent how, StepClock& clock);
+  void forward(const backend::Batch& batch, float keep, const backend::StepState& step, Latent how,
+               StepClock& clock);
   backend::Activations& d_latent();
 
   backend::Backend& backend_;
@@ -76,6 +85,7 @@ class Model {
   NetworkShape shape_;
   backend::ParameterLayout layout_;
   std::unique_ptr<backend::Parameters> parameters_;
+  std::unique_ptr<backend::StepState> scoring_step_;  // scoring draws nothing, so nobody looks at it
   std::vector<Stage> encoder_;
   std::vector<Stage> decoder_;
   std::unique_ptr<backend::Activations> z_;  // null where the latent layer's output is z (mult_dae)

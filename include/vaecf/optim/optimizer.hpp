@@ -1,33 +1,46 @@
 #pragma once
 
 #include <vaecf/backend/backend.hpp>
+#include <vaecf/base/views.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace vaecf::optim {
 
 /// Every option in its range, else InputError naming the key (train.optimizer.*).
 void check(const OptimizerOptions& options);
 
-/// Moments and step size: turns options into the plain numbers of each step and applies them to all tensors.
-/// State beside the weights are two buffers in their flat layout; the number of updates belongs to the
-/// caller.
+/// Elements that are updated alike.
+struct UpdatePiece {
+  Range range;
+  bool decays = false;
+};
+
+/// Moments and step size: turns options into the plain numbers of each step and applies them to all tensors,
+/// or to the part of them that a rank owns. State beside the weights are two buffers laid out like them; the
+/// number of updates belongs to the caller, who hands the rule to the backend as one of the step's numbers.
 class Optimizer {
  public:
-  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. InputError as `check`.
+  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. `elements` of the weights that are
+  /// updated here: all of the layout's, or a part. InputError as `check`.
   Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-            const backend::ParameterLayout& layout);
+            std::int64_t elements);
 
   /// The rule of the update after `updates_done` others, for a gradient summed over `users` users; with
   /// decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate = learning_rate *
   /// sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
   backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
 
-  /// One update of all tensors. `users` > 0: the global number of users of the step.
-  void step(std::int64_t updates_done, std::int64_t users, const backend::FloatBuffer& gradients,
-            backend::Parameters& parameters);
+  /// Applies the rule that `step` holds to all tensors, but those of layer `done`, which are updated already.
+  void step(const backend::StepState& step, const backend::FloatBuffer& gradients,
+            backend::Parameters& parameters, backend::Layer done = {});
+
+  /// Applies it to `pieces` of buffers that hold a part of the elements.
+  void step_part(const backend::StepState& step, std::span<const UpdatePiece> pieces,
+                 const backend::FloatBuffer& gradients, backend::FloatBuffer& weights);
 
   backend::FloatBuffer& first_moment() { return *first_moment_; }
   backend::FloatBuffer& second_moment() { return *second_moment_; }

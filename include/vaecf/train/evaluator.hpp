@@ -40,9 +40,8 @@ class Evaluator {
   const data::HeldOutUsers& held_out() const { return held_out_; }
 
  private:
-  struct Sums;
-  void add(Sums& sums, std::span<const std::int32_t> ranks) const;
-  EvaluationResult reduce(Sums& sums) const;
+  /// From this rank's sums, one per metric.
+  EvaluationResult reduce(const std::vector<math::MetricSums>& sums) const;
 
   std::vector<std::string> names_;
   std::vector<math::Metric> metrics_;
@@ -50,7 +49,9 @@ class Evaluator {
   std::int64_t items_;
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
+  std::int64_t without_target_ = 0;
   std::unique_ptr<backend::UserRows> fold_in_;
+  std::unique_ptr<backend::UserRows> targets_;
   std::unique_ptr<backend::Batch> batch_;
 };
 

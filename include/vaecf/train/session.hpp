@@ -78,7 +78,8 @@ TrainResult train(const SessionOptions& options, const Services& services);
 /// Tests `checkpoint` on /test, with the popularity baseline beside it. All ranks call it.
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
 
-/// Seconds of a step by phase, as the benchmark reports it: medians over steps, the slowest rank's.
+/// What a benchmark found, the slowest rank's. Phases are medians over steps of their own, in which every
+/// phase was waited for: where phases overlap, they add up to more than a step.
 struct BenchmarkResult {
   double users_per_second = 0.0;
   double seconds_per_epoch = 0.0;
@@ -88,6 +89,7 @@ struct BenchmarkResult {
   double gflops = 0.0;       ///< arithmetic of the step's dense products over time
   double gemm_gflops = 0.0;  ///< the machine's own rate, measured in the same run
   double peak_memory_mib = 0.0;
+  double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;
   double evaluation_users_per_second = 0.0;
 };

@@ -1,28 +1,25 @@
 #pragma once
 
-#include <vaecf/comm/bucket_reducer.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace vaecf::train {
 
 class OverlapChoice;
+class Updater;
 
-/// Sums over the users of some steps; this rank's until they are reduced.
-struct LossTotals {
-  double nll = 0.0;
-  double kl = 0.0;
-  double weighted_kl = 0.0;  ///< beta * kl, with each step's own beta
-  double users = 0.0;
-};
+/// What a checkpoint holds, each as large as all weights.
+enum class FlatState { weights, first_moment, second_moment };
 
 /// What one rank needs to train: its shard, the model, the optimiser and the road of the gradient. Runs
 /// steps; when to do what else is for its owner. All ranks call its methods alike.
@@ -34,12 +31,16 @@ class Trainer {
           std::int64_t min_model_rows);
   ~Trainer();
 
-  void start_epoch(std::int64_t epoch);  ///< from 0
-  /// Runs batch `t` of the epoch with all ranks and updates the weights. Adds this rank's terms to
-  /// `totals`. RunError naming step and rank where the loss is no number.
-  void step(std::int64_t t, LossTotals& totals);
+  /// Draws the batches of `epoch` (from 0) and forgets the losses of the one before.
+  void start_epoch(std::int64_t epoch);
+  /// Runs batch `t` of the epoch with all ranks and updates the weights. The backend may still be at work
+  /// when this returns. RunError naming step, rank and terms where the loss of this step, or of an earlier
+  /// one that no one knew of, is no number.
+  void step(std::int64_t t);
+  /// This rank's sums over the steps since start_epoch; waits for them. RunError as step.
+  backend::LossSums losses();
   /// Forward, backward and reduction of step `t` without the update: gradient() is then the sum over all
-  /// users of the batch, on every rank.
+  /// users of the batch, on every rank. Returns this rank's loss, which does not count for losses().
   backend::LossSums accumulate(std::int64_t t);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
@@ -49,30 +50,50 @@ class Trainer {
   double beta() const { return annealing_.beta(updates_done_, users_seen_); }  ///< of the next step
   const Annealing& annealing() const { return annealing_; }
   std::int64_t shard_bytes() const;
+  /// Where the shard lies and why, for the log; may be empty.
+  std::string shard_description() const { return rows_->description(); }
+  backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
   model::Model& model() { return model_; }
-  optim::Optimizer& optimizer() { return optimizer_; }
-  const backend::FloatBuffer& gradient() const { return *gradients_; }
+  const backend::FloatBuffer& gradient() const;
+  /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them;
+  /// gradient() is lost. All ranks call it; valid until the next call or step.
+  const backend::FloatBuffer& flat(FlatState state);
+  /// Whether `flat` makes ranks talk.
+  bool sharded() const;
 
-  /// Phase times of the steps that follow; they cost a synchronisation per phase.
-  void take_times(bool on) { clock_ = model::StepClock(services_.backend, on); }
+  /// Phase times of the steps that follow; they cost a synchronisation per phase, and no step is recorded.
+  void take_times(bool on);
   const model::StepSeconds& seconds() const { return clock_.seconds(); }
 
  private:
+  void begin_step(std::int64_t t, backend::StepState& step);
+  /// Forward and backward of the batch that `step` numbers, `users` of it this rank's.
+  void compute_gradient(backend::StepState& step, std::int64_t users, const backend::FusedUpdate* fused);
+  /// All verbs of a step, its beginning left out: the same for all steps of so many users.
+  void run_step(std::int64_t users);
+  void record_or_run_step(std::int64_t t);
+  bool alone() const { return services_.communicator.size() == 1; }
+  void require_numbers(const backend::LossSums& sums) const;
+
   const SessionOptions& options_;
   Services services_;
   data::VirtualShards shards_;
   data::EpochOrder order_;
   Csr shard_;
   std::unique_ptr<backend::UserRows> rows_;
+  std::unique_ptr<backend::BatchOrder> batches_;
   std::unique_ptr<backend::Batch> batch_;
+  std::unique_ptr<backend::StepState> step_;
   model::Model model_;
-  optim::Optimizer optimizer_;
-  std::unique_ptr<backend::FloatBuffer> gradients_;
+  std::unique_ptr<Updater> updater_;
   Annealing annealing_;
-  comm::BucketReducer reducer_;
   std::unique_ptr<OverlapChoice> overlap_;
   model::StepClock clock_;
+  bool takes_times_ = false;
+  bool records_ = false;
+  // By the virtual shard that the batch starts at (0 in a world of one), and by its users.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<backend::Recording>> recordings_;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;
 };

@@ -1,6 +1,26 @@
+#include <stdexcept>
+
 #include "cpu_backend.hpp"
 
 namespace vaecf::cpu {
+
+std::unique_ptr<backend::BatchOrder> CpuBackend::make_batch_order() {
+  return std::make_unique<CpuBatchOrder>();
+}
+
+void CpuBackend::set_batch_order(const backend::UserRows&, std::span<const std::int64_t> rows,
+                                 std::span<const std::int64_t> begin, backend::BatchOrder& order) {
+  static_cast<CpuBatchOrder&>(order).set(rows, begin);
+}
+
+void CpuBackend::gather_step(const backend::UserRows& source, const backend::BatchOrder& order,
+                             const backend::StepState& step, std::int64_t users, backend::Batch& batch) {
+  const auto rows = static_cast<const CpuBatchOrder&>(order).rows(cpu(step).numbers.batch);
+  if (static_cast<std::int64_t>(rows.size()) != users) {
+    throw std::logic_error("the step's batch has another number of users than the caller says");
+  }
+  gather_batch(source, rows, true, batch);
+}
 
 void CpuBackend::gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows,
                               bool with_transpose, backend::Batch& batch) {

@@ -49,12 +49,17 @@ std::string CpuBackend::description() const {
                 products, portable_ ? "plain loops" : onednn_version(), vector_isa());
 }
 
-std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout) {
-  return std::make_unique<CpuParameters>(layout, bf16());
+std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout,
+                                                                 std::int64_t min_size) {
+  return std::make_unique<CpuParameters>(layout, min_size, bf16());
 }
 
 std::unique_ptr<backend::FloatBuffer> CpuBackend::make_buffer(std::int64_t size) {
   return std::make_unique<CpuBuffer>(size);
+}
+
+std::unique_ptr<backend::NarrowBuffer> CpuBackend::make_narrow_buffer(std::int64_t size) {
+  return std::make_unique<CpuNarrowBuffer>(size);
 }
 
 std::unique_ptr<backend::Activations> CpuBackend::make_activations(std::int64_t max_rows,
@@ -74,6 +79,27 @@ std::unique_ptr<backend::UserRows> CpuBackend::hold_rows(CsrView rows, std::int6
 void CpuBackend::fill(backend::FloatBuffer& buffer, float value) {
   on_ranges(threads_, buffer.size(), 1024,
             [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
+}
+
+void CpuBackend::narrow(const backend::FloatBuffer& from, Range range, backend::NarrowBuffer& to,
+                        std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    vaecf::cpu::narrow(from.data() + range.begin + part.begin, to.data() + at + part.begin, part.size());
+  });
+}
+
+void CpuBackend::widen(const backend::NarrowBuffer& from, Range range, backend::FloatBuffer& to,
+                       std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    vaecf::cpu::widen(from.data() + range.begin + part.begin, to.data() + at + part.begin, part.size());
+  });
+}
+
+void CpuBackend::copy(const backend::FloatBuffer& from, Range range, backend::FloatBuffer& to,
+                      std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    std::copy_n(from.data() + range.begin + part.begin, part.size(), to.data() + at + part.begin);
+  });
 }
 
 void CpuBackend::write_activations(backend::Activations& to, std::int64_t rows,

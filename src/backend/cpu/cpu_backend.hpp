@@ -2,7 +2,10 @@
 
 #include <vaecf/backend/backend.hpp>
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,10 +27,13 @@ class CpuBackend : public backend::Backend {
   std::string device() const override { return "cpu"; }
   backend::Precision precision() const override { return precision_; }
   int threads() const override { return threads_; }
+  std::string device_id() const override { return ""; }
 
   backend::ParameterLayout plan_parameters(std::span<const backend::TensorSpec> tensors) const override;
-  std::unique_ptr<backend::Parameters> make_parameters(const backend::ParameterLayout& layout) override;
+  std::unique_ptr<backend::Parameters> make_parameters(const backend::ParameterLayout& layout,
+                                                       std::int64_t min_size) override;
   std::unique_ptr<backend::FloatBuffer> make_buffer(std::int64_t size) override;
+  std::unique_ptr<backend::NarrowBuffer> make_narrow_buffer(std::int64_t size) override;
   std::unique_ptr<backend::Activations> make_activations(std::int64_t max_rows,
                                                          std::int64_t columns) override;
   std::unique_ptr<backend::Batch> make_batch() override;
@@ -35,58 +41,99 @@ class CpuBackend : public backend::Backend {
                                                std::int64_t items) override;
   void fill(backend::FloatBuffer& buffer, float value) override;
   void synchronize() override {}
+  void while_waiting(std::function<void()>) override {}
+  backend::Completion mark() override { return {}; }
+  void wait_for(backend::Completion) override {}
   void import_rows(const backend::ParameterLayout& layout, int tensor, Range rows,
                    std::span<const float> logical, backend::FloatBuffer& flat) override;
   void export_rows(const backend::ParameterLayout& layout, int tensor, Range rows,
                    const backend::FloatBuffer& flat, std::span<float> logical) const override;
   void weights_changed(backend::Parameters& parameters) override;
+  void weights_changed(backend::Parameters& parameters, Range range) override;
+  void narrow(const backend::FloatBuffer& from, Range range, backend::NarrowBuffer& to,
+              std::int64_t at) override;
+  void widen(const backend::NarrowBuffer& from, Range range, backend::FloatBuffer& to,
+             std::int64_t at) override;
+  void copy(const backend::FloatBuffer& from, Range range, backend::FloatBuffer& to,
+            std::int64_t at) override;
   void write_activations(backend::Activations& to, std::int64_t rows, std::span<const float> values) override;
   void read_activations(const backend::Activations& from, std::span<float> values) const override;
 
+  std::unique_ptr<backend::StepState> make_step_state() override;
+  void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override;
+  void check_gradients(const backend::FloatBuffer&, Range, backend::StepState&) override {}
+  backend::FloatBuffer& overflow(backend::StepState& step) override;
+  void end_step(backend::StepState& step) override;
+  void clear_losses(backend::StepState& step) override;
+  backend::LossSums read_losses(backend::StepState& step) override;
+  std::optional<backend::LossSums> poll_losses(backend::StepState& step) override;
+  backend::LossScale loss_scale(backend::StepState&) override { return {1.0F, 0}; }
+  void set_loss_scale(backend::LossScale, backend::StepState&) override {}
+  std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
+  bool replay(backend::Recording&) override { return false; }
+
+  std::unique_ptr<backend::BatchOrder> make_batch_order() override;
+  void set_batch_order(const backend::UserRows& source, std::span<const std::int64_t> rows,
+                       std::span<const std::int64_t> begin, backend::BatchOrder& order) override;
+  void gather_step(const backend::UserRows& source, const backend::BatchOrder& order,
+                   const backend::StepState& step, std::int64_t users, backend::Batch& batch) override;
   void gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     backend::Batch& batch) override;
 
   void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
-                    backend::Activation act, float keep, backend::StepKey key,
+                    backend::Activation act, float keep, const backend::StepState& step,
                     backend::Activations& output) override;
   void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
               backend::Activation act, backend::Activations& output) override;
   void sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
-                     backend::StepKey key, backend::Activations& z) override;
+                     const backend::StepState& step, backend::Activations& z) override;
   void latent_mean(const backend::Activations& statistics, backend::Activations& z) override;
 
   void softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
                           const backend::Parameters& parameters, backend::Layer layer,
-                          backend::LossSums& sums, backend::Activations& d_hidden,
-                          backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
+                          backend::StepState& step, backend::Activations& d_hidden,
+                          backend::FloatBuffer& gradients, const backend::GradientReady& ready,
+                          const backend::FusedUpdate* fused) override;
+  bool fuses_updates() const override { return true; }
   void softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
                           const backend::Parameters& parameters, backend::Layer layer,
-                          backend::LossSums& sums) override;
+                          backend::StepState& step) override;
   void linear_backward(const backend::Activations& input, const backend::Parameters& parameters,
                        backend::Layer layer, backend::Activation act, const backend::Activations& output,
                        backend::Activations& d_output, backend::Activations* d_input,
                        backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
   void latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
-                       backend::StepKey key, float beta, const backend::Activations& d_z,
-                       backend::LossSums& sums, backend::Activations& d_statistics) override;
+                       backend::StepState& step, const backend::Activations& d_z,
+                       backend::Activations& d_statistics) override;
   void input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                      backend::Layer layer, backend::Activation act, float keep, backend::StepKey key,
-                      const backend::Activations& output, backend::Activations& d_output,
-                      backend::FloatBuffer& gradients, const backend::GradientReady& ready) override;
+                      backend::Layer layer, backend::Activation act, float keep,
+                      const backend::StepState& step, const backend::Activations& output,
+                      backend::Activations& d_output, backend::FloatBuffer& gradients,
+                      const backend::GradientReady& ready) override;
 
-  void update(const backend::UpdateRule& rule, Range range, const backend::FloatBuffer& gradients,
+  void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
               backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
               backend::Parameters& parameters) override;
+  void update_part(const backend::StepState& step, bool decays, Range range,
+                   const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
+                   backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
 
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
                      const backend::Parameters& parameters, backend::Layer layer,
                      std::span<std::int32_t> ranks) override;
+  std::unique_ptr<backend::MetricTotals> make_metric_totals(std::size_t metrics) override;
+  void add_metrics(const backend::Activations& hidden, const backend::Batch& batch,
+                   const backend::UserRows& targets, Range rows, const backend::Parameters& parameters,
+                   backend::Layer layer, std::span<const math::Metric> metrics,
+                   backend::MetricTotals& totals) override;
+  std::vector<math::MetricSums> read_metrics(backend::MetricTotals& totals) override;
   void top_k(const backend::Activations& hidden, const backend::Batch& batch,
              const backend::Parameters& parameters, backend::Layer layer, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
 
   double measure_gemm_rate() override;
+  std::int64_t peak_device_bytes() const override { return 0; }
 
  private:
   template <class Operand>

@@ -14,6 +14,16 @@ namespace {
 // Users whose scores exist at a time: 256 rows of ML-20M's items are 20 MB.
 constexpr std::int64_t scored_users = 256;
 
+CsrView rows_of(CsrView all, Range rows) {
+  if (rows.size() == 0) return {};
+  const auto first = static_cast<std::size_t>(rows.begin);
+  const std::int64_t begin = all.offsets[first];
+  const std::int64_t end = all.offsets[static_cast<std::size_t>(rows.end)];
+  return {all.offsets.subspan(first, static_cast<std::size_t>(rows.size()) + 1),
+          all.columns.subspan(static_cast<std::size_t>(begin - all.offsets[0]),
+                              static_cast<std::size_t>(end - begin))};
+}
+
 }  // namespace
 
 /// Scores of a few users at a time, user-major, handed out row by row with the user's own items masked.
@@ -115,6 +125,34 @@ void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend
       to[k] = static_cast<std::int32_t>(rank);
     }
   });
+}
+
+std::unique_ptr<backend::MetricTotals> CpuBackend::make_metric_totals(std::size_t metrics) {
+  return std::make_unique<CpuMetricTotals>(metrics);
+}
+
+void CpuBackend::add_metrics(const backend::Activations& hidden, const backend::Batch& batch,
+                             const backend::UserRows& targets, Range rows,
+                             const backend::Parameters& parameters, backend::Layer layer,
+                             std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
+  const auto& from = static_cast<const CpuRows&>(targets);
+  const CsrView wanted = rows_of(from.csr, rows);
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
+  rank_held_out(hidden, batch, wanted, parameters, layer, ranks);
+  auto& sums = static_cast<CpuMetricTotals&>(totals).sums;
+  auto next = ranks.begin();
+  for (std::int64_t row = 0; row < wanted.rows(); ++row) {
+    const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(wanted.row_size(row)));
+    next += wanted.row_size(row);
+    if (mine.empty()) continue;
+    for (std::size_t m = 0; m < metrics.size(); ++m) {
+      sums[m].add(math::metric_of_user(metrics[m], mine, from.items));
+    }
+  }
+}
+
+std::vector<math::MetricSums> CpuBackend::read_metrics(backend::MetricTotals& totals) {
+  return static_cast<CpuMetricTotals&>(totals).sums;
 }
 
 void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch& batch,

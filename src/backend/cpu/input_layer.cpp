@@ -14,8 +14,9 @@ namespace vaecf::cpu {
 using backend::Activation;
 
 void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
-                              backend::Layer layer, Activation act, float keep, backend::StepKey key,
-                              backend::Activations& output) {
+                              backend::Layer layer, Activation act, float keep,
+                              const backend::StepState& step, backend::Activations& output) {
+  const backend::StepNumbers& key = cpu(step).numbers;
   const CpuBatch& b = cpu(batch);
   CpuActivations& out = cpu(output);
   out.set_rows(b.users());
@@ -42,9 +43,11 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
 }
 
 void CpuBackend::input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                                backend::Layer layer, Activation act, float keep, backend::StepKey key,
-                                const backend::Activations& output, backend::Activations& d_output,
-                                backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+                                backend::Layer layer, Activation act, float keep,
+                                const backend::StepState& step, const backend::Activations& output,
+                                backend::Activations& d_output, backend::FloatBuffer& gradients,
+                                const backend::GradientReady& ready) {
+  const backend::StepNumbers& key = cpu(step).numbers;
   const CpuBatch& b = cpu(batch);
   const CpuActivations& out = cpu(output);
   CpuActivations& d = cpu(d_output);

@@ -1,4 +1,4 @@
-#include <vaecf/base/error.hpp>
+#include <algorithm>
 
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
@@ -66,11 +66,18 @@ void CpuBackend::export_rows(const ParameterLayout& layout, int tensor, Range ro
 }
 
 void CpuBackend::weights_changed(backend::Parameters& parameters) {
+  weights_changed(parameters, {0, parameters.layout().size});
+}
+
+void CpuBackend::weights_changed(backend::Parameters& parameters, Range range) {
   CpuParameters& p = cpu(parameters);
-  const float* weights = p.master().data() + p.shadowed().begin;
-  on_ranges(threads_, p.shadowed().size(), 1024, [&](int, Range part) {
-    to_bf16(weights + part.begin, p.shadow().data() + part.begin, part.size());
-  });
+  const std::int64_t begin = std::max(range.begin, p.shadowed().begin);
+  const std::int64_t end = std::min(range.end, p.shadowed().end);
+  if (begin >= end) return;
+  const float* weights = p.master().data() + begin;
+  std::uint16_t* shadow = p.shadow_of(begin);
+  on_ranges(threads_, end - begin, 1024,
+            [&](int, Range part) { to_bf16(weights + part.begin, shadow + part.begin, part.size()); });
 }
 
 }  // namespace vaecf::cpu

@@ -100,7 +100,8 @@ void CpuBackend::linear_backward(const backend::Activations& input, const backen
 }
 
 void CpuBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
-                               backend::StepKey key, backend::Activations& z) {
+                               const backend::StepState& step, backend::Activations& z) {
+  const backend::StepNumbers& key = cpu(step).numbers;
   const CpuBatch& b = cpu(batch);
   const CpuActivations& s = cpu(statistics);
   CpuActivations& out = cpu(z);
@@ -129,8 +130,9 @@ void CpuBackend::latent_mean(const backend::Activations& statistics, backend::Ac
 }
 
 void CpuBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
-                                 backend::StepKey key, float beta, const backend::Activations& d_z,
-                                 backend::LossSums& sums, backend::Activations& d_statistics) {
+                                 backend::StepState& step, const backend::Activations& d_z,
+                                 backend::Activations& d_statistics) {
+  const backend::StepNumbers& key = cpu(step).numbers;
   const CpuBatch& b = cpu(batch);
   const CpuActivations& s = cpu(statistics);
   const CpuActivations& dz = cpu(d_z);
@@ -151,11 +153,11 @@ void CpuBackend::latent_backward(const backend::Batch& batch, const backend::Act
       const auto statistic = [row = s.row(u)](std::int64_t k) { return row[k]; };
       kl[u] = math::kl_row(lane, latents, statistic);
       math::latent_backward_row(
-          lane, latents, beta, statistic, [&](std::int64_t k) { return noise[k]; },
+          lane, latents, key.beta, statistic, [&](std::int64_t k) { return noise[k]; },
           [row = dz.row(u)](std::int64_t k) { return row[k]; }, ds.row(u));
     }
   });
-  for (const double value : kl) sums.kl += value;
+  for (const double value : kl) cpu(step).kl += value;
 }
 
 }  // namespace vaecf::cpu

@@ -12,13 +12,38 @@
 
 namespace vaecf::cpu {
 
+/// Where the layer's gradients go: into the flat buffer, which the first slice overwrites and later ones add
+/// to, and with `fused`, on the last slice, from there or straight out of the cache into the weights.
+struct GradientSink {
+  const backend::TensorLayout& weight;
+  const backend::TensorLayout& bias;
+  const CpuStepState& step;
+  float* gradients;
+  const backend::FusedUpdate* fused;
+  bool first_slice = true;
+  bool last_slice = true;
+
+  bool updates() const { return fused != nullptr && last_slice; }
+  /// No flat gradient is needed: all of it passes through the cache.
+  bool stays_in_cache() const { return updates() && first_slice; }
+
+  /// `gradient` is that of the `n` flat elements from `begin` on.
+  void update(const backend::TensorLayout& tensor, std::int64_t begin, const float* gradient,
+              std::int64_t n) const {
+    CpuParameters& p = cpu(fused->parameters);
+    update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
+                    fused->second_moment.data() + begin, p.master().data() + begin, p.shadow_of(begin), n);
+  }
+};
+
 /// One slice of users through the output layer, in two passes over tiles of items.
 ///
 /// Pass 1 makes a tile of transposed logits, (tile_items, width), and keeps E = exp(logit - m_t), where m_t
 /// is the user's maximum within this tile: E is in [0, 1] whatever the logits are, so nothing can overflow,
 /// and bf16 keeps it to 2^-9 of itself. The tile's sums and maxima then give each user's log-sum-exp.
 /// Pass 2 turns E into the gradient, N_u softmax - x = E exp(m_t - lse) N_u - x, in cache, and uses it for
-/// dW (written tile by tile) and for this thread's share of d_hidden. One exp per logit, no (B, I) but E.
+/// dW (written tile by tile, or put into the weights at once, when d_hidden has seen them) and for this
+/// thread's share of d_hidden. One exp per logit, no (B, I) but E.
 template <class Operand>
 class SoftmaxLayer {
   static constexpr bool is_bf16 = std::is_same_v<Operand, std::uint16_t>;
@@ -86,16 +111,19 @@ class SoftmaxLayer {
   }
 
   /// Pass 2 over tiles [tiles.begin, tiles.end): gradients of weights and bias, and of hidden into the
-  /// threads' shares. `first_slice` overwrites the gradient, later slices add to it.
-  void backward(Range tiles, bool first_slice, float* d_weights, float* d_bias) {
+  /// threads' shares.
+  void backward(Range tiles, const GradientSink& sink) {
     if (tiles.begin == 0) {
       b_.engines_[0]->pack(gradient_, hidden_operand(), *w_.gradient_operand);
-      for (auto& t : w_.threads) std::fill_n(t.d_hidden.data(), width_ * k_, 0.0F);
+      for (auto& t : w_.threads) {
+        std::fill_n(t.d_hidden.data(), width_ * k_, 0.0F);
+        if (sink.stays_in_cache()) t.d_weights.reserve(tile_items * k_);
+      }
     }
-    gradient_.accumulate = !first_slice;
+    gradient_.accumulate = !sink.first_slice;
     on_ranges(b_.threads_, tiles.size(), 1, [&](int thread, Range part) {
       for (std::int64_t t = tiles.begin + part.begin; t < tiles.begin + part.end; ++t) {
-        backward_tile(thread, t, first_slice, d_weights + t * tile_items * k_, d_bias + t * tile_items);
+        backward_tile(thread, t, sink);
       }
     });
   }
@@ -213,16 +241,20 @@ class SoftmaxLayer {
     return total;
   }
 
-  void backward_tile(int thread, std::int64_t t, bool first_slice, float* d_weights, float* d_bias) {
+  void backward_tile(int thread, std::int64_t t, const GradientSink& sink) {
     auto& mine = w_.threads[thread];
     const std::int64_t rows = rows_of(t);
+    const std::int64_t first_weight = sink.weight.range.begin + t * tile_items * k_;
+    const std::int64_t first_bias = sink.bias.range.begin + t * tile_items;
+    float* d_weights = sink.stays_in_cache() ? mine.d_weights.data() : sink.gradients + first_weight;
+    float* d_bias = sink.gradients + first_bias;
     const float* factor = w_.factor.data() + t * width_;
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = is_bf16 ? mine.row.data() : mine.tile.data() + r * width_;
       scale_row(exponentials(t) + r * width_, factor, row, width_);
       for_own_items(t * tile_items + r, [&](std::int64_t u) { row[u] -= 1.0F; });
       const float sum = sum_of_row(row, width_);
-      d_bias[r] = first_slice ? sum : d_bias[r] + sum;
+      d_bias[r] = sink.first_slice ? sum : d_bias[r] + sum;
       if constexpr (is_bf16) to_bf16(row, mine.bf16.data() + r * width_, width_);
     }
     const Operand* operand = nullptr;
@@ -235,6 +267,9 @@ class SoftmaxLayer {
     }
     b_.engines_[thread]->run_packed(gradient_, operand, *w_.gradient_operand, d_weights);
     b_.engines_[thread]->run(hidden_gradient_, operand, weights_ + t * tile_items * k_, mine.d_hidden.data());
+    if (!sink.updates()) return;
+    sink.update(sink.weight, first_weight, d_weights, rows * k_);
+    sink.update(sink.bias, first_bias, d_bias, rows);
   }
 
   CpuBackend& b_;
@@ -266,21 +301,24 @@ void for_slices(std::int64_t users, F&& f) {
 
 void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
                                     const backend::Parameters& parameters, backend::Layer layer,
-                                    backend::LossSums& sums, backend::Activations& d_hidden,
-                                    backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+                                    backend::StepState& step, backend::Activations& d_hidden,
+                                    backend::FloatBuffer& gradients, const backend::GradientReady& ready,
+                                    const backend::FusedUpdate* fused) {
+  cpu(step).users = hidden.rows();
   const CpuParameters& p = cpu(parameters);
   const auto& weight = p.layout().tensors[layer.weight];
   const auto& bias = p.layout().tensors[layer.bias];
-  float* d_weights = gradients.data() + weight.range.begin;
-  float* d_bias = gradients.data() + bias.range.begin;
+  GradientSink sink{weight, bias, cpu(step), gradients.data(), fused};
   CpuActivations& d = cpu(d_hidden);
   d.set_rows(hidden.rows());
   if (hidden.rows() == 0) {
-    std::fill_n(d_weights, weight.range.size(), 0.0F);
-    std::fill_n(d_bias, bias.range.size(), 0.0F);
-    if (ready) {
-      ready(weight.range, {});
-      ready(bias.range, {});
+    for (const auto* tensor : {&weight, &bias}) {
+      float* gradient = gradients.data() + tensor->range.begin;
+      std::fill_n(gradient, tensor->range.size(), 0.0F);
+      if (fused != nullptr)
+        sink.update(*tensor, tensor->range.begin, gradient, tensor->range.size());
+      else if (ready)
+        ready(tensor->range, {});
     }
     return;
   }
@@ -289,18 +327,20 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
   const auto run = [&](auto operand) {
     for_slices(hidden.rows(), [&](Range users, bool first, bool last) {
       SoftmaxLayer<decltype(operand)> slice(*this, cpu(hidden), cpu(batch), p, layer, users);
-      sums.nll += slice.forward(true);
+      cpu(step).nll += slice.forward(true);
+      sink.first_slice = first;
+      sink.last_slice = last;
       for (std::int64_t t = 0; t < slice.tiles(); t += block) {
         const Range tiles{t, std::min(t + block, slice.tiles())};
-        slice.backward(tiles, first, d_weights, d_bias);
-        if (!last || !ready) continue;
+        slice.backward(tiles, sink);
+        if (!last || !ready || fused != nullptr) continue;
         const std::int64_t tile_size = tile_items * hidden.columns();
         const bool end = tiles.end == slice.tiles();
         ready({weight.range.begin + tiles.begin * tile_size,
                end ? weight.range.end : weight.range.begin + tiles.end * tile_size},
               {});
       }
-      if (last && ready) ready(bias.range, {});
+      if (last && ready && fused == nullptr) ready(bias.range, {});
       slice.finish_hidden_gradient(d);
     });
   };
@@ -312,12 +352,13 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
 
 void CpuBackend::softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
                                     const backend::Parameters& parameters, backend::Layer layer,
-                                    backend::LossSums& sums) {
+                                    backend::StepState& step) {
+  cpu(step).users = hidden.rows();
   if (hidden.rows() == 0) return;
   const auto run = [&](auto operand) {
     for_slices(hidden.rows(), [&](Range users, bool, bool) {
       SoftmaxLayer<decltype(operand)> slice(*this, cpu(hidden), cpu(batch), cpu(parameters), layer, users);
-      sums.nll += slice.forward(false);
+      cpu(step).nll += slice.forward(false);
     });
   };
   if (bf16())

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vaecf::cpu {
@@ -48,9 +49,20 @@ class CpuBuffer : public backend::FloatBuffer {
   AlignedArray<float> values_;
 };
 
+class CpuNarrowBuffer : public backend::NarrowBuffer {
+ public:
+  explicit CpuNarrowBuffer(std::int64_t size) : values_(size) {}
+  Bf16* data() override { return values_.data(); }
+  const Bf16* data() const override { return values_.data(); }
+  std::int64_t size() const override { return values_.size(); }
+
+ private:
+  AlignedArray<Bf16> values_;
+};
+
 class CpuParameters : public backend::Parameters {
  public:
-  CpuParameters(const backend::ParameterLayout& layout, bool bf16);
+  CpuParameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16);
   const backend::ParameterLayout& layout() const override { return layout_; }
   CpuBuffer& master() override { return master_; }
   const CpuBuffer& master() const override { return master_; }
@@ -61,6 +73,10 @@ class CpuParameters : public backend::Parameters {
   const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
   /// The flat elements that have a copy.
   Range shadowed() const { return shadowed_; }
+  /// Where the copy of flat element `i` lies; null where it has none.
+  std::uint16_t* shadow_of(std::int64_t i) {
+    return i >= shadowed_.begin && i < shadowed_.end ? shadow_.data() + (i - shadowed_.begin) : nullptr;
+  }
 
  private:
   backend::ParameterLayout layout_;
@@ -93,10 +109,51 @@ class CpuRows : public backend::UserRows {
   CpuRows(CsrView view, std::int64_t first, std::int64_t item_count)
       : csr(view), first_user(first), items(item_count) {}
   std::int64_t rows() const override { return csr.rows(); }
+  bool resident() const override { return true; }
+  std::string description() const override { return ""; }
 
   CsrView csr;
   std::int64_t first_user;
   std::int64_t items;
+};
+
+class CpuBatchOrder : public backend::BatchOrder {
+ public:
+  std::int64_t batches() const override { return static_cast<std::int64_t>(begin_.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const override { return begin_[batch + 1] - begin_[batch]; }
+  void set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
+  std::span<const std::int64_t> rows(std::int64_t batch) const {
+    return std::span(rows_).subspan(static_cast<std::size_t>(begin_[batch]),
+                                    static_cast<std::size_t>(users(batch)));
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> begin_{0};
+};
+
+/// All verbs are done when they return, so the state is what it is.
+class CpuStepState : public backend::StepState {
+ public:
+  /// The rule for tensors that decay, or for the others.
+  backend::UpdateRule rule(bool decays) const {
+    backend::UpdateRule rule = numbers.rule;
+    if (!decays) rule.decay = 0.0F;
+    return rule;
+  }
+
+  backend::StepNumbers numbers;
+  double nll = 0.0;  // of the step in work
+  double kl = 0.0;
+  std::int64_t users = 0;
+  backend::LossSums sums;
+  CpuBuffer overflow{1};
+};
+
+class CpuMetricTotals : public backend::MetricTotals {
+ public:
+  explicit CpuMetricTotals(std::size_t metrics) : sums(metrics) {}
+  std::vector<math::MetricSums> sums;
 };
 
 class CpuBatch : public backend::Batch {
@@ -124,6 +181,12 @@ inline CpuParameters& cpu(backend::Parameters& p) {
 }
 inline const CpuParameters& cpu(const backend::Parameters& p) {
   return static_cast<const CpuParameters&>(p);
+}
+inline CpuStepState& cpu(backend::StepState& s) {
+  return static_cast<CpuStepState&>(s);
+}
+inline const CpuStepState& cpu(const backend::StepState& s) {
+  return static_cast<const CpuStepState&>(s);
 }
 inline CpuBatch& cpu(backend::Batch& b) {
   return static_cast<CpuBatch&>(b);

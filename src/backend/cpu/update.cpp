@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <vector>
 
 #include "cpu_backend.hpp"
@@ -7,21 +6,26 @@
 
 namespace vaecf::cpu {
 
-void CpuBackend::update(const backend::UpdateRule& rule, Range range, const backend::FloatBuffer& gradients,
-                        backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
-                        backend::Parameters& parameters) {
+void CpuBackend::update(const backend::StepState& step, bool decays, Range range,
+                        const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
+                        backend::FloatBuffer& second_moment, backend::Parameters& parameters) {
+  const backend::UpdateRule rule = cpu(step).rule(decays);
   CpuParameters& p = cpu(parameters);
-  const Range shadowed = p.shadowed();
-  const bool has_shadow = range.begin >= shadowed.begin && range.end <= shadowed.end && shadowed.size() > 0;
-  // Small enough that the weights are still in cache when the bf16 copy is made of them.
-  constexpr std::int64_t chunk = 2048;
-  on_ranges(threads_, range.size(), chunk, [&](int, Range part) {
-    for (std::int64_t i = range.begin + part.begin; i < range.begin + part.end; i += chunk) {
-      const std::int64_t n = std::min(chunk, range.begin + part.end - i);
-      update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
-                      p.master().data() + i, has_shadow ? p.shadow().data() + (i - shadowed.begin) : nullptr,
-                      n);
-    }
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    const std::int64_t i = range.begin + part.begin;
+    update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
+                    p.master().data() + i, p.shadow_of(i), part.size());
+  });
+}
+
+void CpuBackend::update_part(const backend::StepState& step, bool decays, Range range,
+                             const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
+                             backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) {
+  const backend::UpdateRule rule = cpu(step).rule(decays);
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    const std::int64_t i = range.begin + part.begin;
+    update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
+                    weights.data() + i, nullptr, part.size());
   });
 }
 

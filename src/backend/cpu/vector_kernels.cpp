@@ -104,6 +104,16 @@ VAECF_CLONES void to_bf16(const float* from, std::uint16_t* to, std::int64_t n) 
   for (std::int64_t i = 0; i < n; ++i) to[i] = math::to_bf16(from[i]);
 }
 
+VAECF_CLONES void narrow(const float* from, Bf16* to, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) to[i].bits = vaecf::to_bf16(from[i]);
+}
+
+VAECF_CLONES void widen(const Bf16* from, float* to, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::from_bf16(from[i].bits);
+}
+
 VAECF_CLONES double sum_of_squares(const float* x, std::int64_t n) {
   double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
@@ -193,32 +203,36 @@ VAECF_CLONES void update_elements(const backend::UpdateRule& rule, const float* 
   const float beta1 = rule.beta1;
   const float beta2 = rule.beta2;
   const float epsilon = rule.epsilon;
-  switch (rule.kind) {
-    case backend::OptimizerKind::adam:
+  // Small enough that the weights are still in the nearest cache when the bf16 copy is made of them.
+  constexpr std::int64_t chunk = 2048;
+  for (std::int64_t begin = 0; begin < n; begin += chunk) {
+    const std::int64_t end = begin + chunk < n ? begin + chunk : n;
+    switch (rule.kind) {
+      case backend::OptimizerKind::adam:
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-        math::adam_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
-      }
-      break;
-    case backend::OptimizerKind::rmsprop:
+        for (std::int64_t i = begin; i < end; ++i) {
+          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
+          math::adam_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
+        }
+        break;
+      case backend::OptimizerKind::rmsprop:
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-        math::rmsprop_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
-      }
-      break;
-    case backend::OptimizerKind::sgd:
+        for (std::int64_t i = begin; i < end; ++i) {
+          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
+          math::rmsprop_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
+        }
+        break;
+      case backend::OptimizerKind::sgd:
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-        math::sgd_element(g, rate, beta1, m[i], w[i]);
-      }
-      break;
-  }
-  if (shadow != nullptr) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
+          math::sgd_element(g, rate, beta1, m[i], w[i]);
+        }
+        break;
+    }
+    if (shadow == nullptr) continue;
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) shadow[i] = math::to_bf16(w[i]);
+    for (std::int64_t i = begin; i < end; ++i) shadow[i] = math::to_bf16(w[i]);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/backend/update_rule.hpp>
+#include <vaecf/base/narrow.hpp>
 
 #include <cstdint>
 #include <string>
@@ -22,6 +23,9 @@ void tanh_backward(float* d, const float* y, std::int64_t n);
 void add(float* y, const float* x, std::int64_t n);
 /// to = bf16(from), rounded to nearest even.
 void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
+/// The same on arrays of Bf16, and back.
+void narrow(const float* from, Bf16* to, std::int64_t n);
+void widen(const Bf16* from, float* to, std::int64_t n);
 double sum_of_squares(const float* x, std::int64_t n);
 /// x = exp(x), flushed to zero below 2^-126; relative error below 2e-7.
 void exponentials(float* x, std::int64_t n);

@@ -15,6 +15,7 @@ class Workspace {
     AlignedArray<std::uint16_t> bf16;  // the same as operand
     AlignedArray<float> row;           // (width)
     AlignedArray<float> d_hidden;      // (width, K): this thread's share
+    AlignedArray<float> d_weights;     // (tile_items, K): where the update is fused
     AlignedArray<double> own_logits;   // (width): sum of the logits of the user's items
   };
 

@@ -6,12 +6,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "check.cuh"
+
 namespace vaecf::cuda {
 namespace {
-
-std::string version_text(int version) {
-  return format("{}.{}", version / 1000, version % 1000 / 10);
-}
 
 std::string why_not(cudaError_t error) {
   if (error == cudaErrorInsufficientDriver) {
@@ -19,8 +17,7 @@ std::string why_not(cudaError_t error) {
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
       return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
     }
-    return format("the NVIDIA driver knows CUDA up to {}, this program needs {}: update the driver",
-                  version_text(driver), version_text(CUDART_VERSION));
+    return explain_old_driver();
   }
   if (error == cudaErrorNoDevice || error == cudaSuccess) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -30,8 +27,7 @@ std::string why_not(cudaError_t error) {
     }
     return "an NVIDIA driver is loaded, but it finds no GPU: see nvidia-smi";
   }
-  return format("CUDA does not start: {} ({}): see whether nvidia-smi works", cudaGetErrorString(error),
-                cudaGetErrorName(error));
+  return explain(error, "starting CUDA") + "; see whether nvidia-smi works";
 }
 
 }  // namespace

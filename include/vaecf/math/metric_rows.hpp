@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+#include <vaecf/math/lanes.hpp>
+#include <vaecf/math/metrics.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+/// The metrics of one user, written once over Lanes; metrics.hpp says what they are.
+namespace vaecf::math {
+
+/// What a target at `rank` (from 0) adds to DCG. The base of the logarithm cancels in NDCG.
+VAECF_HD inline double discounted_gain(std::int64_t rank) {
+  return 1.0 / std::log2(static_cast<double>(rank + 2));
+}
+
+/// `metric` of a user whose `count` targets stand at `ranks` among `items` items, in fp64. Ranks of `items`
+/// or more (masked targets) never count. 0 where there is no target.
+template <Lanes L>
+VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
+                           std::int64_t items) {
+  const std::int64_t k = metric.k < items ? metric.k : items;
+  const std::int64_t possible = k < count ? k : count;
+  if (possible == 0) return 0.0;
+  if (metric.kind == MetricKind::recall) {
+    const std::int64_t hits = lanes.sum(count, [=](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
+    return static_cast<double>(hits) / static_cast<double>(possible);
+  }
+  const double dcg =
+      lanes.sum(count, [=](std::int64_t i) { return ranks[i] < k ? discounted_gain(ranks[i]) : 0.0; });
+  return dcg / lanes.sum(possible, [](std::int64_t rank) { return discounted_gain(rank); });
+}
+
+}  // namespace vaecf::math

@@ -1,0 +1,93 @@
+#include "app/device_map.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace vaecf::app {
+namespace {
+
+/// Host names have at most 255 characters.
+constexpr std::size_t field_size = 256;
+using Field = std::array<char, field_size>;
+
+Field to_field(const std::string& text) {
+  Field field{};
+  std::copy_n(text.begin(), std::min(text.size(), field_size - 1), field.begin());
+  return field;
+}
+
+std::vector<std::string> gather(comm::Communicator& communicator, const std::string& mine) {
+  const Field field = to_field(mine);
+  std::vector<char> all(static_cast<std::size_t>(communicator.size()) * field_size);
+  communicator.all_gather(std::span<const char>(field), std::span<char>(all));
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; begin < all.size(); begin += field_size) texts.emplace_back(all.data() + begin);
+  return texts;
+}
+
+std::string list_of(const std::vector<std::size_t>& ranks) {
+  std::string list;
+  for (const std::size_t rank : ranks) list += format("{}{}", list.empty() ? "" : ", ", rank);
+  return list;
+}
+
+}  // namespace
+
+backend::BackendOptions at_rank(backend::BackendOptions options, const comm::Communicator& communicator) {
+  options.local_rank = communicator.local_rank();
+  options.local_size = communicator.local_size();
+  return options;
+}
+
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const backend::Backend& backend) {
+  const auto hosts = gather(communicator, communicator.host());
+  const auto devices = gather(communicator, backend.device());
+  const auto ids = gather(communicator, backend.device_id());
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    ranks.push_back({hosts[rank], devices[rank], ids[rank]});
+  }
+  return ranks;
+}
+
+std::string shared_devices(const std::vector<RankDevice>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> users;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].id.empty()) users[{ranks[rank].host, ranks[rank].id}].push_back(rank);
+  }
+  std::string text;
+  for (const auto& [place, sharing] : users) {
+    if (sharing.size() < 2) continue;
+    text += format("{}ranks {} of {} share {}", text.empty() ? "" : "; ", list_of(sharing), place.first,
+                   place.second);
+  }
+  return text;
+}
+
+std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share) {
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank].device == ranks[0].device) continue;
+    throw InputError(format(
+        "rank {} of {} computes on {}, rank 0 of {} on {}, and ranks cannot work together so: set device "
+        "to cpu, or make GPUs visible to all",
+        rank, ranks[rank].host, ranks[rank].device, ranks[0].host, ranks[0].device));
+  }
+  const std::string shared = shared_devices(ranks);
+  if (shared.empty()) return "";
+  if (!may_share) {
+    throw InputError(format(
+        "{}, but each rank needs a GPU of its own: start as many ranks per host as it has GPUs (mpirun "
+        "--map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu; "
+        "distributed.allow_shared_gpu: true shares them, for tests without regard to speed",
+        shared));
+  }
+  return format("{}, as distributed.allow_shared_gpu says: timings mean nothing", shared);
+}
+
+}  // namespace vaecf::app

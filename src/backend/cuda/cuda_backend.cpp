@@ -1,0 +1,125 @@
+#include "cuda_backend.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace vaecf::cuda {
+namespace {
+
+// A point stays valid for as many marks as this: far more than one step hands out.
+constexpr std::size_t mark_count = 1024;
+
+const char* products_of(Number number) {
+  switch (number) {
+    case Number::fp32:
+      return "fp32";
+    case Number::bf16:
+      return "bf16 with fp32 sums and master weights";
+    case Number::fp16:
+      return "fp16 with fp32 sums and master weights and a dynamic loss scale";
+  }
+  return "";
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const backend::BackendOptions& options, int device)
+    : options_(options),
+      precision_(options.precision == backend::Precision::automatic ? backend::Precision::bf16
+                                                                    : options.precision),
+      device_(device),
+      scratch_(device_, generation_),
+      primitives_(device_),
+      matmuls_(device_, options.deterministic),
+      marks_(mark_count) {}
+
+CudaBackend::~CudaBackend() = default;
+
+Number CudaBackend::number() const {
+  switch (precision_) {
+    case backend::Precision::fp32:
+      return Number::fp32;
+    case backend::Precision::fp16:
+      return Number::fp16;
+    default:
+      return Number::bf16;
+  }
+}
+
+std::string CudaBackend::description() const {
+  return "cuda, " + device_.name() + " (device " + std::to_string(device_.index()) + "), products in " +
+         products_of(number()) + " by cuBLASLt, steps " +
+         (options_.graph == "off" ? "not recorded" : "recorded as CUDA graphs") +
+         (options_.deterministic ? ", deterministic" : "");
+}
+
+std::string CudaBackend::device() const {
+  return "cuda";
+}
+
+backend::Precision CudaBackend::precision() const {
+  return precision_;
+}
+
+int CudaBackend::threads() const {
+  return 1;
+}
+
+backend::ParameterLayout CudaBackend::plan_parameters(std::span<const backend::TensorSpec> tensors) const {
+  backend::ParameterLayout layout;
+  for (const backend::TensorSpec& spec : tensors) {
+    const bool of_items =
+        spec.kind == backend::TensorKind::output_table || spec.kind == backend::TensorKind::output_bias;
+    backend::TensorLayout tensor;
+    tensor.spec = spec;
+    tensor.stride = round_up(spec.columns, of_items ? item_alignment : row_alignment);
+    tensor.range = {layout.size, layout.size + round_up(spec.rows * tensor.stride, tensor_alignment)};
+    layout.size = tensor.range.end;
+    layout.tensors.push_back(std::move(tensor));
+  }
+  return layout;
+}
+
+std::unique_ptr<backend::Parameters> CudaBackend::make_parameters(const backend::ParameterLayout& layout,
+                                                                  std::int64_t min_size) {
+  return std::make_unique<CudaParameters>(device_, layout, min_size, number());
+}
+
+std::unique_ptr<backend::FloatBuffer> CudaBackend::make_buffer(std::int64_t size) {
+  return std::make_unique<CudaBuffer>(device_, size, "gradients and moments");
+}
+
+std::unique_ptr<backend::NarrowBuffer> CudaBackend::make_narrow_buffer(std::int64_t size) {
+  return std::make_unique<CudaNarrowBuffer>(device_, size);
+}
+
+std::unique_ptr<backend::Activations> CudaBackend::make_activations(std::int64_t max_rows,
+                                                                    std::int64_t columns) {
+  return std::make_unique<CudaActivations>(device_, max_rows, columns, number());
+}
+
+std::unique_ptr<backend::Batch> CudaBackend::make_batch() {
+  return std::make_unique<CudaBatch>(device_, generation_);
+}
+
+void CudaBackend::synchronize() {
+  queue_.finish(check_);
+}
+
+void CudaBackend::while_waiting(std::function<void()> check) {
+  check_ = std::move(check);
+}
+
+backend::Completion CudaBackend::mark() {
+  Event& event = marks_[next_mark_];
+  next_mark_ = (next_mark_ + 1) % marks_.size();
+  queue_.record(event);
+  return {event.native()};
+}
+
+void CudaBackend::wait_for(backend::Completion done) {
+  queue_.wait_for(done.event);
+}
+
+}  // namespace vaecf::cuda

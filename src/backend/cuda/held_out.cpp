@@ -1,0 +1,257 @@
+#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/row_math.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "cuda_backend.hpp"
+#include "elements.hpp"
+#include "scores.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Users' targets on the device: those of user u are entries offsets[u] .. offsets[u + 1] of `ids`, and what
+/// is known of each entry stands offsets[0] earlier.
+struct TargetLists {
+  const std::int64_t* offsets = nullptr;
+  ItemIds ids;
+
+  VAECF_HD std::int64_t place(std::int64_t entry) const { return entry - offsets[0]; }
+};
+
+/// Ranks of targets among the scores of their user. A block counts for up to eight targets of one user in one
+/// pass over the row, its counts in registers: ML-20M's users have 14 targets on average, so a row is read
+/// from L2 twice or thrice; a warp for each target would read it 14 times. With eight the comparisons, not
+/// the reads, should be what takes time; with more, most would be for targets that are not there.
+struct CountBeating {
+  static constexpr int threads = 128;
+  static constexpr int piece = 8;
+  static constexpr int scratch_bytes = threads * piece * 4;
+  static constexpr int vector = 4;
+
+  ScoreRows scores;
+  HeldItems held;
+  TargetLists targets;
+  std::int32_t* ranks;
+
+  /// Block from which on the targets of the `user`-th of these users are counted, given the offsets of the
+  /// first one. Nobody need list the pieces: each user has at least as many blocks as pieces, from here to
+  /// where the next user's begin.
+  VAECF_HD static std::int64_t first_block(const std::int64_t* offsets, std::int64_t user) {
+    return (offsets[user] - offsets[0]) / piece + user;
+  }
+  /// Blocks for `users` users with `entries` targets together.
+  static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
+
+  VAECF_HD static std::int64_t user_of(const std::int64_t* offsets, std::int64_t users, std::int64_t block) {
+    std::int64_t low = 0;
+    std::int64_t high = users - 1;
+    while (low < high) {
+      const std::int64_t middle = (low + high + 1) / 2;
+      if (first_block(offsets, middle) <= block) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+    const std::int64_t* offsets = targets.offsets + scores.first_user;
+    const std::int64_t row_number = user_of(offsets, scores.users, block);
+    const std::int64_t user = scores.first_user + row_number;
+    const std::int64_t begin = offsets[row_number] + (block - first_block(offsets, row_number)) * piece;
+    const std::int64_t end = offsets[row_number + 1];
+    if (begin >= end) return;
+    const auto count = static_cast<std::int32_t>(end - begin < piece ? end - begin : piece);
+    const float* row = scores.row(user);
+
+    auto* counts = reinterpret_cast<std::int32_t*>(scratch);  // (threads, piece)
+    lanes.each(threads, [&](std::int64_t lane) {
+      std::int32_t wanted[piece];
+      float wanted_score[piece];
+      std::int32_t beating[piece];
+      for (int t = 0; t < piece; ++t) {
+        wanted[t] = targets.ids[begin + (t < count ? t : 0)];
+        wanted_score[t] = row[wanted[t]];
+        beating[t] = 0;
+      }
+      const auto compare = [&](float score, std::int32_t item, std::int32_t amount) {
+        for (int t = 0; t < piece; ++t) {
+          beating[t] += math::beats(score, item, wanted_score[t], wanted[t]) ? amount : 0;
+        }
+      };
+      const std::int32_t items = scores.items;
+      for (std::int32_t i = static_cast<std::int32_t>(lane) * vector; i + vector <= items;
+           i += threads * vector) {
+        const auto four = *reinterpret_cast<const Floats4*>(row + i);
+        for (int j = 0; j < vector; ++j) compare(four.x[j], i + j, 1);
+      }
+      for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(lane); i < items;
+           i += threads)
+        compare(row[i], i, 1);
+      const std::int32_t* own = held.begin(user);
+      for (std::int64_t k = lane; k < held.count(user); k += threads) compare(row[own[k]], own[k], -1);
+      for (int t = 0; t < piece; ++t) counts[lane * piece + t] = beating[t];
+    });
+
+    lanes.each(count, [&](std::int64_t t) {
+      std::int32_t rank = 0;
+      for (int lane = 0; lane < threads; ++lane) rank += counts[lane * piece + t];
+      const std::int32_t target = targets.ids[begin + t];
+      const float score = row[target];
+      if (math::beats(score, target, score, target)) --rank;  // a NaN beats even itself
+      ranks[targets.place(begin + t)] = held.holds(user, target) ? scores.items : rank;
+    });
+  }
+};
+
+/// values[user] of one metric; 0 where the user has no target.
+struct MetricOfUser {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  math::Metric metric;
+  std::int64_t items;
+  TargetLists targets;
+  const std::int32_t* ranks;
+  double* values;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+    const std::int64_t begin = targets.offsets[user];
+    const double value = math::metric_row(lanes, metric, ranks + targets.place(begin),
+                                          targets.offsets[user + 1] - begin, items);
+    lanes.each(1, [&](std::int64_t) { values[user] = value; });
+  }
+};
+
+/// Adds values (metrics, users) to the totals, a metric a block.
+struct AddUpMetric {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t users;
+  TargetLists targets;
+  const double* values;
+  math::MetricSums* totals;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t metric, std::byte*) const {
+    const double* of_user = values + metric * users;
+    const std::int64_t* offsets = targets.offsets;
+    math::MetricSums sums;
+    sums.sum = lanes.sum(users, [=](std::int64_t u) { return of_user[u]; });
+    sums.sum_of_squares = lanes.sum(users, [=](std::int64_t u) { return of_user[u] * of_user[u]; });
+    sums.users = lanes.sum(users, [=](std::int64_t u) { return std::int64_t{offsets[u + 1] > offsets[u]}; });
+    lanes.each(1, [&](std::int64_t) { totals[metric].add(sums); });
+  }
+};
+
+/// Copies `targets` to the device by way of `staging`, whose earlier contents must have arrived.
+TargetLists copy_in(Queue& queue, Scratch& scratch, CsrView targets, TargetStaging& staging) {
+  const std::int64_t users = targets.rows();
+  const std::int64_t entries = targets.entries();
+  staging.reserve(users, entries);
+  for (std::int64_t u = 0; u <= users; ++u)
+    staging.offsets.data()[u] = targets.offsets[u] - targets.offsets[0];
+  std::copy_n(targets.columns.data(), entries, staging.ids.data());
+
+  auto* offsets = scratch.get<std::int64_t>(Scratch::targets, users + 1 + (entries + 1) / 2, "targets");
+  auto* ids = reinterpret_cast<std::uint32_t*>(offsets + users + 1);
+  queue.copy_in(offsets, staging.offsets.data(), (users + 1) * 8);
+  queue.copy_in(ids, staging.ids.data(), entries * 4);
+  queue.record(staging.arrived);
+  return {offsets, ItemIds(nullptr, ids)};
+}
+
+/// Counts the ranks of `targets`, whose offsets the host knows, too.
+void count_ranks(Scorer& scorer, const CudaBatch& batch, const TargetLists& targets,
+                 std::span<const std::int64_t> offsets, std::int32_t* ranks) {
+  scorer.for_each_part([&](const ScoreRows& scores) {
+    const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
+    if (entries == 0) return;
+    launch(scorer.queue(), CountBeating::blocks(scores.users, entries),
+           CountBeating{scores, HeldItems(batch), targets, ranks});
+  });
+}
+
+}  // namespace
+
+void TargetStaging::reserve(std::int64_t users, std::int64_t entries) {
+  if (offsets.size() < users + 1) offsets = PinnedArray<std::int64_t>(users + 1);
+  if (ids.size() < entries) ids = PinnedArray<std::int32_t>(entries + entries / 4);
+}
+
+void CudaBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
+                                CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
+                                std::span<std::int32_t> ranks) {
+  const std::int64_t entries = targets.entries();
+  if (entries == 0) return;
+  TargetStaging staging;
+  const TargetLists lists = copy_in(queue_, scratch_, targets, staging);
+  auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
+  count_ranks(scorer, gpu(batch), lists, targets.offsets, found);
+  PinnedArray<std::int32_t> back(entries);
+  queue_.copy_out(back.data(), found, entries * 4);
+  queue_.finish(check_);
+  std::copy_n(back.data(), entries, ranks.data());
+}
+
+std::unique_ptr<backend::MetricTotals> CudaBackend::make_metric_totals(std::size_t metrics) {
+  return std::make_unique<CudaMetrics>(device_, metrics);
+}
+
+void CudaBackend::add_metrics(const backend::Activations& hidden, const backend::Batch& batch,
+                              const backend::UserRows& targets, Range rows,
+                              const backend::Parameters& parameters, backend::Layer layer,
+                              std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
+  const CudaRows& source = gpu(targets);
+  CudaMetrics& sums = gpu(totals);
+  const std::int64_t users = rows.size();
+  if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != sums.sums.size()) {
+    throw std::logic_error("add_metrics: as many target rows as users, as many metrics as totals");
+  }
+  const auto offsets =
+      std::span<const std::int64_t>(source.host_offsets)
+          .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1);
+  const std::int64_t entries = offsets.back() - offsets.front();
+  if (entries == 0) return;
+
+  TargetLists lists;
+  if (source.resident()) {
+    lists = {source.offsets() + rows.begin, source.ids()};
+  } else {
+    while (!sums.staging.arrived.done()) {
+      if (check_) check_();
+      std::this_thread::yield();
+    }
+    const auto columns = source.host_view().columns.subspan(static_cast<std::size_t>(offsets.front()),
+                                                            static_cast<std::size_t>(entries));
+    lists = copy_in(queue_, scratch_, {offsets, columns}, sums.staging);
+  }
+  auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
+  count_ranks(scorer, gpu(batch), lists, offsets, ranks);
+
+  auto* values = scratch_.get<double>(Scratch::per_user, sums.sums.size() * users, "metrics");
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    launch(queue_, users,
+           MetricOfUser{metrics[m], scorer.items(), lists, ranks,
+                        values + static_cast<std::int64_t>(m) * users});
+  }
+  launch(queue_, sums.sums.size(), AddUpMetric{users, lists, values, sums.sums.data()});
+}
+
+std::vector<math::MetricSums> CudaBackend::read_metrics(backend::MetricTotals& totals) {
+  const DeviceArray<math::MetricSums>& sums = gpu(totals).sums;
+  PinnedArray<math::MetricSums> back(sums.size());
+  queue_.copy_out(back.data(), sums.data(), sums.bytes());
+  queue_.finish(check_);
+  return {back.data(), back.data() + back.size()};
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,182 @@
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/philox.hpp>
+#include <vaecf/math/row_math.hpp>
+
+#include "cuda_backend.hpp"
+#include "dense_kernels.hpp"
+#include "eights.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+// One Philox block, four latents of one user, to a thread. Rows of statistics are [mu | logvar]: logvar need
+// not be aligned to anything, so numbers move one by one; there are few of them.
+template <class T>
+struct SampleLatent {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  const StepRecord* record;
+  const std::uint32_t* user_numbers;
+  std::int64_t users;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  float* z;
+  T* copy;
+  std::int64_t z_stride;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t fours = (latents + 3) / 4;
+    each_of_grid<threads>(lanes, block, users * fours, [&](std::int64_t w) {
+      const std::int64_t user = w / fours;
+      const std::int64_t first = 4 * (w % fours);
+      float noise[4];
+      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+                               static_cast<std::uint32_t>(first / 4), noise);
+      const float* row = statistics + user * statistics_stride;
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = first + j;
+        if (k >= latents) break;
+        const float value = math::reparameterise(row[k], row[latents + k], noise[j]);
+        z[user * z_stride + k] = value;
+        if constexpr (!std::is_same_v<T, float>) copy[user * z_stride + k] = narrowed<T>(value);
+      }
+    });
+  }
+};
+
+template <class T>
+struct TakeMean {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t users;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  float* z;
+  T* copy;
+  std::int64_t z_stride;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    each_of_grid<threads>(lanes, block, users * latents, [&](std::int64_t w) {
+      const std::int64_t user = w / latents;
+      const std::int64_t k = w % latents;
+      const float value = statistics[user * statistics_stride + k];
+      z[user * z_stride + k] = value;
+      if constexpr (!std::is_same_v<T, float>) copy[user * z_stride + k] = narrowed<T>(value);
+    });
+  }
+};
+
+// One user to a block.
+template <class T>
+struct LatentBackward {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  const StepRecord* record;
+  const std::uint32_t* user_numbers;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  const float* d_z;
+  std::int64_t z_stride;
+  float* d_statistics;  // as far apart as the statistics
+  T* copy;
+  double* kl;  // (users)
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+    const float* row = statistics + user * statistics_stride;
+    const double sum = math::kl_row(lanes, latents, [&](std::int64_t k) { return row[k]; });
+    lanes.each(1, [&](std::int64_t) { kl[user] = sum; });
+    // What comes in carries the loss scale, and so must what is added to it.
+    const float beta = record->numbers.beta * record->scale.scale;
+    // math::latent_backward_row, but for the noise, which comes in fours, and the copy.
+    lanes.each((latents + 3) / 4, [&](std::int64_t four) {
+      float noise[4];
+      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+                               static_cast<std::uint32_t>(four), noise);
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = 4 * four + j;
+        if (k >= latents) break;
+        const float gradient = d_z[user * z_stride + k];
+        write(user, k, math::latent_gradient_mu(gradient, beta, row[k]));
+        write(user, latents + k, math::latent_gradient_logvar(gradient, noise[j], beta, row[latents + k]));
+      }
+    });
+  }
+
+ private:
+  VAECF_HD void write(std::int64_t user, std::int64_t column, float value) const {
+    d_statistics[user * statistics_stride + column] = value;
+    if constexpr (!std::is_same_v<T, float>) copy[user * statistics_stride + column] = narrowed<T>(value);
+  }
+};
+
+}  // namespace
+
+void CudaBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
+                                const backend::StepState& step, backend::Activations& z) {
+  const CudaActivations& s = gpu(statistics);
+  CudaActivations& to = gpu(z);
+  to.set_rows(s.rows());
+  with_number(number(), [&]<class T>(T) {
+    const SampleLatent<T> body{.record = gpu(step).record.data(),
+                               .user_numbers = gpu(batch).user_numbers.data(),
+                               .users = s.rows(),
+                               .latents = to.columns(),
+                               .statistics = s.values(),
+                               .statistics_stride = s.stride(),
+                               .z = to.values(),
+                               .copy = reinterpret_cast<T*>(to.copy()),
+                               .z_stride = to.stride()};
+    launch(queue_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
+  });
+}
+
+void CudaBackend::latent_mean(const backend::Activations& statistics, backend::Activations& z) {
+  const CudaActivations& s = gpu(statistics);
+  CudaActivations& to = gpu(z);
+  to.set_rows(s.rows());
+  with_number(number(), [&]<class T>(T) {
+    const TakeMean<T> body{.users = s.rows(),
+                           .latents = to.columns(),
+                           .statistics = s.values(),
+                           .statistics_stride = s.stride(),
+                           .z = to.values(),
+                           .copy = reinterpret_cast<T*>(to.copy()),
+                           .z_stride = to.stride()};
+    launch(queue_, blocks_for(body.users * body.latents, body.threads), body);
+  });
+}
+
+void CudaBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
+                                  backend::StepState& step, const backend::Activations& d_z,
+                                  backend::Activations& d_statistics) {
+  const CudaActivations& s = gpu(statistics);
+  const CudaActivations& from = gpu(d_z);
+  CudaActivations& to = gpu(d_statistics);
+  const std::int64_t users = s.rows();
+  to.set_rows(users);
+  if (users == 0) return;
+  StepRecord* record = gpu(step).record.data();
+  double* kl = scratch_.get<double>(Scratch::per_user, users, "losses of the batch's users");
+  with_number(number(), [&]<class T>(T) {
+    const LatentBackward<T> body{.record = record,
+                                 .user_numbers = gpu(batch).user_numbers.data(),
+                                 .latents = from.columns(),
+                                 .statistics = s.values(),
+                                 .statistics_stride = s.stride(),
+                                 .d_z = from.values(),
+                                 .z_stride = from.stride(),
+                                 .d_statistics = to.values(),
+                                 .copy = reinterpret_cast<T*>(to.copy()),
+                                 .kl = kl};
+    launch(queue_, users, body);
+  });
+  add_losses(queue_, kl, users, &record->kl);
+}
+
+}  // namespace vaecf::cuda

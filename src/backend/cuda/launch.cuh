@@ -1,0 +1,24 @@
+#pragma once
+
+#include "block_lanes.cuh"
+#include "check.cuh"
+
+namespace vaecf::cuda {
+
+template <class Body>
+__global__ void __launch_bounds__(Body::threads) run_body(const Body body) {
+  __shared__ typename BlockLanes<Body::threads>::Shared shared;
+  __shared__ alignas(16) std::byte scratch[Body::scratch_bytes > 0 ? Body::scratch_bytes : 1];
+  BlockLanes<Body::threads> lanes(shared);
+  body(lanes, static_cast<std::int64_t>(blockIdx.x), scratch);
+}
+
+template <class Body>
+void launch(Queue& queue, std::int64_t blocks, const Body& body) {
+  if (blocks == 0) return;
+  run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(queue.native())>>>(
+      body);
+  check(cudaGetLastError(), "a kernel's start");
+}
+
+}  // namespace vaecf::cuda

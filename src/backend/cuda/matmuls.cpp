@@ -1,0 +1,308 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#include "check.cuh"
+#include "platform.hpp"
+#include "start_rows.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// What NVIDIA advises for Hopper; split sums of the products that need them fit many times.
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr int most_candidates = 8;
+/// Kernels read biases in pieces of this size, though no preference of cuBLASLt can say otherwise.
+constexpr std::uint32_t bias_alignment = 16;
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  // Behind a failed start there often is an older error of the device, which says more.
+  vaecf::cuda::check(cudaGetLastError(), what);
+  const char* advice = "";
+  if (status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED) {
+    advice =
+        "; mostly the GPU's memory is full: see nvidia-smi for other programs, and lower train.batch_size";
+  } else if (status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_NOT_SUPPORTED) {
+    advice = "; this GPU cannot do it: train.precision: fp32 asks for least";
+  } else if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
+    advice = "; see `dmesg` for Xid messages, and start again, from the last checkpoint where there is one";
+  }
+  throw RunError(format("GPU: {} failed: {} ({}){}", what, cublasLtGetStatusString(status),
+                        cublasLtGetStatusName(status), advice));
+}
+
+struct Destroy {
+  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublasLtMatmulDescDestroy(p); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublasLtMatrixLayoutDestroy(p); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublasLtMatmulPreferenceDestroy(p); }
+  void operator()(cublasLtContext* p) const { cublasLtDestroy(p); }
+  void operator()(CUevent_st* p) const { cudaEventDestroy(p); }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
+
+cudaDataType_t type_of(Number number) {
+  switch (number) {
+    case Number::fp32:
+      return CUDA_R_32F;
+    case Number::bf16:
+      return CUDA_R_16BF;
+    case Number::fp16:
+      return CUDA_R_16F;
+  }
+  throw std::logic_error("no such number");
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), "describing a product");
+}
+template <class T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        "describing a product");
+}
+
+/// A row-major matrix of `rows` rows is, to cuBLASLt, its column-major transpose.
+Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std::int64_t columns,
+                                          std::int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, type_of(number), static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), stride),
+        "describing a matrix");
+  return Owned<cublasLtMatrixLayout_t>(layout);
+}
+
+/// A power of two that divides the address, 256 at most.
+std::uint32_t alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory) | 256U;
+  return static_cast<std::uint32_t>(address & -address);
+}
+
+/// A product as cuBLASLt wants it. Row-major c = a b is column-major c' = b' a': it gets b first, and the
+/// bias that our rows share runs down its columns, as its epilogue wants.
+struct Plan {
+  Owned<cublasLtMatmulDesc_t> description;
+  Owned<cublasLtMatrixLayout_t> a, b, c;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+Plan describe(const MatmulSpec& spec) {
+  cublasLtMatmulDesc_t description = nullptr;
+  // Without TF32: fp32 means fp32.
+  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  Plan plan;
+  plan.description.reset(description);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, spec.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSB, spec.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (spec.bias) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(spec.result));
+  }
+  plan.a = spec.a_transposed ? make_layout(spec.operands, spec.k, spec.m, spec.lda)
+                             : make_layout(spec.operands, spec.m, spec.k, spec.lda);
+  plan.b = spec.b_transposed ? make_layout(spec.operands, spec.n, spec.k, spec.ldb)
+                             : make_layout(spec.operands, spec.k, spec.n, spec.ldb);
+  plan.c = make_layout(spec.result, spec.m, spec.n, spec.ldc);
+  return plan;
+}
+
+/// What a product takes.
+struct Operands {
+  const void* a;
+  const void* b;
+  void* c;
+  const void* bias;
+};
+
+using PlanKey = std::array<std::int64_t, 15>;
+PlanKey key_of(const MatmulSpec& s, const Operands& x) {
+  return {s.m,
+          s.n,
+          s.k,
+          s.lda,
+          s.ldb,
+          s.ldc,
+          s.a_transposed,
+          s.b_transposed,
+          s.accumulate,
+          s.bias,
+          static_cast<std::int64_t>(s.operands),
+          static_cast<std::int64_t>(s.result),
+          alignment_of(x.a),
+          alignment_of(x.b),
+          alignment_of(x.c)};
+}
+
+}  // namespace
+
+struct Matmuls::State {
+  State(Device& device, bool is_deterministic)
+      : deterministic(is_deterministic),
+        workspace(device, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
+    cublasLtHandle_t made = nullptr;
+    check(cublasLtCreate(&made), "starting cuBLASLt");
+    handle.reset(made);
+  }
+
+  cublasStatus_t start(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, bool accumulate,
+                       const Operands& x, cudaStream_t stream) {
+    const float alpha = 1.0F;
+    const float beta = accumulate ? 1.0F : 0.0F;
+    return cublasLtMatmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a, plan.a.get(),
+                          &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm, workspace.data(),
+                          workspace_bytes, stream);
+  }
+
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x);
+  float milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x,
+                     cudaStream_t stream);
+  const cublasLtMatmulAlgo_t& fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
+                                      const Operands& x, cudaStream_t stream);
+  Plan* plan_for(const Queue& queue, const MatmulSpec& spec, const Operands& x);
+  bool try_run(Queue& queue, const MatmulSpec& spec, const Operands& x);
+
+  bool deterministic;
+  Owned<cublasLtHandle_t> handle;
+  DeviceArray<std::byte> workspace;
+  std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it
+};
+
+/// The algorithms that cuBLASLt expects to be fastest, best first.
+std::vector<cublasLtMatmulAlgo_t> Matmuls::State::candidates(const Plan& plan, const MatmulSpec& spec,
+                                                             const Operands& x) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "describing a product");
+  const Owned<cublasLtMatmulPreference_t> preference(made);
+  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+  // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
+  // order, after the last part, not as they come.
+  const bool in_order = deterministic || spec.result != Number::fp32;
+  set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                          : CUBLASLT_REDUCTION_SCHEME_MASK));
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(x.b));
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(x.a));
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(x.c));
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(x.c));
+
+  std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle.get(), plan.description.get(), plan.b.get(), plan.a.get(),
+                                     plan.c.get(), plan.c.get(), made, most_candidates, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status, "planning a product");
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(found[i].algo);
+  }
+  return algorithms;
+}
+
+/// Of the fastest of a few runs; infinite where it does not run.
+float Matmuls::State::milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x,
+                                   cudaStream_t stream) {
+  std::array<Owned<cudaEvent_t>, 2> events;
+  for (auto& event : events) {
+    cudaEvent_t made = nullptr;
+    vaecf::cuda::check(cudaEventCreate(&made), "making an event");
+    event.reset(made);
+  }
+  float best = std::numeric_limits<float>::infinity();
+  for (int run = 0; run < 4; ++run) {
+    vaecf::cuda::check(cudaEventRecord(events[0].get(), stream), "timing a product");
+    if (start(plan, algorithm, false, x, stream) != CUBLAS_STATUS_SUCCESS) {
+      cudaGetLastError();
+      return std::numeric_limits<float>::infinity();
+    }
+    vaecf::cuda::check(cudaEventRecord(events[1].get(), stream), "timing a product");
+    vaecf::cuda::check(cudaEventSynchronize(events[1].get()), "timing a product");
+    float time = 0.0F;
+    vaecf::cuda::check(cudaEventElapsedTime(&time, events[0].get(), events[1].get()), "timing a product");
+    if (run > 0) best = std::min(best, time);  // the first one loads the kernel
+  }
+  return best;
+}
+
+const cublasLtMatmulAlgo_t& Matmuls::State::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                                                    const Plan& plan, const Operands& x,
+                                                    cudaStream_t stream) {
+  std::size_t best = 0;
+  float best_time = std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < algorithms.size(); ++i) {
+    const float time = milliseconds(plan, algorithms[i], x, stream);
+    if (time >= best_time) continue;
+    best = i;
+    best_time = time;
+  }
+  return algorithms[best];
+}
+
+/// Null where cuBLASLt has no algorithm.
+Plan* Matmuls::State::plan_for(const Queue& queue, const MatmulSpec& spec, const Operands& x) {
+  const auto [place, is_new] = plans.try_emplace(key_of(spec, x));
+  std::optional<Plan>& plan = place->second;
+  if (!is_new) return plan ? &*plan : nullptr;
+  Plan made = describe(spec);
+  if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+  const auto algorithms = candidates(made, spec, x);
+  if (algorithms.empty()) return nullptr;
+  // Trials overwrite the result and wait for the device: where either matters, the first guess stands. Small
+  // products are not worth it.
+  const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
+  if (deterministic || spec.accumulate || queue.capturing() || !worth_it) {
+    made.algorithm = algorithms.front();
+  } else {
+    made.algorithm = fastest(algorithms, made, x, static_cast<cudaStream_t>(queue.native()));
+  }
+  plan = std::move(made);
+  return &*plan;
+}
+
+bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operands& x) {
+  Plan* plan = plan_for(queue, spec, x);
+  if (plan == nullptr) return false;
+  if (spec.bias) set(plan->description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+  check(start(*plan, plan->algorithm, spec.accumulate, x, static_cast<cudaStream_t>(queue.native())),
+        "a product");
+  return true;
+}
+
+Matmuls::Matmuls(Device& device, bool deterministic)
+    : state_(std::make_unique<State>(device, deterministic)) {}
+Matmuls::~Matmuls() = default;
+
+void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+                  const void* bias) {
+  if (spec.bias != (bias != nullptr)) throw std::logic_error("a product's bias is missing, or too much");
+  if (spec.m == 0 || spec.n == 0) return;
+  if (spec.k == 0) return start_rows(queue, spec, c, bias);
+  const Operands operands{a, b, c, bias};
+  const bool whole = !spec.bias || alignment_of(bias) >= bias_alignment;
+  if (whole && state_->try_run(queue, spec, operands)) return;
+  if (spec.bias) {
+    start_rows(queue, spec, c, bias);
+    MatmulSpec rest = spec;
+    rest.bias = false;
+    rest.accumulate = true;
+    if (state_->try_run(queue, rest, {a, b, c, nullptr})) return;
+  }
+  throw RunError(format(
+      "GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}): train.precision: fp32 asks "
+      "for least of it",
+      spec.m, spec.k, spec.k, spec.n));
+}
+
+}  // namespace vaecf::cuda

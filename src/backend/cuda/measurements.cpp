@@ -1,0 +1,79 @@
+#include <chrono>
+
+#include "cuda_backend.hpp"
+#include "eights.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Something in [-0.5, 0.5): a GPU multiplies zeros faster than it does numbers.
+template <class T>
+struct FillWithNoise {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+
+  T* values;
+  std::int64_t size;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    each_of_grid<threads>(lanes, block, size, [&](std::int64_t i) {
+      const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761U;
+      values[i] = narrowed<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
+    });
+  }
+};
+
+void fill_with_noise(Queue& queue, Number kind, void* values, std::int64_t size) {
+  with_number(kind, [&](auto number) {
+    using T = decltype(number);
+    launch(queue, blocks_for(size, FillWithNoise<T>::threads),
+           FillWithNoise<T>{static_cast<T*>(values), size});
+  });
+}
+
+}  // namespace
+
+std::string CudaBackend::device_id() const {
+  return device_.id();
+}
+
+std::int64_t CudaBackend::peak_device_bytes() const {
+  return device_.peak_bytes();
+}
+
+double CudaBackend::measure_gemm_rate() {
+  // As large as a few milliseconds allow: small products do not fill the device.
+  constexpr std::int64_t largest = 8192;
+  constexpr int repetitions = 8;
+  constexpr double enough = 20e-3;  // seconds
+  double rate = 0.0;
+  for (std::int64_t size = 128;; size *= 2) {
+    const MatmulSpec spec{.m = size,
+                          .n = size,
+                          .k = size,
+                          .lda = size,
+                          .ldb = size,
+                          .ldc = size,
+                          .operands = number(),
+                          .result = number()};
+    const std::int64_t bytes = size * size * size_of(number());
+    DeviceArray<std::byte> a(device_, bytes, "a measurement");
+    DeviceArray<std::byte> b(device_, bytes, "a measurement");
+    DeviceArray<std::byte> c(device_, bytes, "a measurement");
+    fill_with_noise(queue_, number(), a.data(), size * size);
+    fill_with_noise(queue_, number(), b.data(), size * size);
+    matmuls_.run(queue_, spec, a.data(), b.data(), c.data());  // plans it
+    queue_.finish(check_);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < repetitions; ++i) matmuls_.run(queue_, spec, a.data(), b.data(), c.data());
+    queue_.finish(check_);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
+    rate = 2.0 * repetitions * cube / seconds.count() * 1e-9;
+    const bool next_fits = 4 * 3 * bytes < device_.free_bytes() / 2;
+    if (seconds.count() >= enough || size == largest || !next_fits) return rate;
+  }
+}
+
+}  // namespace vaecf::cuda

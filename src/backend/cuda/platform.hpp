@@ -1,0 +1,254 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+/// All that the CUDA room asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
+/// products, scan and sort. There are two of it. `platform_cuda.cu` speaks to the CUDA runtime, cuBLASLt and
+/// CUB. The twin in tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on
+/// EmulatedLanes and multiplies with plain loops: so every kernel body and all logic of this room are tested
+/// on machines without a GPU, and only this layer is not.
+///
+/// Kernels are function objects: copyable, with pointers and numbers as members, and
+///   static constexpr int threads = 128;          // per block, a multiple of 32
+///   static constexpr int scratch_bytes = 4096;   // shared memory that a block's threads see; may be 0
+///   template <class Lanes> VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch)
+///   const;
+/// All threads of a block run the whole body. What they do together they do through the verbs of math::Lanes
+/// (sum, max, each; each ends in a barrier); whatever stands outside a verb must give the same on every
+/// thread and write nothing.
+namespace vaecf::cuda {
+
+/// One GPU. Allocations are counted, zeroed, and 256-byte aligned.
+class Device {
+ public:
+  /// RunError where the device cannot be used.
+  explicit Device(int index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// Makes it the calling thread's device; the thread that constructs it has done so. Before a thread's first
+  /// other call, or the runtime would wake device 0 for it.
+  void use() const;
+
+  int index() const;
+  std::string name() const;  ///< "NVIDIA H100 80GB HBM3"
+  std::string id() const;    ///< "GPU-01234567-..."
+  int multiprocessors() const;
+  std::int64_t free_bytes() const;
+  std::int64_t total_bytes() const;
+  std::int64_t used_bytes() const;  ///< by us
+  std::int64_t peak_bytes() const;  ///< the most that was ever used by us
+
+  /// `what` names it in the RunError that says how much was needed, how much is free and which setting helps.
+  void* allocate(std::int64_t bytes, const char* what);
+  void release(void* memory, std::int64_t bytes) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A point in a queue.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(Event&&) noexcept;
+  Event& operator=(Event&&) noexcept;
+  /// Whether the work before it is done. RunError where the device failed. True where nothing was recorded.
+  bool done() const;
+  void* native() const;  ///< cudaEvent_t
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Work captured from a queue, to be run again.
+class Graph {
+ public:
+  struct State;
+  explicit Graph(std::unique_ptr<State> state);
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+enum class Urgency { normal, high };
+
+/// Work in order (a stream). Nothing here waits for the device but `finish`.
+class Queue {
+ public:
+  explicit Queue(Urgency urgency = Urgency::normal);
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  void copy_in(void* device, const void* host, std::int64_t bytes);   ///< asynchronous from pinned memory
+  void copy_out(void* host, const void* device, std::int64_t bytes);  ///< likewise
+  void copy(void* to, const void* from, std::int64_t bytes);          ///< on the device
+  void clear(void* device, std::int64_t bytes);
+  void record(Event& event);
+  /// What follows here waits for `event`, a native one of any queue; null: for nothing.
+  void wait_for(void* event);
+  /// Waits until all is done, calling `check` now and then, which may throw. RunError where the device
+  /// failed.
+  void finish(const std::function<void()>& check = {});
+
+  /// What is put into this queue (and into queues that wait for it) is captured instead of run. Other threads
+  /// go on using queues and events of their own meanwhile (capture mode: thread local).
+  void begin_capture();
+  Graph end_capture();
+  void run(const Graph& graph);
+  bool capturing() const;
+
+  void* native() const;  ///< cudaStream_t
+
+  struct State;
+  State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Host memory that the device copies from at full speed and beside compute.
+void* allocate_pinned(std::int64_t bytes);
+void release_pinned(void* memory) noexcept;
+
+/// Memory on the device, zeroed at birth.
+template <class T>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  DeviceArray(Device& device, std::int64_t size, const char* what) : device_(&device) { reset(size, what); }
+  ~DeviceArray() { release(); }
+  DeviceArray(DeviceArray&& other) noexcept { swap(other); }
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  T* data() { return values_; }
+  const T* data() const { return values_; }
+  std::int64_t size() const { return size_; }
+  std::int64_t bytes() const { return size_ * static_cast<std::int64_t>(sizeof(T)); }
+
+ private:
+  void reset(std::int64_t size, const char* what) {
+    size_ = size;
+    if (size > 0) values_ = static_cast<T*>(device_->allocate(bytes(), what));
+  }
+  void release() noexcept {
+    if (values_ != nullptr) device_->release(values_, bytes());
+  }
+  void swap(DeviceArray& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(values_, other.values_);
+    std::swap(size_, other.size_);
+  }
+  Device* device_ = nullptr;
+  T* values_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+template <class T>
+class PinnedArray {
+ public:
+  PinnedArray() = default;
+  explicit PinnedArray(std::int64_t size)
+      : values_(size > 0 ? static_cast<T*>(allocate_pinned(size * static_cast<std::int64_t>(sizeof(T))))
+                         : nullptr),
+        size_(size) {}
+  ~PinnedArray() { release_pinned(values_); }
+  PinnedArray(PinnedArray&& other) noexcept { swap(other); }
+  PinnedArray& operator=(PinnedArray&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  T* data() { return values_; }
+  const T* data() const { return values_; }
+  std::int64_t size() const { return size_; }
+
+ private:
+  void swap(PinnedArray& other) noexcept {
+    std::swap(values_, other.values_);
+    std::swap(size_, other.size_);
+  }
+  T* values_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+enum class Number { fp32, bf16, fp16 };
+inline std::int64_t size_of(Number number) {
+  return number == Number::fp32 ? 4 : 2;
+}
+
+/// c (m, n) = a (m, k) b (k, n), plus what was in c where `accumulate`, plus `bias` (n) on every row where
+/// one is given. Row-major with leading dimensions; a transposed operand is stored (k, m) or (n, k). Sums in
+/// fp32.
+struct MatmulSpec {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  bool a_transposed = false;
+  bool b_transposed = false;
+  bool accumulate = false;
+  bool bias = false;
+  Number operands = Number::fp32;
+  Number result = Number::fp32;  ///< of c and of the bias: fp32 or the operands' own
+  bool operator==(const MatmulSpec&) const = default;
+};
+
+/// Products, each planned once. Leading dimensions times the number's size should be multiples of 16 bytes:
+/// other ones are correct and slow. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
+class Matmuls {
+ public:
+  /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run.
+  Matmuls(Device& device, bool deterministic);
+  ~Matmuls();
+  void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+           const void* bias = nullptr);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Whole-array primitives with their scratch memory. `reserve` before a capture, for the largest n to come.
+class Primitives {
+ public:
+  explicit Primitives(Device& device);
+  ~Primitives();
+  void reserve(std::int64_t n);
+  /// out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n + 1).
+  void running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out);
+  /// Stable, by the lowest `bits` bits of the keys, ascending.
+  void sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                  const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n, int bits);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Runs `body` on `blocks` blocks; none: nothing.
+template <class Body>
+void launch(Queue& queue, std::int64_t blocks, const Body& body);
+
+}  // namespace vaecf::cuda
+
+#if defined(__CUDACC__)
+#include "launch.cuh"
+#elif defined(VAECF_CUDA_TWIN)
+#include <support/cuda_twin/launch.hpp>
+#endif

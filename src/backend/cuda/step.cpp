@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "cuda_backend.hpp"
+#include "eights.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+VAECF_HD inline bool finite(double x) {
+  return x - x == 0.0;
+}
+
+struct StartState {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  StepRecord* record;
+  backend::LossScale scale;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    lanes.each(1, [&](std::int64_t) {
+      *record = StepRecord{};
+      record->scale = scale;
+    });
+  }
+};
+
+struct BeginStep {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  StepRecord* record;
+  float* overflow;
+  backend::StepNumbers numbers;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    lanes.each(1, [&](std::int64_t) {
+      record->numbers = numbers;
+      record->nll = 0.0;
+      record->kl = 0.0;
+      record->users = 0;
+      *overflow = 0.0F;
+    });
+  }
+};
+
+struct EndStep {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  StepRecord* record;
+  const float* overflow;
+  bool scaled;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    lanes.each(1, [&](std::int64_t) {
+      backend::LossSums& sums = record->sums;
+      const bool skipped = *overflow > 0.0F;
+      if (skipped) {
+        ++sums.skipped;
+      } else {
+        if (sums.broken_step < 0 && !(finite(record->nll) && finite(record->kl))) {
+          sums.broken_step = record->numbers.step;
+          sums.broken_nll = record->nll;
+          sums.broken_kl = record->kl;
+        }
+        sums.nll += record->nll;
+        sums.kl += record->kl;
+        sums.weighted_kl += static_cast<double>(record->numbers.beta) * record->kl;
+        sums.users += record->users;
+      }
+      if (scaled) move_scale(skipped, record->scale);
+    });
+  }
+
+  VAECF_HD static void move_scale(bool skipped, backend::LossScale& scale) {
+    if (skipped) {
+      // Far below what any gradient needs, and never zero.
+      constexpr float smallest = 0x1p-24F;
+      scale.scale = scale.scale > smallest ? 0.5F * scale.scale : smallest;
+      scale.good_steps = 0;
+    } else if (++scale.good_steps == backend::LossScale::growth_interval) {
+      const float doubled = 2.0F * scale.scale;
+      scale.scale = doubled < backend::LossScale::largest ? doubled : backend::LossScale::largest;
+      scale.good_steps = 0;
+    }
+  }
+};
+
+struct ClearLosses {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  StepRecord* record;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    lanes.each(1, [&](std::int64_t) { record->sums = backend::LossSums{}; });
+  }
+};
+
+struct SetScale {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  StepRecord* record;
+  backend::LossScale scale;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    lanes.each(1, [&](std::int64_t) { record->scale = scale; });
+  }
+};
+
+/// How many of a block's share of the elements are not finite.
+struct CountBroken {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const float* values;
+  std::int64_t n;
+  std::int64_t share;  // a multiple of 8
+  bool whole;
+  std::int64_t* counts;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t count = lanes.sum(share / 8, [&](std::int64_t group) {
+      const std::int64_t first = block * share + 8 * group;
+      std::int64_t broken = 0;
+      if (whole && first + 8 <= n) {
+        const Eight eight = load_eight(values + first);
+        for (const float value : eight.at) broken += finite(value) ? 0 : 1;
+      } else {
+        for (std::int64_t i = first; i < n && i < first + 8; ++i) broken += finite(values[i]) ? 0 : 1;
+      }
+      return broken;
+    });
+    lanes.each(1, [&](std::int64_t) { counts[block] = count; });
+  }
+};
+
+/// A loss that is no number counts too: its step must be skipped on all ranks alike.
+struct AddBroken {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const std::int64_t* counts;
+  std::int64_t n;
+  const StepRecord* record;
+  float* overflow;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    const std::int64_t count = lanes.sum(n, [&](std::int64_t i) { return counts[i]; });
+    const std::int64_t losses = finite(record->nll) && finite(record->kl) ? 0 : 1;
+    lanes.each(1, [&](std::int64_t) { *overflow += static_cast<float>(count + losses); });
+  }
+};
+
+class CudaRecording : public backend::Recording {
+ public:
+  CudaRecording(Graph work, std::uint64_t generation) : graph(std::move(work)), generation_(generation) {}
+  bool fits(const Generation& now) const { return now.value == generation_; }
+  Graph graph;
+
+ private:
+  std::uint64_t generation_;
+};
+
+/// After an error, which says more than what the end of a spoilt capture has to say.
+void abandon_capture(Queue& queue) noexcept {
+  try {
+    queue.end_capture();
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<backend::StepState> CudaBackend::make_step_state() {
+  auto step = std::make_unique<CudaStep>(device_);
+  const backend::LossScale scale =
+      precision_ == backend::Precision::fp16 ? backend::LossScale{} : backend::LossScale{1.0F, 0};
+  launch(queue_, 1, StartState{step->record.data(), scale});
+  return step;
+}
+
+void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepState& step) {
+  if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
+  gpu(step).numbers = numbers;
+  launch(queue_, 1, BeginStep{gpu(step).record.data(), gpu(step).overflow.data(), numbers});
+}
+
+void CudaBackend::check_gradients(const backend::FloatBuffer& gradients, Range range,
+                                  backend::StepState& step) {
+  if (precision_ != backend::Precision::fp16) return;
+  constexpr std::int64_t most_blocks = 1024;
+  constexpr std::int64_t least_share = 8 * CountBroken::threads;
+  const float* values = gradients.data() + range.begin;
+  const bool whole = reinterpret_cast<std::uintptr_t>(values) % 16 == 0;
+  const std::int64_t share =
+      std::max(least_share, round_up((range.size() + most_blocks - 1) / most_blocks, 8));
+  const std::int64_t blocks = (range.size() + share - 1) / share;
+  auto* counts = scratch_.get<std::int64_t>(Scratch::sums, most_blocks, "counts of overflows");
+  launch(queue_, blocks, CountBroken{values, range.size(), share, whole, counts});
+  launch(queue_, 1, AddBroken{counts, blocks, gpu(step).record.data(), gpu(step).overflow.data()});
+}
+
+backend::FloatBuffer& CudaBackend::overflow(backend::StepState& step) {
+  return gpu(step).overflow;
+}
+
+void CudaBackend::end_step(backend::StepState& step) {
+  launch(queue_, 1,
+         EndStep{gpu(step).record.data(), gpu(step).overflow.data(), precision_ == backend::Precision::fp16});
+}
+
+void CudaBackend::clear_losses(backend::StepState& step) {
+  launch(queue_, 1, ClearLosses{gpu(step).record.data()});
+  // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
+  gpu(step).looking = false;
+  gpu(step).has_looked = false;
+}
+
+backend::LossSums CudaBackend::read_losses(backend::StepState& step) {
+  CudaStep& s = gpu(step);
+  queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
+  queue_.finish(check_);
+  s.looking = false;
+  s.has_looked = true;
+  s.last_look = s.look.data()->sums;
+  return s.last_look;
+}
+
+std::optional<backend::LossSums> CudaBackend::poll_losses(backend::StepState& step) {
+  CudaStep& s = gpu(step);
+  if (s.looking && s.arrived.done()) {
+    s.looking = false;
+    s.has_looked = true;
+    s.last_look = s.look.data()->sums;
+  }
+  if (!s.looking) {
+    queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
+    queue_.record(s.arrived);
+    s.looking = true;
+  }
+  if (!s.has_looked) return std::nullopt;
+  return s.last_look;
+}
+
+backend::LossScale CudaBackend::loss_scale(backend::StepState& step) {
+  CudaStep& s = gpu(step);
+  queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
+  queue_.finish(check_);
+  return s.look.data()->scale;
+}
+
+void CudaBackend::set_loss_scale(backend::LossScale scale, backend::StepState& step) {
+  // Only fp16 gradients carry one.
+  if (precision_ != backend::Precision::fp16) return;
+  launch(queue_, 1, SetScale{gpu(step).record.data(), scale});
+}
+
+std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void()>& work) {
+  if (queue_.capturing()) throw std::logic_error("record: a recording within a recording");
+  work();
+  if (options_.graph == "off") return nullptr;
+  // The first run has made room for everything, planned the products and loaded the kernels.
+  queue_.begin_capture();
+  generation_.recording = true;
+  try {
+    work();
+  } catch (...) {
+    generation_.recording = false;
+    abandon_capture(queue_);
+    throw;
+  }
+  generation_.recording = false;
+  return std::make_unique<CudaRecording>(queue_.end_capture(), generation_.value);
+}
+
+bool CudaBackend::replay(backend::Recording& recording) {
+  auto& r = static_cast<CudaRecording&>(recording);
+  if (!r.fits(generation_)) return false;
+  queue_.run(r.graph);
+  return true;
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,57 @@
+#include "storage.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace vaecf::cuda {
+namespace {
+
+/// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
+template <class T>
+void grow(Device& device, Generation& generation, std::int64_t size, const char* what,
+          DeviceArray<T>& array) {
+  if (array.size() >= size) return;
+  generation.require_free(what);
+  array = DeviceArray<T>();
+  array = DeviceArray<T>(device, size, what);
+  ++generation.value;
+}
+
+}  // namespace
+
+void Generation::require_free(const char* what) const {
+  if (recording) {
+    throw std::logic_error(std::string(what) +
+                           ": memory cannot grow while work is recorded; it must have run before");
+  }
+}
+
+void* Scratch::bytes(Slot slot, std::int64_t bytes, const char* what) {
+  DeviceArray<std::byte>& memory = memory_[slot];
+  grow(device_, generation_, bytes, what, memory);
+  return memory.data();
+}
+
+void CudaActivations::set_rows(std::int64_t rows) {
+  if (rows < 0 || rows > max_rows_) {
+    throw std::logic_error("activations made for " + std::to_string(max_rows_) + " rows cannot hold " +
+                           std::to_string(rows));
+  }
+  rows_ = rows;
+}
+
+void CudaBatch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count,
+                        bool with_transpose) {
+  constexpr const char* what = "the batch";
+  grow(device_, generation_, users, what, user_numbers);
+  grow(device_, generation_, users + 1, what, offsets);
+  grow(device_, generation_, entries, what, columns);
+  if (!with_transpose) return;
+  grow(device_, generation_, item_count + 1, what, item_begin);
+  for (DeviceArray<std::uint32_t>* array : {&item_users, &keys, &sorted_keys, &entry_users}) {
+    grow(device_, generation_, entries, what, *array);
+  }
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,221 @@
+#pragma once
+
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/base/narrow.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "platform.hpp"
+#include "upload.hpp"
+
+namespace vaecf::cuda {
+
+inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/// Stored rows start at multiples of 16 bytes in every precision.
+constexpr std::int64_t row_alignment = 8;
+/// Logit rows and all that goes with them: 79 tiles of 256 columns for ML-20M's 20,108 items.
+constexpr std::int64_t item_alignment = 256;
+/// Tensors in the flat buffers: 256 bytes.
+constexpr std::int64_t tensor_alignment = 64;
+
+/// Counts changes of where things lie: a recording made before the last one must not run again.
+struct Generation {
+  std::uint64_t value = 0;
+  bool recording = false;
+  /// std::logic_error while work is recorded, when nothing may move.
+  void require_free(const char* what) const;
+};
+
+class CudaBuffer : public backend::FloatBuffer {
+ public:
+  CudaBuffer(Device& device, std::int64_t size, const char* what) : values_(device, size, what) {}
+  float* data() override { return values_.data(); }
+  const float* data() const override { return values_.data(); }
+  std::int64_t size() const override { return values_.size(); }
+
+ private:
+  DeviceArray<float> values_;
+};
+
+class CudaNarrowBuffer : public backend::NarrowBuffer {
+ public:
+  CudaNarrowBuffer(Device& device, std::int64_t size) : values_(device, size, "numbers between ranks") {}
+  Bf16* data() override { return values_.data(); }
+  const Bf16* data() const override { return values_.data(); }
+  std::int64_t size() const override { return values_.size(); }
+
+ private:
+  DeviceArray<Bf16> values_;
+};
+
+/// fp32 masters and, in bf16 and fp16 runs, a copy of all of them at the same offsets.
+class CudaParameters : public backend::Parameters {
+ public:
+  CudaParameters(Device& device, const backend::ParameterLayout& layout, std::int64_t min_size, Number number)
+      : layout_(layout),
+        master_(device, std::max(layout.size, min_size), "the weights"),
+        number_(number),
+        copies_(device, number == Number::fp32 ? 0 : layout.size, "the narrow copy of the weights") {}
+  const backend::ParameterLayout& layout() const override { return layout_; }
+  CudaBuffer& master() override { return master_; }
+  const CudaBuffer& master() const override { return master_; }
+
+  const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
+  /// What products read: `Number` as the backend computes.
+  const void* operand(int tensor) const {
+    if (number_ == Number::fp32) return weights(tensor);
+    return copies_.data() + layout_.tensors[tensor].range.begin;
+  }
+  /// (layout().size) bits of bf16 or fp16; null in fp32 runs.
+  std::uint16_t* copies() { return copies_.data(); }
+
+ private:
+  backend::ParameterLayout layout_;
+  CudaBuffer master_;
+  Number number_;
+  DeviceArray<std::uint16_t> copies_;
+};
+
+/// (rows, columns) row-major, rows `stride` apart, zeros behind the columns. fp32, and in narrow runs a copy
+/// as operand of products: whoever writes one writes both.
+class CudaActivations : public backend::Activations {
+ public:
+  CudaActivations(Device& device, std::int64_t max_rows, std::int64_t columns, Number number)
+      : max_rows_(max_rows),
+        columns_(columns),
+        stride_(round_up(columns, row_alignment)),
+        values_(device, max_rows * stride_, "activations"),
+        copy_(device, number == Number::fp32 ? 0 : max_rows * stride_, "activations") {}
+  std::int64_t rows() const override { return rows_; }
+  std::int64_t columns() const override { return columns_; }
+  std::int64_t stride() const { return stride_; }
+  std::int64_t max_rows() const { return max_rows_; }
+  /// std::logic_error where they do not fit.
+  void set_rows(std::int64_t rows);
+  float* values() { return values_.data(); }
+  const float* values() const { return values_.data(); }
+  std::uint16_t* copy() { return copy_.data(); }  ///< null in fp32 runs
+  const void* operand() const {
+    return copy_.size() == 0 ? static_cast<const void*>(values_.data()) : copy_.data();
+  }
+
+ private:
+  std::int64_t max_rows_;
+  std::int64_t columns_;
+  std::int64_t stride_;
+  std::int64_t rows_ = 0;
+  DeviceArray<float> values_;
+  DeviceArray<std::uint16_t> copy_;
+};
+
+/// Item ids of a shard: 16 bits each where all items fit.
+class ItemIds {
+ public:
+  ItemIds() = default;
+  ItemIds(const std::uint16_t* narrow, const std::uint32_t* wide) : narrow_(narrow), wide_(wide) {}
+  VAECF_HD std::int32_t operator[](std::int64_t k) const {
+    return narrow_ != nullptr ? static_cast<std::int32_t>(narrow_[k]) : static_cast<std::int32_t>(wide_[k]);
+  }
+
+ private:
+  const std::uint16_t* narrow_ = nullptr;
+  const std::uint32_t* wide_ = nullptr;
+};
+
+/// The batch in work. What it holds on the device, by kernels alone, has room for `max_users` users and
+/// `max_entries` interactions; how many there are stands in offsets[users], which the host need not know.
+class CudaBatch : public backend::Batch {
+ public:
+  explicit CudaBatch(Device& device, Generation& generation) : device_(device), generation_(generation) {}
+  std::int64_t users() const override { return users_; }
+  /// Makes room; what was in it is lost, and recordings are void, where it has to grow.
+  void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
+
+  std::int64_t users_ = 0;
+  std::int64_t items = 0;
+  std::int64_t max_entries = 0;
+  bool has_transpose = false;
+  DeviceArray<std::uint32_t> user_numbers;  // (users)
+  DeviceArray<std::int64_t> offsets;        // (users + 1)
+  DeviceArray<std::int32_t> columns;        // (entries)
+  // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
+  DeviceArray<std::int64_t> item_begin;   // (items + 1)
+  DeviceArray<std::uint32_t> item_users;  // (entries)
+  // On the way there: entries as (item, user), items past the last entry marked with `items`.
+  DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
+  // Numbers of the rows that gather_batch was asked for, on their way to the device.
+  Upload<std::int64_t> picked;
+
+ private:
+  Device& device_;
+  Generation& generation_;
+};
+
+/// Where the numbers and losses of a step live on the device.
+struct StepRecord {
+  backend::StepNumbers numbers;
+  double nll = 0.0;  // of the step in work
+  double kl = 0.0;
+  std::int64_t users = 0;
+  backend::LossSums sums;
+  backend::LossScale scale{1.0F, 0};
+};
+
+class CudaStep : public backend::StepState {
+ public:
+  explicit CudaStep(Device& device)
+      : record(device, 1, "a step's numbers"), overflow(device, 1, "a step's numbers"), look(1) {}
+
+  /// What begin_step was given, kept on the host too: rows that are streamed from there are cut by it.
+  backend::StepNumbers numbers;
+  DeviceArray<StepRecord> record;
+  CudaBuffer overflow;
+  // The look at the losses that is on its way to the host.
+  PinnedArray<StepRecord> look;
+  Event arrived;
+  bool looking = false;
+  bool has_looked = false;
+  backend::LossSums last_look;
+};
+
+/// Host users' targets on their way to the device.
+struct TargetStaging {
+  void reserve(std::int64_t users, std::int64_t entries);
+  PinnedArray<std::int64_t> offsets;  // (users + 1), from 0
+  PinnedArray<std::int32_t> ids;      // (entries)
+  Event arrived;
+};
+
+class CudaMetrics : public backend::MetricTotals {
+ public:
+  CudaMetrics(Device& device, std::size_t metrics)
+      : sums(device, static_cast<std::int64_t>(metrics), "metrics") {}
+  DeviceArray<math::MetricSums> sums;
+  TargetStaging staging;
+};
+
+/// Device memory that verbs use in passing, kept between calls; one slot per purpose.
+class Scratch {
+ public:
+  enum Slot { logits, products, per_user, per_entry, targets, ranks, flags, sums, slots };
+  Scratch(Device& device, Generation& generation) : device_(device), generation_(generation) {}
+  /// At least `bytes`, not zeroed; growing makes recordings void. std::logic_error while a queue captures.
+  void* bytes(Slot slot, std::int64_t bytes, const char* what);
+  template <class T>
+  T* get(Slot slot, std::int64_t size, const char* what) {
+    return static_cast<T*>(bytes(slot, size * static_cast<std::int64_t>(sizeof(T)), what));
+  }
+
+ private:
+  Device& device_;
+  Generation& generation_;
+  DeviceArray<std::byte> memory_[slots];
+};
+
+}  // namespace vaecf::cuda

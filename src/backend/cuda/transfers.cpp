@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include "cuda_backend.hpp"
+#include "eights.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+using backend::ParameterLayout;
+using backend::TensorLayout;
+
+// Host memory that every copy between pageable memory and the device goes through, in floats: 8 MiB.
+constexpr std::int64_t staging_size = std::int64_t{2} << 20;
+
+bool aligned(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+}
+
+/// to[i] = from[i] as another kind of number, eight at a time where `whole` says that both are aligned.
+template <class From, class To>
+struct Convert {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const From* from;
+  To* to;
+  std::int64_t n;
+  bool whole;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    each_of_grid<threads>(lanes, block, (n + 7) / 8, [&](std::int64_t group) {
+      const std::int64_t first = 8 * group;
+      if (whole && first + 8 <= n) {
+        store_eight(to + first, load_eight(from + first));
+      } else {
+        for (std::int64_t i = first; i < n && i < first + 8; ++i) to[i] = narrowed<To>(widened(from[i]));
+      }
+    });
+  }
+};
+
+template <class From, class To>
+void convert(Queue& queue, const From* from, To* to, std::int64_t n) {
+  launch(queue, blocks_for(n, 8 * Convert<From, To>::threads),
+         Convert<From, To>{from, to, n, aligned(from) && aligned(to)});
+}
+
+/// Copies of fp32 numbers as operands of products.
+void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n) {
+  with_number(number, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (!std::is_same_v<T, float>) convert(queue, from, reinterpret_cast<T*>(to), n);
+  });
+}
+
+struct Fill {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  float* to;
+  std::int64_t n;
+  float value;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t begin = block * 8 * threads;
+    const std::int64_t end = begin + 8 * threads < n ? begin + 8 * threads : n;
+    lanes.each(end - begin, [&](std::int64_t i) { to[begin + i] = value; });
+  }
+};
+
+void require(bool inside) {
+  if (!inside) throw std::logic_error("a range that its buffer does not hold");
+}
+
+bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
+  return begin >= 0 && n >= 0 && begin + n <= size;
+}
+
+}  // namespace
+
+PinnedArray<float>& CudaBackend::staging(std::int64_t row) const {
+  if (staging_.size() < std::max(row, staging_size)) {
+    staging_ = PinnedArray<float>(std::max(row, staging_size));
+  }
+  return staging_;
+}
+
+void CudaBackend::rows_in(const float* logical, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                          float* to) const {
+  if (rows == 0 || columns == 0) return;
+  PinnedArray<float>& memory = staging(stride);
+  const std::int64_t at_once = memory.size() / stride;
+  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+    const std::int64_t n = std::min(at_once, rows - begin);
+    for (std::int64_t r = 0; r < n; ++r) {
+      float* row = memory.data() + r * stride;
+      std::copy_n(logical + (begin + r) * columns, columns, row);
+      std::fill_n(row + columns, stride - columns, 0.0F);
+    }
+    queue_.copy_in(to + begin * stride, memory.data(), n * stride * 4);
+    queue_.finish(check_);
+  }
+}
+
+void CudaBackend::rows_out(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                           float* logical) const {
+  if (rows == 0 || columns == 0) return;
+  PinnedArray<float>& memory = staging(stride);
+  const std::int64_t at_once = memory.size() / stride;
+  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+    const std::int64_t n = std::min(at_once, rows - begin);
+    queue_.copy_out(memory.data(), from + begin * stride, n * stride * 4);
+    queue_.finish(check_);
+    for (std::int64_t r = 0; r < n; ++r) {
+      std::copy_n(memory.data() + r * stride, columns, logical + (begin + r) * columns);
+    }
+  }
+}
+
+void CudaBackend::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                              std::span<const float> logical, backend::FloatBuffer& flat) {
+  const TensorLayout& t = layout.tensors[tensor];
+  require(holds(t.spec.rows, rows.begin, rows.size()) &&
+          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
+  rows_in(logical.data(), rows.size(), t.spec.columns, t.stride,
+          flat.data() + t.range.begin + rows.begin * t.stride);
+}
+
+void CudaBackend::export_rows(const ParameterLayout& layout, int tensor, Range rows,
+                              const backend::FloatBuffer& flat, std::span<float> logical) const {
+  const TensorLayout& t = layout.tensors[tensor];
+  require(holds(t.spec.rows, rows.begin, rows.size()) &&
+          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
+  rows_out(flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns, t.stride,
+           logical.data());
+}
+
+void CudaBackend::write_activations(backend::Activations& to, std::int64_t rows,
+                                    std::span<const float> values) {
+  CudaActivations& a = gpu(to);
+  a.set_rows(rows);
+  require(static_cast<std::int64_t>(values.size()) == rows * a.columns());
+  rows_in(values.data(), rows, a.columns(), a.stride(), a.values());
+  make_copies(queue_, number(), a.values(), a.copy(), rows * a.stride());
+}
+
+void CudaBackend::read_activations(const backend::Activations& from, std::span<float> values) const {
+  const CudaActivations& a = gpu(from);
+  require(static_cast<std::int64_t>(values.size()) == a.rows() * a.columns());
+  rows_out(a.values(), a.rows(), a.columns(), a.stride(), values.data());
+}
+
+void CudaBackend::fill(backend::FloatBuffer& buffer, float value) {
+  launch(queue_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
+}
+
+void CudaBackend::weights_changed(backend::Parameters& parameters) {
+  weights_changed(parameters, {0, parameters.layout().size});
+}
+
+void CudaBackend::weights_changed(backend::Parameters& parameters, Range range) {
+  if (!narrow_run()) return;
+  CudaParameters& p = gpu(parameters);
+  require(holds(p.master().size(), range.begin, range.size()));
+  // Behind the layout there may be room that no product reads.
+  const std::int64_t n = std::min(range.end, p.layout().size) - range.begin;
+  if (n > 0) make_copies(queue_, number(), p.master().data() + range.begin, p.copies() + range.begin, n);
+}
+
+void CudaBackend::narrow(const backend::FloatBuffer& from, Range range, backend::NarrowBuffer& to,
+                         std::int64_t at) {
+  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
+  convert(queue_, from.data() + range.begin, to.data() + at, range.size());
+}
+
+void CudaBackend::widen(const backend::NarrowBuffer& from, Range range, backend::FloatBuffer& to,
+                        std::int64_t at) {
+  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
+  convert(queue_, from.data() + range.begin, to.data() + at, range.size());
+}
+
+void CudaBackend::copy(const backend::FloatBuffer& from, Range range, backend::FloatBuffer& to,
+                       std::int64_t at) {
+  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
+  queue_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,77 @@
+#include <vaecf/base/error.hpp>
+
+#include "app/device_map.hpp"
+#include "support/thread_communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace vaecf::app {
+namespace {
+
+std::string refusal(const std::vector<RankDevice>& ranks) {
+  try {
+    check_devices(ranks, false);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(DeviceMap, DevicesOfTheirOwnAreFine) {
+  EXPECT_EQ(shared_devices({}), "");
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-2"}}, false), "");
+  // Other hosts may count alike.
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cuda", "GPU-1"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", "cpu", ""}, {"a", "cpu", ""}, {"b", "cpu", ""}}, false), "");
+}
+
+TEST(DeviceMap, SharedGpusAreRefusedWithTheMapAndTheFix) {
+  const std::string text = refusal({{"a", "cuda", "GPU-1"},
+                                    {"b", "cuda", "GPU-1"},
+                                    {"a", "cuda", "GPU-2"},
+                                    {"a", "cuda", "GPU-1"},
+                                    {"b", "cuda", "GPU-3"},
+                                    {"b", "cuda", "GPU-3"}});
+  EXPECT_EQ(text.find("ranks 0, 3 of a share GPU-1; ranks 4, 5 of b share GPU-3, but each rank needs"), 0U)
+      << text;
+  EXPECT_NE(text.find("distributed.allow_shared_gpu"), std::string::npos) << text;
+  EXPECT_NE(text.find("CUDA_VISIBLE_DEVICES"), std::string::npos) << text;
+}
+
+TEST(DeviceMap, SharedGpusAreToldOfWhereTheyAreAllowed) {
+  const std::string text = check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-1"}}, true);
+  EXPECT_EQ(text.find("ranks 0, 1 of a share GPU-1"), 0U) << text;
+  EXPECT_NE(text.find("timings mean nothing"), std::string::npos) << text;
+}
+
+TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
+  const std::string text = refusal({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}});
+  EXPECT_EQ(text.find("rank 1 of b computes on cpu, rank 0 of a on cuda"), 0U) << text;
+  EXPECT_THROW(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}, true), InputError);
+}
+
+TEST(DeviceMap, RanksLearnOfEachOther) {
+  comm::run_ranks(3, [](comm::Communicator& communicator) {
+    backend::BackendOptions options;
+    options.device = "cpu";
+    options.threads = 1;
+    options = at_rank(options, communicator);
+    EXPECT_EQ(options.local_rank, communicator.local_rank());
+    EXPECT_EQ(options.local_size, communicator.local_size());
+    EXPECT_EQ(options.threads, 1);
+    const auto ranks = gather_devices(communicator, *backend::make_backend(options));
+    ASSERT_EQ(ranks.size(), 3U);
+    for (const RankDevice& rank : ranks) {
+      EXPECT_EQ(rank.host, communicator.host());
+      EXPECT_EQ(rank.device, "cpu");
+      EXPECT_EQ(rank.id, "");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::app

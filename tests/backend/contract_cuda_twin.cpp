@@ -1,0 +1,32 @@
+// The CUDA backend's logic and kernels on the host: see tests/support/cuda_twin.
+#include "backend/contract.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.hpp"
+
+namespace vaecf::testing {
+
+std::vector<ContractBackend> contract_backends() {
+  std::vector<ContractBackend> all;
+  const auto add = [&](const std::string& name, const backend::BackendOptions& options, bool fast) {
+    all.push_back({"cuda_twin_" + name, [options] { return std::make_unique<cuda::CudaBackend>(options, 0); },
+                   // The twin's memory is the host's; callers have waited for what writes it.
+                   [](const backend::FloatBuffer& buffer) {
+                     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
+                   },
+                   fast});
+  };
+  for (const backend::Precision precision :
+       {backend::Precision::fp32, backend::Precision::bf16, backend::Precision::fp16}) {
+    // The real size takes its time: once, in the precision that runs use.
+    add(backend::to_string(precision), {.device = "cuda", .precision = precision},
+        precision == backend::Precision::bf16);
+  }
+  add("streamed", {.device = "cuda", .precision = backend::Precision::fp32, .resident = "off"}, false);
+  return all;
+}
+
+}  // namespace vaecf::testing

@@ -1,0 +1,91 @@
+// Updates fused into the weight gradient, where a backend does that: the same as one verb after the other.
+#include "backend/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using backend::OptimizerKind;
+using backend::TensorKind;
+using backend::UpdateRule;
+
+class Fused : public LayerContract {
+ protected:
+  struct Side {
+    TestLayer layer;
+    std::unique_ptr<backend::FloatBuffer> first;
+    std::unique_ptr<backend::FloatBuffer> second;
+    std::unique_ptr<backend::Activations> d_hidden;
+  };
+  Side make_side(std::int64_t width, std::int64_t items, std::int64_t users) {
+    Side side{random_layer(TensorKind::output_table, width, items), nullptr, nullptr, nullptr};
+    side.first = backend().make_buffer(side.layer.layout.size);
+    side.second = backend().make_buffer(side.layer.layout.size);
+    side.d_hidden = backend().make_activations(users, width);
+    return side;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Fused, ::testing::ValuesIn(contract_backends()), contract_name);
+
+const UpdateRule rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
+                            {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
+                            {OptimizerKind::rmsprop, 1e-2F, 0.5F, 0.9F, 1e-3F, 1.0F, 0.1F},
+                            {OptimizerKind::sgd, 0.5F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
+
+TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
+  if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
+  constexpr std::int64_t width = 33;
+  constexpr std::int64_t items = 700;
+  TestBatch batch;
+  for (const UpdateRule& rule : rules) {
+    Side apart = make_side(width, items, 1500);
+    Side fused = make_side(width, items, 1500);
+    std::uint32_t number = 0;
+    // 1500 users are several slices; each step starts from the weights and copies that the last one left.
+    for (const std::int64_t users : {33, 1500, 1, 0, 257}) {
+      SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
+      gather(random_rows(users, items, 1), items, true, batch);
+      const auto hidden = activations(random_matrix(users, width, 2 + number, 0.5F));
+
+      begin({1, number}, 0.0F, rule);
+      backend().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
+                                   *apart.d_hidden, *apart.layer.gradients, {});
+      for (const backend::TensorLayout& tensor : apart.layer.layout.tensors) {
+        backend().update(step(), tensor.spec.decays, tensor.range, *apart.layer.gradients, *apart.first,
+                         *apart.second, *apart.layer.parameters);
+      }
+      const backend::LossSums expected = losses();
+
+      begin({1, number}, 0.0F, rule);
+      const backend::FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+      int reports = 0;
+      backend().softmax_layer_step(
+          *hidden, *batch.device, *fused.layer.parameters, fused.layer.layer, step(), *fused.d_hidden,
+          *fused.layer.gradients, [&](Range, backend::Completion) { ++reports; }, &update);
+      const backend::LossSums found = losses();
+      EXPECT_EQ(reports, 0);
+      EXPECT_NEAR(found.nll, expected.nll, 1e-6 * expected.nll);
+      EXPECT_EQ(found.users, users);
+
+      const Tolerance tight{1e-6, 1e-6, 1e-7};
+      const auto near = [&](const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+        expect_near(a, Matrix(1, static_cast<std::int64_t>(b.size()), b), tight, what);
+      };
+      near(read(*fused.d_hidden), read(*apart.d_hidden), "d_hidden");
+      near(flat(fused.layer.parameters->master()), flat(apart.layer.parameters->master()), "weights");
+      near(flat(*fused.first), flat(*apart.first), "first moment");
+      near(flat(*fused.second), flat(*apart.second), "second moment");
+      expect_zero_padding(fused.layer.layout, fused.layer.parameters->master());
+      expect_zero_padding(fused.layer.layout, *fused.second);
+      ++number;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::testing

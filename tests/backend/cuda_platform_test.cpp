@@ -1,0 +1,390 @@
+// Memory, queues, captures, scan and sort.
+#include <vaecf/base/error.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "cuda_platform_support.hpp"
+
+namespace vaecf::cuda_test {
+namespace {
+
+using cuda::DeviceArray;
+using cuda::Event;
+using cuda::Graph;
+using cuda::PinnedArray;
+using cuda::Queue;
+
+/// values[i] = 2 values[i] + 1, so that order shows.
+struct DoubleAndAddOne {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t* values;
+  std::int64_t size;
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t begin = block * 100;
+    lanes.each(size - begin < 100 ? size - begin : 100,
+               [&](std::int64_t i) { values[begin + i] = 2 * values[begin + i] + 1; });
+  }
+};
+
+void double_and_add_one(Queue& queue, DeviceArray<std::int64_t>& values) {
+  launch(queue, (values.size() + 99) / 100, DoubleAndAddOne{values.data(), values.size()});
+}
+
+/// One block's row reversed by way of its scratch memory, its sum behind it.
+struct ReverseRow {
+  static constexpr int threads = 96;
+  static constexpr int scratch_bytes = 37 * sizeof(std::int64_t);
+  std::int64_t* rows;  // (blocks, 38)
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+    auto* kept = reinterpret_cast<std::int64_t*>(scratch);
+    std::int64_t* row = rows + block * 38;
+    lanes.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
+    const auto sum = lanes.sum(37, [&](std::int64_t i) { return kept[i]; });
+    lanes.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
+  }
+};
+
+/// Takes its time.
+struct Dawdle {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t* result;
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
+    const auto sum = lanes.sum(std::int64_t{1} << 16, [&](std::int64_t i) { return i ^ result[0]; });
+    lanes.each(1, [&](std::int64_t) { result[0] = sum & 1; });
+  }
+};
+
+std::vector<std::int64_t> counted(std::size_t size) {
+  std::vector<std::int64_t> values(size);
+  std::iota(values.begin(), values.end(), std::int64_t{5});
+  return values;
+}
+
+TEST_F(Platform, TheDeviceTellsWhatItIs) {
+  EXPECT_EQ(device().index(), 0);
+  EXPECT_FALSE(device().name().empty());
+  EXPECT_GT(device().multiprocessors(), 0);
+  EXPECT_GT(device().total_bytes(), 0);
+  EXPECT_GT(device().free_bytes(), 0);
+  EXPECT_LE(device().free_bytes(), device().total_bytes());
+  const std::string id = device().id();
+  EXPECT_FALSE(id.empty());
+  if (on_gpu) {
+    ASSERT_EQ(id.size(), 40U) << id;
+    EXPECT_EQ(id.substr(0, 4), "GPU-");
+    for (const std::size_t dash : {3U, 12U, 17U, 22U, 27U}) EXPECT_EQ(id[dash], '-') << id;
+  }
+}
+
+TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
+  const std::int64_t before = device().used_bytes();
+  {
+    DeviceArray<std::int64_t> first(device(), 3, "a test");
+    DeviceArray<std::int64_t> array(device(), 100000, "a test");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % 256, 0U);
+    EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0));
+    EXPECT_EQ(device().used_bytes(), before + 800024);
+    DeviceArray<std::int64_t> moved(std::move(array));
+    array = std::move(moved);
+    EXPECT_EQ(device().used_bytes(), before + 800024);
+    EXPECT_GE(device().peak_bytes(), before + 800024);
+  }
+  EXPECT_EQ(device().used_bytes(), before);
+  EXPECT_GE(device().peak_bytes(), before + 800024);
+  EXPECT_EQ(DeviceArray<float>(device(), 0, "a test").data(), nullptr);
+}
+
+TEST_F(Platform, MemoryThatWasUsedBeforeIsZeroAgain) {
+  for (int i = 0; i < 3; ++i) {
+    DeviceArray<std::int64_t> array(device(), 5000, "a test");
+    EXPECT_EQ(download(array), std::vector<std::int64_t>(5000, 0));
+    double_and_add_one(queue(), array);
+    queue().finish();
+  }
+}
+
+TEST_F(Platform, FullMemoryIsAnErrorThatNamesWhatAskedForIt) {
+  const std::int64_t before = device().used_bytes();
+  try {
+    device().allocate(std::int64_t{1} << 50, "the moon");
+    FAIL() << "a pebibyte was had";
+  } catch (const RunError& error) {
+    EXPECT_NE(std::string(error.what()).find("the moon"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(device().used_bytes(), before);
+  DeviceArray<std::int64_t> array(device(), 10, "a test");
+  double_and_add_one(queue(), array);
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
+}
+
+TEST_F(Platform, CopiesKeepTheOrderOfTheQueue) {
+  const auto values = counted(1000);
+  PinnedArray<std::int64_t> in(1000);
+  PinnedArray<std::int64_t> out(1000);
+  std::copy(values.begin(), values.end(), in.data());
+  DeviceArray<std::int64_t> a(device(), 1000, "a test");
+  DeviceArray<std::int64_t> b(device(), 1000, "a test");
+  queue().copy_in(a.data(), in.data(), a.bytes());
+  double_and_add_one(queue(), a);
+  queue().copy(b.data() + 10, a.data(), 990 * 8);
+  queue().clear(b.data() + 500, 100 * 8);
+  double_and_add_one(queue(), a);
+  queue().copy_out(out.data(), b.data(), b.bytes());
+  queue().finish();
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const bool cleared = i < 10 || (i >= 500 && i < 600);
+    ASSERT_EQ(out.data()[i], cleared ? 0 : 2 * values[i - 10] + 1) << i;
+  }
+  queue().copy_in(a.data(), in.data(), 0);
+  queue().copy_out(nullptr, nullptr, 0);
+  queue().clear(nullptr, 0);
+  queue().finish();
+}
+
+TEST_F(Platform, PageableMemoryMayChangeOnceItsCopyIsUnderWay) {
+  auto values = counted(100);
+  DeviceArray<std::int64_t> a(device(), 100, "a test");
+  queue().copy_in(a.data(), values.data(), a.bytes());
+  std::fill(values.begin(), values.end(), -1);
+  EXPECT_EQ(download(a), counted(100));
+}
+
+TEST_F(Platform, KernelsRunAllBlocksWithScratchOfTheirOwn) {
+  constexpr std::size_t blocks = 70001;
+  std::vector<std::int64_t> rows(blocks * 38);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 7 % 1001);
+  DeviceArray<std::int64_t> array = upload(rows);
+  launch(queue(), 0, ReverseRow{nullptr});
+  launch(queue(), blocks, ReverseRow{array.data()});
+  const auto result = download(array);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    auto* row = rows.data() + block * 38;
+    row[37] = std::accumulate(row, row + 37, std::int64_t{0});
+    std::reverse(row, row + 37);
+  }
+  EXPECT_TRUE(result == rows);
+}
+
+TEST_F(Platform, EventsOrderQueues) {
+  Queue other(cuda::Urgency::high);
+  Event event;
+  EXPECT_TRUE(event.done());
+  EXPECT_NE(event.native(), nullptr);
+  EXPECT_NE(other.native(), nullptr);
+  DeviceArray<std::int64_t> array = upload(counted(100000));
+  DeviceArray<std::int64_t> copy(device(), 100000, "a test");
+  for (int i = 0; i < 30; ++i) double_and_add_one(queue(), array);
+  queue().record(event);
+  other.wait_for(event.native());
+  other.wait_for(nullptr);
+  other.copy(copy.data(), array.data(), copy.bytes());
+  other.finish();
+  EXPECT_TRUE(event.done());
+  auto expected = counted(100000);
+  for (auto& value : expected) {
+    for (int i = 0; i < 30; ++i) value = 2 * value + 1;
+  }
+  EXPECT_TRUE(download(copy) == expected);
+  Event moved(std::move(event));
+  EXPECT_TRUE(moved.done());
+}
+
+TEST_F(Platform, WaitingCallsTheCheckWhichMayEndIt) {
+  DeviceArray<std::int64_t> result(device(), 1, "a test");
+  for (int i = 0; i < 100; ++i) launch(queue(), 1, Dawdle{result.data()});
+  EXPECT_THROW(queue().finish([] { throw RunError("a peer died"); }), RunError);
+  queue().finish();
+  int calls = 0;
+  for (int i = 0; i < 100; ++i) launch(queue(), 1, Dawdle{result.data()});
+  queue().finish([&] { ++calls; });
+  EXPECT_GT(calls, 0);
+}
+
+TEST_F(Platform, AThreadOfItsOwnMayUseAQueue) {
+  DeviceArray<std::int64_t> array = upload(counted(10));
+  std::thread thread([&] {
+    device().use();
+    Queue mine;
+    double_and_add_one(mine, array);
+    mine.finish();
+  });
+  thread.join();
+  EXPECT_EQ(download(array)[3], 17);
+}
+
+TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
+  DeviceArray<std::int64_t> array(device(), 300, "a test");
+  EXPECT_FALSE(queue().capturing());
+  queue().begin_capture();
+  EXPECT_TRUE(queue().capturing());
+  EXPECT_THROW(queue().begin_capture(), std::logic_error);
+  EXPECT_THROW(queue().finish(), std::logic_error);
+  double_and_add_one(queue(), array);
+  double_and_add_one(queue(), array);
+  const Graph graph = queue().end_capture();
+  EXPECT_FALSE(queue().capturing());
+  EXPECT_THROW(queue().end_capture(), std::logic_error);
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 0));
+  queue().run(graph);
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 3));
+  queue().run(graph);
+  double_and_add_one(queue(), array);
+  queue().run(graph);
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 127));
+}
+
+TEST_F(Platform, ReplayedCopiesSeeWhatPinnedMemoryHoldsThen) {
+  PinnedArray<std::int64_t> in(1);
+  PinnedArray<std::int64_t> out(1);
+  DeviceArray<std::int64_t> array(device(), 1, "a test");
+  queue().begin_capture();
+  queue().copy_in(array.data(), in.data(), 8);
+  double_and_add_one(queue(), array);
+  queue().copy_out(out.data(), array.data(), 8);
+  const Graph graph = queue().end_capture();
+  for (const std::int64_t value : {4, 9}) {
+    *in.data() = value;
+    queue().run(graph);
+    queue().finish();
+    EXPECT_EQ(*out.data(), 2 * value + 1);
+  }
+}
+
+TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
+  Queue other(cuda::Urgency::high);
+  Event fork;
+  Event join;
+  DeviceArray<std::int64_t> a(device(), 100, "a test");
+  DeviceArray<std::int64_t> b(device(), 100, "a test");
+  queue().begin_capture();
+  double_and_add_one(queue(), a);
+  queue().record(fork);
+  other.wait_for(fork.native());
+  other.copy(b.data(), a.data(), a.bytes());
+  double_and_add_one(other, b);
+  other.record(join);
+  queue().wait_for(join.native());
+  queue().copy(a.data(), b.data(), b.bytes());
+  const Graph graph = queue().end_capture();
+  queue().run(graph);
+  EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 3));
+  queue().run(graph);
+  EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 15));
+  double_and_add_one(other, b);  // is free again
+  other.finish();
+  EXPECT_EQ(download(b), std::vector<std::int64_t>(100, 31));
+}
+
+TEST_F(Platform, ACaptureWithLooseEndsIsRefused) {
+  Queue other;
+  Event fork;
+  DeviceArray<std::int64_t> a(device(), 100, "a test");
+  queue().begin_capture();
+  queue().record(fork);
+  other.wait_for(fork.native());
+  double_and_add_one(other, a);
+  EXPECT_ANY_THROW(queue().end_capture());
+  EXPECT_FALSE(queue().capturing());
+}
+
+TEST_F(Platform, AllocatingSpoilsACaptureAndNothingElse) {
+  DeviceArray<std::int64_t> array(device(), 10, "a test");
+  queue().begin_capture();
+  double_and_add_one(queue(), array);
+  EXPECT_ANY_THROW(device().allocate(100, "a test"));
+  EXPECT_ANY_THROW(queue().end_capture());
+  EXPECT_FALSE(queue().capturing());
+  double_and_add_one(queue(), array);
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
+}
+
+TEST_F(Platform, RunningSumsGoBeyond32Bits) {
+  cuda::Primitives primitives(device());
+  for (const std::int64_t n : {0, 1, 31, 257, 100000}) {
+    std::vector<std::int32_t> in(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = (1 << 30) - static_cast<std::int32_t>(i % 1000);
+    std::vector<std::int64_t> expected(1);
+    for (const std::int32_t value : in) expected.push_back(expected.back() + value);
+    const auto values = upload(in);
+    auto sums = upload(std::vector<std::int64_t>(in.size() + 1, -1));
+    primitives.reserve(n);
+    primitives.running_sum(queue(), values.data(), n, sums.data());
+    EXPECT_TRUE(download(sums) == expected) << n;
+  }
+}
+
+TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
+  cuda::Primitives primitives(device());
+  std::mt19937 random(7);
+  for (const std::int64_t n : {0, 1, 31, 257, 5000, 200000}) {
+    for (const int bits : {0, 1, 9, 15, 32}) {
+      std::vector<std::uint32_t> keys(static_cast<std::size_t>(n));
+      std::vector<std::uint32_t> numbers(keys.size());
+      for (auto& key : keys) key = static_cast<std::uint32_t>(random());
+      std::iota(numbers.begin(), numbers.end(), 0U);
+      const std::uint32_t mask = bits == 32 ? ~0U : (1U << bits) - 1;
+      std::vector<std::uint32_t> order = numbers;
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::uint32_t x, std::uint32_t y) { return (keys[x] & mask) < (keys[y] & mask); });
+      const auto in = upload(keys);
+      const auto values = upload(numbers);
+      DeviceArray<std::uint32_t> sorted(device(), n, "a test");
+      DeviceArray<std::uint32_t> sorted_values(device(), n, "a test");
+      primitives.sort_pairs(queue(), in.data(), sorted.data(), values.data(), sorted_values.data(), n, bits);
+      EXPECT_TRUE(download(sorted_values) == order) << n << " by " << bits;
+      for (auto& place : order) place = keys[place];
+      EXPECT_TRUE(download(sorted) == order) << n << " by " << bits;
+      EXPECT_TRUE(download(in) == keys) << n << " by " << bits;
+    }
+  }
+}
+
+TEST_F(Platform, ScanAndSortCanBeCapturedWhereRoomWasReserved) {
+  cuda::Primitives primitives(device());
+  constexpr std::int64_t n = 3000;
+  primitives.reserve(n);
+  std::vector<std::int32_t> ones(n, 1);
+  const auto in = upload(ones);
+  DeviceArray<std::int64_t> sums(device(), n + 1, "a test");
+  DeviceArray<std::uint32_t> keys(device(), n, "a test");
+  DeviceArray<std::uint32_t> sorted(device(), n, "a test");
+  DeviceArray<std::uint32_t> values(device(), n, "a test");
+  queue().begin_capture();
+  primitives.running_sum(queue(), in.data(), n, sums.data());
+  primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), values.data(), n, 12);
+  const Graph graph = queue().end_capture();
+
+  primitives.reserve(50 * n);  // room for more must not take the captured work's away
+  std::vector<std::uint32_t> falling(n);
+  std::iota(falling.rbegin(), falling.rend(), 1U);
+  queue().copy_in(keys.data(), falling.data(), keys.bytes());
+  queue().run(graph);
+  std::sort(falling.begin(), falling.end());
+  EXPECT_TRUE(download(sorted) == falling);
+  EXPECT_TRUE(download(values) == falling);
+  EXPECT_EQ(download(sums).back(), n);
+}
+
+TEST_F(Platform, ACaptureCannotMakeRoom) {
+  cuda::Primitives primitives(device());
+  primitives.reserve(10);
+  constexpr std::int64_t n = 1 << 20;
+  DeviceArray<std::uint32_t> keys(device(), n, "a test");
+  DeviceArray<std::uint32_t> sorted(device(), n, "a test");
+  queue().begin_capture();
+  EXPECT_THROW(primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), sorted.data(), n, 32),
+               std::logic_error);
+  queue().end_capture();
+}
+
+}  // namespace
+}  // namespace vaecf::cuda_test

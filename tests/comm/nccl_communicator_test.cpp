@@ -1,0 +1,290 @@
+// The NCCL communicator on GPUs, which the ranks of mpirun may share. Inputs are small integers, whose sums
+// are exact in bf16 too: the serial result must be met to the bit.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/nccl.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/mpi_main.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+void check(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
+
+template <class T>
+T number(std::int64_t value) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return Bf16::from(static_cast<float>(value));
+  else
+    return static_cast<T>(value);
+}
+
+std::int64_t input(std::int64_t rank, std::int64_t i) {
+  return (rank * 7 + i * 3) % 19 - 9;
+}
+
+template <class T>
+std::vector<T> inputs(int rank, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(number<T>(input(rank, i)));
+  return values;
+}
+
+template <class T>
+std::vector<T> sums(int ranks, std::int64_t begin, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    std::int64_t total = 0;
+    for (int r = 0; r < ranks; ++r) total += input(r, i);
+    values.push_back(number<T>(total));
+  }
+  return values;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+class Nccl : public testing::Test {
+ protected:
+  void SetUp() override {
+    const cuda::Availability found = cuda::availability();
+    if (found.devices == 0) {
+      const char* required = std::getenv("VAECF_REQUIRE_GPU");
+      if (required != nullptr && std::string_view(required) == "1") {
+        FAIL() << "VAECF_REQUIRE_GPU=1, but " << found.reason;
+      }
+      GTEST_SKIP() << found.reason;
+    }
+    backend_ = backend::make_backend({.device = "cuda",
+                                      .precision = backend::Precision::fp32,
+                                      .local_rank = control_.local_rank(),
+                                      .local_size = control_.local_size(),
+                                      .allow_shared_gpu = true});
+    comm_ = make(60.0);
+  }
+  std::unique_ptr<Communicator> make(double timeout) {
+    return make_nccl_communicator(control_, *backend_, {.allow_shared_gpu = true, .timeout = timeout});
+  }
+
+  template <class T>
+  auto make_buffer(std::int64_t size) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return backend_->make_narrow_buffer(size);
+    else
+      return backend_->make_buffer(size);
+  }
+  template <class T>
+  static void write(T* device, const std::vector<T>& values) {
+    check(cudaMemcpy(device, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  }
+  template <class T>
+  std::vector<T> read(const T* device, std::int64_t count) {
+    backend_->synchronize();
+    std::vector<T> values(static_cast<std::size_t>(count));
+    check(cudaMemcpy(values.data(), device, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
+    return values;
+  }
+  void finish(Ticket ticket) { backend_->wait_for(comm_->wait(ticket)); }
+  int ranks() const { return control_.size(); }
+  int rank() const { return control_.rank(); }
+
+  /// Parts of one rank.
+  std::vector<std::int64_t> sizes() const { return {1, ranks(), 61, 4099, std::int64_t{1} << 20}; }
+
+  template <class T>
+  void test_all_reduce();
+  template <class T>
+  void test_reduce_scatter(bool in_place);
+  template <class T>
+  void test_all_gather(bool in_place);
+
+  Communicator& control_ = mpi_world();
+  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<Communicator> comm_;
+};
+
+template <class T>
+void Nccl::test_all_reduce() {
+  for (const std::int64_t size : sizes()) {
+    const auto buffer = make_buffer<T>(size);
+    write(buffer->data(), inputs<T>(rank(), size));
+    const std::span<T> values(buffer->data(), static_cast<std::size_t>(size));
+    finish(comm_->start_all_reduce_sum(values, backend_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(buffer->data(), size), sums<T>(ranks(), 0, size))) << size;
+  }
+}
+
+template <class T>
+void Nccl::test_reduce_scatter(bool in_place) {
+  for (const std::int64_t size : sizes()) {
+    const auto all = make_buffer<T>(size * ranks());
+    const auto apart = make_buffer<T>(size);
+    T* part = in_place ? all->data() + rank() * size : apart->data();
+    write(all->data(), inputs<T>(rank(), size * ranks()));
+    finish(comm_->start_reduce_scatter_sum(
+        std::span<const T>(all->data(), static_cast<std::size_t>(size * ranks())),
+        std::span<T>(part, static_cast<std::size_t>(size)), backend_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size))) << size;
+  }
+}
+
+template <class T>
+void Nccl::test_all_gather(bool in_place) {
+  for (const std::int64_t size : sizes()) {
+    const auto all = make_buffer<T>(size * ranks());
+    const auto apart = make_buffer<T>(size);
+    T* part = in_place ? all->data() + rank() * size : apart->data();
+    write(part, inputs<T>(rank(), size));
+    finish(comm_->start_all_gather(std::span<const T>(part, static_cast<std::size_t>(size)),
+                                   std::span<T>(all->data(), static_cast<std::size_t>(size * ranks())),
+                                   backend_->mark()));
+    std::vector<T> expected;
+    for (int r = 0; r < ranks(); ++r) {
+      const auto theirs = inputs<T>(r, size);
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    EXPECT_TRUE(same_bits(read<T>(all->data(), size * ranks()), expected)) << size;
+  }
+}
+
+TEST_F(Nccl, AllReduceIsTheSerialSum) {
+  test_all_reduce<float>();
+  test_all_reduce<Bf16>();
+}
+
+TEST_F(Nccl, ReduceScatterIsThePartOfTheSerialSum) {
+  for (const bool in_place : {false, true}) {
+    test_reduce_scatter<float>(in_place);
+    test_reduce_scatter<Bf16>(in_place);
+  }
+}
+
+TEST_F(Nccl, AllGatherLaysOutAllParts) {
+  for (const bool in_place : {false, true}) {
+    test_all_gather<float>(in_place);
+    test_all_gather<Bf16>(in_place);
+  }
+}
+
+TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
+  constexpr std::int64_t size = 1 << 22;
+  const auto buffer = backend_->make_buffer(size);
+  const auto copy = backend_->make_buffer(size);
+  const float expected = static_cast<float>(ranks() * (ranks() + 1) / 2);
+  for (int round = 1; round <= 20; ++round) {
+    backend_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
+    const Ticket ticket =
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), backend_->mark());
+    finish(ticket);
+    backend_->copy(*buffer, {0, size}, *copy, 0);
+    backend_->fill(*buffer, -1.0F);
+    const std::vector<float> found = read<float>(copy->data(), size);
+    const std::vector<float> wanted(size, static_cast<float>(round) * expected);
+    ASSERT_TRUE(same_bits(found, wanted)) << "round " << round;
+  }
+}
+
+TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
+  constexpr std::int64_t piece = 4096;
+  constexpr std::int64_t pieces = 100;
+  const auto buffer = backend_->make_buffer(piece * pieces);
+  write(buffer->data(), inputs<float>(rank(), piece * pieces));
+  const backend::Completion whole = backend_->mark();
+  std::vector<Ticket> tickets;
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    tickets.push_back(
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data() + p * piece, piece), whole));
+  }
+  for (const Ticket ticket : tickets) finish(ticket);
+  EXPECT_TRUE(
+      same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), 0, piece * pieces)));
+}
+
+TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
+  ASSERT_TRUE(comm_->recordable());
+  constexpr std::int64_t size = 100003;
+  const auto source = backend_->make_buffer(size);
+  const auto buffer = backend_->make_buffer(size);
+  const auto result = backend_->make_buffer(size);
+  write(source->data(), inputs<float>(rank(), size));
+  const auto work = [&] {
+    backend_->copy(*source, {0, size}, *buffer, 0);
+    const Ticket first =
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), backend_->mark());
+    const Ticket second = comm_->start_all_reduce_sum(
+        std::span<float>(buffer->data() + size / 2, size - size / 2), backend_->mark());
+    finish(first);
+    finish(second);
+    backend_->copy(*buffer, {0, size}, *result, 0);
+  };
+  const auto recording = backend_->record(work);
+  ASSERT_NE(recording, nullptr);
+  EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), 0, size)));
+  for (int round = 0; round < 5; ++round) {
+    std::vector<float> values = inputs<float>(rank(), size);
+    for (float& value : values) value += static_cast<float>(round * (rank() + 1));
+    write(source->data(), values);
+    backend_->fill(*result, -1.0F);
+    ASSERT_TRUE(backend_->replay(*recording));
+    std::vector<float> expected = sums<float>(ranks(), 0, size);
+    for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
+    EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
+    // Mixed with what is not recorded.
+    backend_->fill(*buffer, 1.0F);
+    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), backend_->mark()));
+    EXPECT_TRUE(
+        same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
+  }
+}
+
+TEST_F(Nccl, HostMemoryStaysWithMpi) {
+  std::vector<double> values = {1.0, static_cast<double>(rank())};
+  comm_->all_reduce(std::span<double>(values));
+  EXPECT_EQ(values[0], ranks());
+  EXPECT_EQ(values[1], ranks() * (ranks() - 1) / 2.0);
+  EXPECT_EQ(comm_->rank(), control_.rank());
+  EXPECT_EQ(comm_->size(), control_.size());
+  EXPECT_EQ(comm_->description().find("NCCL 2."), 0U) << comm_->description();
+  EXPECT_NE(comm_->description().find(control_.description()), std::string::npos);
+}
+
+TEST_F(Nccl, ARankThatStaysAwayIsNotWaitedForForEver) {
+  if (ranks() == 1) GTEST_SKIP() << "nobody to wait for";
+  constexpr std::int64_t size = 1000;
+  const auto buffer = backend_->make_buffer(size);
+  const std::span<float> values(buffer->data(), size);
+  comm_.reset();
+  comm_ = make(15.0);
+  finish(comm_->start_all_reduce_sum(values, backend_->mark()));
+  backend_->synchronize();
+  if (rank() == 0) {
+    try {
+      finish(comm_->start_all_reduce_sum(values, backend_->mark()));
+      backend_->synchronize();
+      ADD_FAILURE() << "no error";
+    } catch (const RunError& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 0 on "), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("distributed.timeout (15 s)"), std::string::npos)
+          << error.what();
+    }
+  }
+  control_.barrier();
+  comm_.reset();
+}
+
+}  // namespace
+}  // namespace vaecf::comm

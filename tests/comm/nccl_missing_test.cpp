@@ -1,0 +1,23 @@
+// Of programs built without CUDA.
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/nccl.hpp>
+
+#include <string>
+
+namespace vaecf::comm {
+namespace {
+
+TEST(NcclMissing, SaysHowToGetIt) {
+  const auto control = make_self_communicator();
+  const auto backend = backend::make_backend({.device = "cpu", .threads = 1});
+  try {
+    make_nccl_communicator(*control, *backend, {});
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("-DVAECF_CUDA=ON"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::comm

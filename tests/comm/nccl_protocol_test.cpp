@@ -1,0 +1,298 @@
+// The NCCL communicator's side of the protocol with NCCL and CUDA, both played by nccl_fakes.cpp: which calls
+// it makes in which order, and that no failure of theirs makes it wait for ever. No GPU is needed.
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/nccl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "comm/nccl_fakes.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+using Calls = std::vector<std::string>;
+
+/// A backend whose queue stands still.
+class QueueBackend : public cpu::CpuBackend {
+ public:
+  QueueBackend() : CpuBackend(1, backend::Precision::fp32, true) {}
+  void while_waiting(std::function<void()> check) override { check_ = std::move(check); }
+  backend::Completion mark() override {
+    fakes::library().add("mark");
+    return {fakes::event(900)};
+  }
+  /// A wait of the host, as the CUDA backend does it.
+  void wait(double seconds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (std::chrono::steady_clock::now() < end) {
+      if (check_) check_();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  bool watched() const { return static_cast<bool>(check_); }
+
+ private:
+  std::function<void()> check_;
+};
+
+class NcclProtocol : public testing::Test {
+ protected:
+  void SetUp() override { fakes::reset(); }
+  void TearDown() override { library().abort_hangs = false; }
+  static fakes::Library& library() { return fakes::library(); }
+  std::unique_ptr<Communicator> make(double timeout = 30.0) {
+    return make_nccl_communicator(*control_, backend_, {.algorithm = "auto", .timeout = timeout});
+  }
+  static std::string message_of(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const RunError& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "no RunError";
+    return "";
+  }
+  static void expect_part(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+
+  std::unique_ptr<Communicator> control_ = make_self_communicator();
+  QueueBackend backend_;
+  std::vector<float> floats_ = std::vector<float>(8);
+  std::vector<Bf16> narrows_ = std::vector<Bf16>(8);
+};
+
+TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
+  library().busy_polls = 3;
+  {
+    const auto comm = make();
+    EXPECT_TRUE(library().has("init rank 0 of 1 blocking=0"));
+    const Calls calls = library().calls();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "poll"), 4);
+    EXPECT_TRUE(std::any_of(calls.begin(), calls.end(),
+                            [](const std::string& call) { return call.ends_with("priority -5"); }));
+    EXPECT_TRUE(backend_.watched());
+    EXPECT_TRUE(comm->recordable());
+    expect_part(comm->description(), "NCCL 2.");
+    expect_part(comm->description(), "NCCL's choice of algorithm");
+    expect_part(comm->description(), control_->description());
+    library().clear();
+    library().busy_polls = 2;
+  }
+  EXPECT_FALSE(backend_.watched());
+  EXPECT_EQ(library().calls(), (Calls{"finalize", "poll", "poll", "poll", "destroy"}));
+}
+
+TEST_F(NcclProtocol, ACollectiveStandsBetweenWhatItWaitsForAndWhatWaitsForIt) {
+  const auto comm = make();
+  library().clear();
+  const Ticket ticket = comm->start_all_reduce_sum(floats_, {fakes::event(77)});
+  const backend::Completion done = comm->wait(ticket);
+  const Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 3U);
+  const std::string stream = calls[0].substr(calls[0].find(" on "));
+  EXPECT_EQ(calls, (Calls{"wait 77" + stream, "AllReduce 8 fp32" + stream,
+                          "record " + fakes::name(done.event) + stream}));
+}
+
+TEST_F(NcclProtocol, NoEventIsRecordedBeforeNcclHasItsWorkInTheStream) {
+  const auto comm = make();
+  library().clear();
+  library().answer = ncclInProgress;
+  library().busy_polls = 2;
+  const auto done = comm->wait(comm->start_all_reduce_sum(floats_, {}));
+  Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 5U);
+  EXPECT_EQ((Calls{calls[1], calls[2], calls[3]}), (Calls{"poll", "poll", "poll"}));
+  EXPECT_EQ(calls[4].find("record " + fakes::name(done.event)), 0U);
+}
+
+TEST_F(NcclProtocol, FormsAndNumbersAreThoseAskedFor) {
+  const auto comm = make();
+  const auto last_start = [&](auto&& start) {
+    library().clear();
+    comm->wait(start());
+    const Calls calls = library().calls();
+    return calls.at(0).substr(0, calls.at(0).find(" on "));
+  };
+  const std::span<const float> floats(floats_);
+  const std::span<const Bf16> narrows(narrows_);
+  EXPECT_EQ(last_start([&] { return comm->start_all_reduce_sum(narrows_, {}); }), "AllReduce 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(floats, floats_, {}); }),
+            "ReduceScatter 8 fp32");
+  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(narrows, narrows_, {}); }),
+            "ReduceScatter 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->start_all_gather(floats, floats_, {}); }), "AllGather 8 fp32");
+  EXPECT_EQ(last_start([&] { return comm->start_all_gather(narrows, narrows_, {}); }), "AllGather 8 bf16");
+}
+
+TEST_F(NcclProtocol, NothingToExchangeIsOrderedAllTheSame) {
+  const auto comm = make();
+  library().clear();
+  comm->wait(comm->start_all_reduce_sum(std::span<float>(), {fakes::event(77)}));
+  const Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].find("wait 77"), 0U);
+  EXPECT_EQ(calls[1].find("record"), 0U);
+}
+
+TEST_F(NcclProtocol, WrongCallsAreTold) {
+  const auto comm = make();
+  EXPECT_THROW(comm->wait({0}), std::logic_error);
+  const Ticket ticket = comm->start_all_reduce_sum(floats_, {});
+  comm->wait(ticket);
+  EXPECT_THROW(comm->wait(ticket), std::logic_error);
+  const std::span<float> half = std::span(floats_).first(4);
+  EXPECT_THROW(comm->start_reduce_scatter_sum(std::span<const float>(floats_), half, {}), std::logic_error);
+  EXPECT_THROW(comm->start_all_gather(std::span<const float>(half), floats_, {}), std::logic_error);
+}
+
+TEST_F(NcclProtocol, AnEventRestsBeforeItIsUsedAgain) {
+  const auto comm = make();
+  std::deque<const void*> last;
+  int used_again = 0;
+  std::vector<const void*> all;
+  for (int i = 0; i < 500; ++i) {
+    const void* event = comm->wait(comm->start_all_reduce_sum(floats_, {})).event;
+    EXPECT_EQ(std::count(last.begin(), last.end(), event), 0);
+    used_again += std::count(all.begin(), all.end(), event) > 0 ? 1 : 0;
+    all.push_back(event);
+    last.push_back(event);
+    if (last.size() > 64) last.pop_front();
+  }
+  EXPECT_GT(used_again, 400);
+}
+
+TEST_F(NcclProtocol, ManyTicketsMayBeOpen) {
+  const auto comm = make();
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 3000; ++i) tickets.push_back(comm->start_all_reduce_sum(floats_, {}));
+  std::vector<const void*> events;
+  for (const Ticket ticket : tickets) events.push_back(comm->wait(ticket).event);
+  std::sort(events.begin(), events.end());
+  EXPECT_EQ(std::unique(events.begin(), events.end()), events.end());
+}
+
+TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {
+  {
+    const auto comm = make();
+    library().answer = ncclSystemError;
+    const std::string text = message_of([&] { comm->start_all_reduce_sum(floats_, {}); });
+    expect_part(text, "an all-reduce of 8 fp32 numbers");
+    expect_part(text, "some error (the details)");
+    EXPECT_TRUE(library().has("abort"));
+    library().answer = ncclSuccess;
+    expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "given up");
+  }
+  EXPECT_FALSE(library().has("finalize"));
+}
+
+TEST_F(NcclProtocol, AnErrorOfAnotherRankEndsTheHostsWait) {
+  const auto comm = make();
+  comm->start_all_reduce_sum(floats_, {});
+  library().events_done = false;
+  library().state = ncclRemoteError;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string text = message_of([&] { backend_.wait(20.0); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  expect_part(text, "remote error");
+  expect_part(text, "another rank");
+  EXPECT_TRUE(library().has("abort"));
+}
+
+TEST_F(NcclProtocol, ADeviceThatStandsStillEndsTheHostsWait) {
+  const auto comm = make(0.3);
+  comm->start_all_reduce_sum(floats_, {});
+  library().events_done = false;
+  const std::string text = message_of([&] { backend_.wait(20.0); });
+  expect_part(text, "rank 0 on " + control_->host());
+  expect_part(text, "an all-reduce of 8 fp32 numbers (number 1 in this run)");
+  expect_part(text, "distributed.timeout (0.3 s)");
+  EXPECT_TRUE(library().has("abort"));
+  // The runtime remembers "not ready" as an error; a kernel's start that follows must not be blamed for it.
+  EXPECT_TRUE(library().has("forget the last error"));
+}
+
+TEST_F(NcclProtocol, ADeviceThatGoesOnMayBeWaitedForLongerThanTheTimeout) {
+  const auto comm = make(0.2);
+  comm->start_all_reduce_sum(floats_, {});
+  library().clear();
+  backend_.wait(0.6);
+  EXPECT_FALSE(library().has("abort"));
+  const Calls calls = library().calls();
+  EXPECT_GT(std::count(calls.begin(), calls.end(), "mark"), 5);
+}
+
+TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
+  library().busy_polls = 1 << 30;
+  const std::string text = message_of([&] { make(0.2); });
+  expect_part(text, "NCCL to connect 1 ranks");
+  expect_part(text, "distributed.timeout");
+  EXPECT_TRUE(library().has("abort"));
+  EXPECT_FALSE(backend_.watched());
+}
+
+TEST_F(NcclProtocol, ACollectiveThatNcclNeverStartsIsGivenUp) {
+  const auto comm = make(0.2);
+  library().answer = ncclInProgress;
+  library().busy_polls = 1 << 30;
+  expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "NCCL to start an all-reduce");
+  EXPECT_TRUE(library().has("abort"));
+}
+
+TEST_F(NcclProtocol, AnAbortThatHangsHoldsNobodyUp) {
+  const auto comm = make();
+  library().abort_hangs = true;
+  library().answer = ncclInternalError;
+  const auto begin = std::chrono::steady_clock::now();
+  expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "some error");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
+  try {
+    const auto comm = make();
+    throw std::runtime_error("this rank fails");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_TRUE(library().has("abort"));
+  EXPECT_FALSE(library().has("finalize"));
+  EXPECT_FALSE(backend_.watched());
+}
+
+TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
+  {
+    const auto comm = make(0.2);
+    library().busy_polls = 1 << 30;
+  }
+  EXPECT_TRUE(library().has("finalize"));
+  EXPECT_TRUE(library().has("abort"));
+  EXPECT_FALSE(library().has("destroy"));
+}
+
+TEST_F(NcclProtocol, TheWayOutAfterAFailureThrowsNothingMore) {
+  struct WaitsInItsDestructor {
+    QueueBackend& backend;
+    ~WaitsInItsDestructor() { backend.wait(0.05); }
+  };
+  const auto comm = make();
+  library().events_done = false;
+  library().state = ncclRemoteError;
+  EXPECT_THROW(
+      {
+        const WaitsInItsDestructor memory{backend_};
+        backend_.wait(20.0);
+      },
+      RunError);
+}
+
+}  // namespace
+}  // namespace vaecf::comm

@@ -1,0 +1,200 @@
+// The started forms, on every kind of communicator. Inputs are small integers, which are exact in bf16 too,
+// so that the serial result must be met to the bit, except where the test is about rounding.
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+template <class T>
+T number(float value) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return Bf16::from(value);
+  else
+    return value;
+}
+
+template <class T>
+std::vector<T> inputs(int rank, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(number<T>(static_cast<float>((rank * 7 + i * 3) % 19 - 9)));
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> sums(int ranks, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t total = 0;
+    for (int r = 0; r < ranks; ++r) total += (r * 7 + i * 3) % 19 - 9;
+    values.push_back(number<T>(static_cast<float>(total)));
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> part_of(const std::vector<T>& all, int rank, std::int64_t count) {
+  const auto begin = all.begin() + rank * count;
+  return {begin, begin + count};
+}
+
+std::vector<std::int64_t> sizes(int ranks) {
+  const std::int64_t n = ranks;
+  return {0, 1, n - 1, n, n + 1, 61, test_piece - 1, test_piece, test_piece + 1, 3 * test_piece + 7, 4099};
+}
+
+template <class T>
+class Started : public testing::Test {};
+using Elements = testing::Types<float, Bf16>;
+TYPED_TEST_SUITE(Started, Elements);
+
+TYPED_TEST(Started, AllReduce) {
+  using T = TypeParam;
+  on_worlds([](Communicator& comm) {
+    for (const std::int64_t count : sizes(comm.size())) {
+      auto values = inputs<T>(comm.rank(), count);
+      EXPECT_EQ(comm.wait(comm.start_all_reduce_sum(std::span(values), {})).event, nullptr);
+      EXPECT_TRUE(values == sums<T>(comm.size(), count))
+          << count << " elements on " << comm.size() << " ranks";
+    }
+  });
+}
+
+TYPED_TEST(Started, ReduceScatter) {
+  using T = TypeParam;
+  on_worlds([](Communicator& comm) {
+    for (const std::int64_t count : sizes(comm.size())) {
+      const auto values = inputs<T>(comm.rank(), count * comm.size());
+      auto kept = values;
+      std::vector<T> part(static_cast<std::size_t>(count), number<T>(-1.0F));
+      comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), std::span<T>(part), {}));
+      EXPECT_TRUE(part == part_of(sums<T>(comm.size(), count * comm.size()), comm.rank(), count))
+          << count << " elements on " << comm.size() << " ranks";
+      EXPECT_TRUE(kept == values) << "the input was changed";
+      // The same into the rank's own place.
+      const auto mine = std::span(kept).subspan(static_cast<std::size_t>(comm.rank() * count),
+                                                static_cast<std::size_t>(count));
+      comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), mine, {}));
+      EXPECT_TRUE(std::ranges::equal(mine, part)) << count << " elements in place";
+    }
+  });
+}
+
+TYPED_TEST(Started, AllGather) {
+  using T = TypeParam;
+  on_worlds([](Communicator& comm) {
+    for (const std::int64_t count : sizes(comm.size())) {
+      std::vector<T> want;
+      for (int r = 0; r < comm.size(); ++r) {
+        const auto theirs = inputs<T>(r, count);
+        want.insert(want.end(), theirs.begin(), theirs.end());
+      }
+      const auto part = inputs<T>(comm.rank(), count);
+      std::vector<T> all(want.size(), number<T>(-1.0F));
+      comm.wait(comm.start_all_gather(std::span<const T>(part), std::span<T>(all), {}));
+      EXPECT_TRUE(all == want) << count << " elements on " << comm.size() << " ranks";
+      std::vector<T> placed(want.size(), number<T>(-1.0F));
+      const auto mine = std::span(placed).subspan(static_cast<std::size_t>(comm.rank() * count), part.size());
+      std::ranges::copy(part, mine.begin());
+      comm.wait(comm.start_all_gather(std::span<const T>(mine), std::span<T>(placed), {}));
+      EXPECT_TRUE(placed == want) << count << " elements in place";
+    }
+  });
+}
+
+TYPED_TEST(Started, SpansThatDoNotFitAreRefused) {
+  using T = TypeParam;
+  on_worlds([](Communicator& comm) {
+    std::vector<T> values(static_cast<std::size_t>(comm.size() * 3 + 1));
+    std::vector<T> part(3);
+    EXPECT_THROW(comm.start_reduce_scatter_sum(std::span<const T>(values), std::span<T>(part), {}),
+                 std::logic_error);
+    EXPECT_THROW(comm.start_all_gather(std::span<const T>(part), std::span<T>(values), {}), std::logic_error);
+  });
+}
+
+TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanks) {
+  using T = TypeParam;
+  on_worlds([](Communicator& comm) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    for (const std::size_t count : {5U, 61U, 1001U, 40000U}) {
+      std::mt19937 random(static_cast<unsigned>(comm.rank() + 1));
+      std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+      std::vector<T> values(count);
+      for (T& v : values) v = number<T>(uniform(random) * std::exp2(20.0F * uniform(random)));
+      comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
+      std::vector<T> all(count * ranks);
+      comm.wait(comm.start_all_gather(std::span<const T>(values), std::span<T>(all), {}));
+      for (std::size_t r = 0; r < ranks; ++r) {
+        EXPECT_EQ(std::memcmp(all.data() + r * count, values.data(), count * sizeof(T)), 0)
+            << "rank " << r << ", " << count << " elements";
+      }
+    }
+  });
+}
+
+// 256 + 1 + 1 is 258 in bf16, but 256 where every addition is rounded.
+TEST(StartedNarrow, SumsAreRoundedOnce) {
+  on_worlds([](Communicator& comm) {
+    const std::int64_t count = 4 * comm.size() + 1;
+    const Bf16 mine = Bf16::from(comm.rank() == 0 ? 256.0F : 1.0F);
+    const Bf16 want = Bf16::from(255.0F + static_cast<float>(comm.size()));
+    std::vector<Bf16> values(static_cast<std::size_t>(count), mine);
+    comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
+    EXPECT_TRUE(std::ranges::all_of(values, [&](Bf16 v) { return v == want; })) << comm.size() << " ranks";
+    const std::vector<Bf16> parts(static_cast<std::size_t>(3 * comm.size()), mine);
+    std::vector<Bf16> part(3);
+    comm.wait(comm.start_reduce_scatter_sum(std::span<const Bf16>(parts), std::span(part), {}));
+    EXPECT_TRUE(std::ranges::all_of(part, [&](Bf16 v) { return v == want; })) << comm.size() << " ranks";
+  });
+}
+
+TEST(StartedNarrow, WhatIsNoNumberIsSeenByAll) {
+  on_worlds([](Communicator& comm) {
+    std::vector<float> values(40, 1.0F);
+    if (comm.rank() == comm.size() - 1) values[7] = std::numeric_limits<float>::infinity();
+    if (comm.rank() == 0) values[39] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<Bf16> narrow;
+    for (const float v : values) narrow.push_back(Bf16::from(v));
+    comm.wait(comm.start_all_reduce_sum(std::span(narrow), {}));
+    EXPECT_TRUE(std::isinf(narrow[7].value()));
+    EXPECT_TRUE(std::isnan(narrow[39].value()));
+    EXPECT_EQ(narrow[8].value(), static_cast<float>(comm.size()));
+  });
+}
+
+TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
+  on_worlds([](Communicator& comm) {
+    const std::int64_t count = 3 * test_piece + 1;
+    const auto values = inputs<float>(comm.rank(), count * comm.size());
+    std::vector<float> part(static_cast<std::size_t>(count));
+    std::vector<Bf16> narrow = inputs<Bf16>(comm.rank(), 500);
+    const auto bytes = inputs<Bf16>(comm.rank(), 77);
+    std::vector<Bf16> all(static_cast<std::size_t>(77 * comm.size()));
+    std::vector<Ticket> tickets;
+    tickets.push_back(comm.start_reduce_scatter_sum(std::span(values), std::span(part), {}));
+    tickets.push_back(comm.start_all_reduce_sum(std::span(narrow), {}));
+    tickets.push_back(comm.start_all_gather(std::span(bytes), std::span(all), {}));
+    // A blocking call between start and wait must not meet a started one.
+    EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
+    if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
+    for (const Ticket ticket : tickets) comm.wait(ticket);
+    EXPECT_EQ(part, part_of(sums<float>(comm.size(), count * comm.size()), comm.rank(), count));
+    EXPECT_TRUE(narrow == sums<Bf16>(comm.size(), 500));
+    EXPECT_TRUE(part_of(all, comm.size() - 1, 77) == inputs<Bf16>(comm.size() - 1, 77));
+    EXPECT_FALSE(comm.recordable());
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm

@@ -1,0 +1,167 @@
+#include <vaecf/base/error.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/cuda_twin/world.hpp"
+
+namespace vaecf::cuda {
+namespace twin {
+
+World& world() {
+  static World the_world;
+  return the_world;
+}
+
+namespace {
+
+bool inside(const std::map<const std::byte*, std::int64_t>& ranges, const void* memory, std::int64_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const auto next = ranges.upper_bound(begin);
+  if (next == ranges.begin()) return false;
+  const auto& [first, size] = *std::prev(next);
+  return begin + bytes <= first + size;
+}
+
+/// Memory changes hands: spoils this thread's captures, and says whether there are any.
+bool spoil_captures() {
+  bool any = false;
+  for (Capture* capture : world().captures) {
+    if (capture->thread != std::this_thread::get_id()) continue;
+    any = true;
+    capture->spoilt = true;
+  }
+  return any;
+}
+
+void* aligned_zeros(std::int64_t bytes) {
+  void* memory = nullptr;
+  // As exact as can be, so that AddressSanitizer sees what a kernel does behind the end.
+  if (posix_memalign(&memory, 256, static_cast<std::size_t>(bytes)) != 0) throw std::bad_alloc();
+  std::memset(memory, 0, static_cast<std::size_t>(bytes));
+  return memory;
+}
+
+}  // namespace
+
+bool is_pinned(const void* memory, std::int64_t bytes) {
+  const std::lock_guard lock(world().mutex);
+  return inside(world().pinned, memory, bytes);
+}
+
+void require_device(const void* memory, std::int64_t bytes, const char* what) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(world().mutex);
+  if (bytes < 0 || !inside(world().device, memory, bytes)) {
+    throw std::logic_error(std::string(what) + ": not within one allocation of the device");
+  }
+}
+
+void run_until(Timeline& timeline, std::uint64_t position) {
+  const std::lock_guard lock(world().mutex);
+  while (timeline.done < position) {
+    const std::function<void()> work = std::move(timeline.pending.front());
+    timeline.pending.pop_front();
+    work();
+    ++timeline.done;
+  }
+}
+
+void run_until_point(const Point& point) {
+  const std::lock_guard lock(world().mutex);
+  if (point.capture) throw std::logic_error("waiting on the host for what a capture holds");
+  if (point.timeline) run_until(*point.timeline, point.position);
+}
+
+void run_all() {
+  const std::lock_guard lock(world().mutex);
+  std::erase_if(world().timelines, [](const auto& timeline) { return timeline.expired(); });
+  for (const auto& weak : std::vector(world().timelines)) {
+    if (const auto timeline = weak.lock()) run_until(*timeline, timeline->queued);
+  }
+}
+
+}  // namespace twin
+
+struct Device::State {
+  int index = 0;
+  std::int64_t total = 0;
+  std::int64_t used = 0;
+  std::int64_t peak = 0;
+};
+
+// Number n > 0 has n MiB, for tests of what happens where memory ends.
+Device::Device(int index) : state_(std::make_unique<State>()) {
+  state_->index = index;
+  state_->total = index > 0 ? std::int64_t{index} << 20 : std::int64_t{1} << 40;
+}
+Device::~Device() = default;
+void Device::use() const {}
+int Device::index() const {
+  return state_->index;
+}
+std::string Device::name() const {
+  return "a twin on the host";
+}
+std::string Device::id() const {
+  return "TWIN-" + std::to_string(state_->index);
+}
+int Device::multiprocessors() const {
+  return 3;
+}
+std::int64_t Device::free_bytes() const {
+  return state_->total - state_->used;
+}
+std::int64_t Device::total_bytes() const {
+  return state_->total;
+}
+std::int64_t Device::used_bytes() const {
+  return state_->used;
+}
+std::int64_t Device::peak_bytes() const {
+  return state_->peak;
+}
+
+void* Device::allocate(std::int64_t bytes, const char* what) {
+  const std::lock_guard lock(twin::world().mutex);
+  if (twin::spoil_captures()) throw std::logic_error(std::string(what) + ": allocated during a capture");
+  if (bytes > free_bytes()) throw RunError(std::string(what) + ": the twin's memory is full");
+  void* memory = twin::aligned_zeros(bytes);
+  twin::world().device.emplace(static_cast<std::byte*>(memory), bytes);
+  state_->used += bytes;
+  state_->peak = std::max(state_->peak, state_->used);
+  return memory;
+}
+
+void Device::release(void* memory, std::int64_t bytes) noexcept {
+  const std::lock_guard lock(twin::world().mutex);
+  twin::spoil_captures();
+  twin::run_all();
+  twin::world().device.erase(static_cast<std::byte*>(memory));
+  state_->used -= bytes;
+  std::free(memory);
+}
+
+void* allocate_pinned(std::int64_t bytes) {
+  const std::lock_guard lock(twin::world().mutex);
+  if (twin::spoil_captures()) throw std::logic_error("pinned memory allocated during a capture");
+  void* memory = twin::aligned_zeros(bytes);
+  twin::world().pinned.emplace(static_cast<std::byte*>(memory), bytes);
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept {
+  if (memory == nullptr) return;
+  const std::lock_guard lock(twin::world().mutex);
+  twin::spoil_captures();
+  twin::run_all();
+  twin::world().pinned.erase(static_cast<std::byte*>(memory));
+  std::free(memory);
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "support/emulated_lanes.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cuda/platform.hpp"
+
+namespace vaecf::cuda {
+
+/// Puts `work` into the queue, or into what it captures.
+void perform(Queue& queue, std::function<void()> work);
+
+template <class Body>
+void launch(Queue& queue, std::int64_t blocks, const Body& body) {
+  // What nvcc or a GPU would refuse.
+  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4096);
+  static_assert(Body::threads % 32 == 0 && Body::threads >= 32 && Body::threads <= 1024);
+  static_assert(Body::scratch_bytes >= 0 && Body::scratch_bytes + 33 * sizeof(double) <= 48 * 1024);
+  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw std::logic_error("a kernel cannot have so many blocks");
+  }
+  if (blocks == 0) return;
+  perform(queue, [blocks, body] {
+    struct alignas(16) Line {
+      std::byte bytes[16];
+    };
+    std::vector<Line> scratch(Body::scratch_bytes / sizeof(Line) + 1);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      // Shared memory starts as rubbish.
+      std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
+      testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint64_t>(block));
+      body(lanes, block, scratch.front().bytes);
+    }
+  });
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,153 @@
+#include <vaecf/base/narrow.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "support/cuda_twin/launch.hpp"
+#include "support/cuda_twin/world.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+float load(Number number, const void* values, std::int64_t i) {
+  if (number == Number::fp32) return static_cast<const float*>(values)[i];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(values)[i];
+  return number == Number::bf16 ? from_bf16(bits) : from_fp16(bits);
+}
+
+void store(Number number, void* values, std::int64_t i, float value) {
+  if (number == Number::fp32) {
+    static_cast<float*>(values)[i] = value;
+  } else {
+    static_cast<std::uint16_t*>(values)[i] = number == Number::bf16 ? to_bf16(value) : to_fp16(value);
+  }
+}
+
+constexpr std::int64_t tile_rows = 4;
+constexpr std::int64_t tile_columns = 16;
+
+/// Operand as fp32 tiles of `width` rows of op(a)' or columns of op(b), k after k; zeros behind the end.
+std::vector<float> pack(Number number, const void* values, std::int64_t stride, bool k_is_row,
+                        std::int64_t width, std::int64_t n, std::int64_t k) {
+  std::vector<float> packed(static_cast<std::size_t>((n + width - 1) / width * width * k));
+  for (std::int64_t i = 0; i < n; ++i) {
+    float* tile = packed.data() + i / width * width * k + i % width;
+    for (std::int64_t j = 0; j < k; ++j) {
+      tile[j * width] = load(number, values, k_is_row ? j * stride + i : i * stride + j);
+    }
+  }
+  return packed;
+}
+
+using Tile = float[tile_rows][tile_columns];
+
+/// Without sanitizers, which would take most of the time of all tests: packed operands are whole tiles.
+[[gnu::noinline, gnu::no_sanitize("address", "undefined")]] void multiply_tile(const float* left,
+                                                                               const float* right,
+                                                                               std::int64_t depth,
+                                                                               Tile& sums) {
+  for (std::int64_t k = 0; k < depth; ++k, left += tile_rows, right += tile_columns) {
+    for (std::int64_t y = 0; y < tile_rows; ++y) {
+      for (std::int64_t x = 0; x < tile_columns; ++x) sums[y][x] += left[y] * right[x];
+    }
+  }
+}
+
+void multiply(const MatmulSpec& s, const void* a, const void* b, void* c, const void* bias) {
+  const std::vector<float> rows = pack(s.operands, a, s.lda, s.a_transposed, tile_rows, s.m, s.k);
+  const std::vector<float> columns = pack(s.operands, b, s.ldb, !s.b_transposed, tile_columns, s.n, s.k);
+  for (std::int64_t j = 0; j < s.n; j += tile_columns) {
+    for (std::int64_t i = 0; i < s.m; i += tile_rows) {
+      Tile sums = {};
+      multiply_tile(rows.data() + i * s.k, columns.data() + j * s.k, s.k, sums);
+      for (std::int64_t y = 0; y < std::min(tile_rows, s.m - i); ++y) {
+        for (std::int64_t x = 0; x < std::min(tile_columns, s.n - j); ++x) {
+          const std::int64_t at = (i + y) * s.ldc + j + x;
+          float value = sums[y][x];
+          if (s.accumulate) value += load(s.result, c, at);
+          if (s.bias) value += load(s.result, bias, j + x);
+          store(s.result, c, at, value);
+        }
+      }
+    }
+  }
+}
+
+std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride, Number number) {
+  if (columns > stride) throw std::logic_error("a product's rows are longer than they are apart");
+  return rows == 0 ? 0 : ((rows - 1) * stride + columns) * size_of(number);
+}
+
+}  // namespace
+
+struct Matmuls::State {};
+Matmuls::Matmuls(Device&, bool) {}
+Matmuls::~Matmuls() = default;
+
+void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
+                  const void* bias) {
+  if (s.bias != (bias != nullptr)) throw std::logic_error("a product's bias is missing, or too much");
+  if (s.result != Number::fp32 && s.result != s.operands) {
+    throw std::logic_error("a product's result is neither fp32 nor of its operands' kind");
+  }
+  if (s.m == 0 || s.n == 0) return;
+  const std::int64_t a_bytes =
+      s.a_transposed ? extent(s.k, s.m, s.lda, s.operands) : extent(s.m, s.k, s.lda, s.operands);
+  const std::int64_t b_bytes =
+      s.b_transposed ? extent(s.n, s.k, s.ldb, s.operands) : extent(s.k, s.n, s.ldb, s.operands);
+  twin::require_device(a, a_bytes, "a product's left operand");
+  twin::require_device(b, b_bytes, "a product's right operand");
+  twin::require_device(c, extent(s.m, s.n, s.ldc, s.result), "a product's result");
+  if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "a product's bias");
+  perform(queue, [=] { multiply(s, a, b, c, bias); });
+}
+
+struct Primitives::State {
+  std::int64_t reserved = 0;
+};
+Primitives::Primitives(Device&) : state_(std::make_unique<State>()) {}
+Primitives::~Primitives() = default;
+
+void Primitives::reserve(std::int64_t n) {
+  state_->reserved = std::max(state_->reserved, n);
+}
+
+void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
+  if (n > state_->reserved && queue.capturing())
+    throw std::logic_error("running_sum: not reserved for so many");
+  reserve(n);
+  twin::require_device(in, n * 4, "running_sum");
+  twin::require_device(out, (n + 1) * 8, "running_sum");
+  perform(queue, [=] {
+    out[0] = 0;
+    std::inclusive_scan(in, in + n, out + 1, std::plus<>(), std::int64_t{0});
+  });
+}
+
+void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                            const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
+                            int bits) {
+  if (n > state_->reserved && queue.capturing())
+    throw std::logic_error("sort_pairs: not reserved for so many");
+  reserve(n);
+  for (const void* memory : {static_cast<const void*>(keys), static_cast<const void*>(sorted_keys),
+                             static_cast<const void*>(values), static_cast<const void*>(sorted_values)}) {
+    twin::require_device(memory, n * 4, "sort_pairs");
+  }
+  const std::uint32_t mask = bits >= 32 ? ~0U : (1U << bits) - 1U;
+  perform(queue, [=] {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t x, std::int64_t y) { return (keys[x] & mask) < (keys[y] & mask); });
+    for (std::int64_t i = 0; i < n; ++i) {
+      sorted_keys[i] = keys[order[i]];
+      sorted_values[i] = values[order[i]];
+    }
+  });
+}
+
+}  // namespace vaecf::cuda

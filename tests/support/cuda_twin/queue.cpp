@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "support/cuda_twin/launch.hpp"
+#include "support/cuda_twin/world.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+[[noreturn]] void refuse(const char* what) {
+  throw std::logic_error(std::string("a GPU would refuse this: ") + what);
+}
+
+}  // namespace
+
+Event::Event() : state_(std::make_unique<State>()) {}
+Event::~Event() = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+
+bool Event::done() const {
+  const std::lock_guard lock(twin::world().mutex);
+  const twin::Point& point = state_->point;
+  if (point.capture) refuse("asking an event that was recorded in a capture");
+  if (!point.timeline) return true;
+  // Work goes on while the host asks, but not in no time.
+  if (point.timeline->done < point.position) twin::run_until(*point.timeline, point.timeline->done + 1);
+  return point.timeline->done >= point.position;
+}
+
+void* Event::native() const {
+  return &state_->point;
+}
+
+Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+
+Queue::Queue(Urgency) : state_(std::make_unique<State>()) {
+  const std::lock_guard lock(twin::world().mutex);
+  twin::world().timelines.push_back(state_->timeline);
+}
+
+Queue::~Queue() {
+  const std::lock_guard lock(twin::world().mutex);
+  twin::run_until(*state_->timeline, state_->timeline->queued);
+  if (state_->capture) std::erase(twin::world().captures, state_->capture.get());
+}
+
+void perform(Queue& queue, std::function<void()> work) {
+  const std::lock_guard lock(twin::world().mutex);
+  Queue::State& state = queue.state();
+  if (state.capturing()) {
+    state.capture->work.push_back(std::move(work));
+    ++state.capture->branches[state.timeline.get()].queued;
+  } else {
+    state.timeline->pending.push_back(std::move(work));
+    ++state.timeline->queued;
+  }
+}
+
+void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
+  twin::require_device(device, bytes, "copy_in");
+  const auto size = static_cast<std::size_t>(bytes);
+  if (size == 0) return;
+  if (twin::is_pinned(host, bytes)) {
+    perform(*this, [=] { std::memcpy(device, host, size); });
+    return;
+  }
+  if (capturing()) refuse("a copy from pageable memory in a capture");
+  // The runtime takes it into memory of its own before it comes back.
+  const auto* begin = static_cast<const std::byte*>(host);
+  perform(*this, [device, staged = std::vector<std::byte>(begin, begin + size)] {
+    std::memcpy(device, staged.data(), staged.size());
+  });
+}
+
+void Queue::copy_out(void* host, const void* device, std::int64_t bytes) {
+  twin::require_device(device, bytes, "copy_out");
+  const auto size = static_cast<std::size_t>(bytes);
+  if (size == 0) return;
+  if (twin::is_pinned(host, bytes)) {
+    perform(*this, [=] { std::memcpy(host, device, size); });
+    return;
+  }
+  if (capturing()) refuse("a copy to pageable memory in a capture");
+  finish();
+  std::memcpy(host, device, size);
+}
+
+void Queue::copy(void* to, const void* from, std::int64_t bytes) {
+  twin::require_device(to, bytes, "copy");
+  twin::require_device(from, bytes, "copy");
+  if (bytes > 0) perform(*this, [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+}
+
+void Queue::clear(void* device, std::int64_t bytes) {
+  twin::require_device(device, bytes, "clear");
+  if (bytes > 0) perform(*this, [=] { std::memset(device, 0, static_cast<std::size_t>(bytes)); });
+}
+
+void Queue::record(Event& event) {
+  const std::lock_guard lock(twin::world().mutex);
+  auto& point = *static_cast<twin::Point*>(event.native());
+  point = {};
+  if (capturing()) {
+    point.capture = state_->capture;
+    point.branch_position = state_->capture->branches[state_->timeline.get()].queued;
+  }
+  // Also in a capture: tells the queues of a capture apart.
+  point.timeline = state_->timeline;
+  point.position = state_->timeline->queued;
+}
+
+void Queue::wait_for(void* event) {
+  if (event == nullptr) return;
+  const std::lock_guard lock(twin::world().mutex);
+  const auto& point = *static_cast<const twin::Point*>(event);
+  if (point.capture) {
+    if (point.capture->ended) refuse("waiting for an event of a capture that has ended");
+    if (!capturing()) state_->capture = point.capture;
+    if (state_->capture != point.capture) refuse("waiting for an event of another capture");
+    if (state_->timeline.get() == point.capture->origin) {
+      auto& branch = point.capture->branches[point.timeline.get()];
+      branch.joined = std::max(branch.joined, point.branch_position);
+    }
+    return;
+  }
+  if (!point.timeline) return;
+  if (capturing()) refuse("waiting in a capture for an event from before it");
+  perform(*this,
+          [timeline = point.timeline, position = point.position] { twin::run_until(*timeline, position); });
+}
+
+void Queue::finish(const std::function<void()>& check) {
+  if (capturing()) refuse("waiting for a queue that captures");
+  if (check) check();
+  twin::run_until(*state_->timeline, state_->timeline->queued);
+}
+
+void Queue::begin_capture() {
+  const std::lock_guard lock(twin::world().mutex);
+  if (capturing()) refuse("a capture within a capture");
+  state_->capture = std::make_shared<twin::Capture>();
+  state_->capture->origin = state_->timeline.get();
+  state_->capture->thread = std::this_thread::get_id();
+  twin::world().captures.push_back(state_->capture.get());
+}
+
+Graph Queue::end_capture() {
+  const std::lock_guard lock(twin::world().mutex);
+  if (!capturing() || state_->capture->origin != state_->timeline.get()) refuse("ending no capture");
+  twin::Capture& capture = *state_->capture;
+  capture.ended = true;
+  std::erase(twin::world().captures, &capture);
+  if (capture.spoilt) refuse("a capture during which memory was allocated or released");
+  for (const auto& [timeline, branch] : capture.branches) {
+    if (timeline != capture.origin && branch.joined < branch.queued) refuse("a capture with loose ends");
+  }
+  auto graph = std::make_unique<Graph::State>();
+  graph->work = std::move(capture.work);
+  return Graph(std::move(graph));
+}
+
+void Queue::run(const Graph& graph) {
+  if (capturing()) refuse("a graph within a capture");
+  for (const auto& work : graph.state().work) perform(*this, work);
+}
+
+bool Queue::capturing() const {
+  const std::lock_guard lock(twin::world().mutex);
+  return state_->capturing();
+}
+
+void* Queue::native() const {
+  return state_.get();
+}
+
+}  // namespace vaecf::cuda

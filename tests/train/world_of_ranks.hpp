@@ -1,0 +1,64 @@
+#pragma once
+
+#include <vaecf/train/trainer.hpp>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+
+/// What a world of some ranks holds at the end: each rank's own copy.
+struct World {
+  std::vector<Tensors> gradient;  ///< of the first step, summed over ranks
+  std::vector<Tensors> weights;   ///< that the rank computes with
+  std::vector<Tensors> masters;
+  std::vector<Tensors> moments;
+};
+
+/// Trains on ranks as threads.
+class WorldOfRanks : public TrainTest {
+ protected:
+  World run(int ranks, std::int64_t steps) {
+    const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
+    World world{none, none, none, none};
+    on_ranks(ranks, [&](const Services& services) {
+      const auto rank = static_cast<std::size_t>(services.communicator.rank());
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, 0);
+      const auto exported = [&](const backend::FloatBuffer& flat) {
+        return export_all(services.backend, trainer.model().layout(), flat);
+      };
+      trainer.start_epoch(0);
+      trainer.accumulate(0);
+      world.gradient[rank] = exported(trainer.gradient());
+      for (std::int64_t s = 0; s < steps; ++s) {
+        const std::int64_t t = s % trainer.steps_per_epoch();
+        if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
+        trainer.step(t);
+      }
+      world.weights[rank] = exported(trainer.model().parameters().master());
+      world.masters[rank] = exported(trainer.flat(FlatState::weights));
+      world.moments[rank] = exported(trainer.flat(FlatState::second_moment));
+    });
+    return world;
+  }
+
+  static void expect_same_on_all_ranks(const World& world) {
+    for (std::size_t r = 1; r < world.weights.size(); ++r) {
+      EXPECT_EQ(world.weights[r], world.weights[0]) << "rank " << r << " of " << world.weights.size();
+      EXPECT_EQ(world.masters[r], world.masters[0]) << "rank " << r << " of " << world.weights.size();
+      EXPECT_EQ(world.moments[r], world.moments[0]) << "rank " << r << " of " << world.weights.size();
+    }
+  }
+
+  /// The bounds that a run must keep for its curve not to depend on how many ranks it has and who updates
+  /// what.
+  void expect_same_curve(const World& one, const World& other) {
+    expect_same_on_all_ranks(other);
+    EXPECT_LE(difference(one.gradient[0], other.gradient[0]).relative, 1e-6);
+    const Difference weights = difference(one.masters[0], other.masters[0]);
+    EXPECT_LE(weights.relative, 1e-5);
+    EXPECT_LE(weights.largest, 0.1 * options_.optimizer.learning_rate);
+  }
+};
+
+}  // namespace vaecf::train
