@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "support/thread_communicator.hpp"
+#include "train/world.hpp"
 
 namespace vaecf::train {
 
@@ -102,12 +103,7 @@ class TrainTest : public ::testing::Test {
 
   /// Runs `body` on ranks as threads, each with a backend of its own.
   void on_ranks(int ranks, const std::function<void(const Services&)>& body) const {
-    comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
-      const auto backend = backend::make_backend(backend_);
-      Log log;
-      Progress progress;
-      body({communicator, *backend, log, progress});
-    });
+    run_world(ranks, backend_, body);
   }
 
   std::string text_of(const std::string& path) const {

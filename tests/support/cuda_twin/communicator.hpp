@@ -54,7 +54,10 @@ class TwinCommunicator final : public comm::Communicator {
     return host_.start_all_gather(device(part, after), device(all, after), {});
   }
   backend::Completion wait(comm::Ticket ticket) override { return host_.wait(ticket); }
-  [[noreturn]] void abort(int code) override { host_.abort(code); }
+  [[noreturn]] void abort(int code) override {
+    host_.abort(code);
+    std::terminate();  // compilers forget the promise of a virtual call
+  }
 
  private:
   template <class T>

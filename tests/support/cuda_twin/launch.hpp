@@ -33,7 +33,10 @@ void launch(Queue& queue, std::int64_t blocks, const Body& body) {
       std::byte bytes[16];
     };
     std::vector<Line> scratch(Body::scratch_bytes / sizeof(Line) + 1);
-    for (std::int64_t block = 0; block < blocks; ++block) {
+    // Blocks come in no order: any prime that does not divide their number visits each once.
+    const std::int64_t stride = blocks % 1000003 != 0 ? 1000003 : 999983;
+    for (std::int64_t turn = 0; turn < blocks; ++turn) {
+      const std::int64_t block = turn * stride % blocks;
       // Shared memory starts as rubbish.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
       testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint64_t>(block));

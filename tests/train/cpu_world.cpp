@@ -1,0 +1,17 @@
+#include "train/world.hpp"
+
+#include "support/thread_communicator.hpp"
+
+namespace vaecf::train {
+
+void run_world(int ranks, const backend::BackendOptions& options,
+               const std::function<void(const Services&)>& body) {
+  comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
+    const auto backend = backend::make_backend(options);
+    Log log;
+    Progress progress;
+    body({communicator, *backend, log, progress});
+  });
+}
+
+}  // namespace vaecf::train

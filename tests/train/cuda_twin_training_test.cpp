@@ -1,0 +1,143 @@
+// Whole training runs on the CUDA backend's twin, beside the CPU backend.
+#include <vaecf/train/evaluator.hpp>
+
+#include <tuple>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "train/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+using backend::Precision;
+
+/// What a run of three epochs leaves.
+struct OneRun {
+  std::vector<backend::LossSums> epochs;
+  Tensors weights;
+  Tensors moments;
+  std::map<std::string, double> metrics;  ///< on /validation
+  backend::LossScale scale;
+};
+
+class CudaTwinTraining : public WorldOfRanks {
+ protected:
+  OneRun train_on(const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    Trainer trainer(options_, services, dataset, evaluation_batch);
+    OneRun run;
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+      trainer.start_epoch(epoch);
+      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
+      run.epochs.push_back(trainer.losses());
+    }
+    run.weights = export_all(services.backend, trainer.model().layout(), trainer.flat(FlatState::weights));
+    run.moments =
+        export_all(services.backend, trainer.model().layout(), trainer.flat(FlatState::second_moment));
+    run.scale = trainer.loss_scale();
+    Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
+    for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
+      run.metrics[name] = value.mean;
+    }
+    return run;
+  }
+
+  OneRun on_twin(Precision precision, const std::string& graph = "auto",
+                 const std::string& resident = "auto") {
+    backend_.precision = precision;
+    backend_.graph = graph;
+    backend_.resident = resident;
+    OneRun run;
+    on_ranks(1, [&](const Services& services) { run = train_on(services); });
+    return run;
+  }
+
+  OneRun on_cpu() {
+    OneRun run;
+    comm::run_ranks(1, [&](comm::Communicator& communicator) {
+      cpu::CpuBackend backend(1, Precision::fp32, true);
+      Log log;
+      Progress progress;
+      run = train_on({communicator, backend, log, progress});
+    });
+    return run;
+  }
+
+  static void expect_same_bits(const OneRun& a, const OneRun& b) {
+    EXPECT_EQ(a.weights, b.weights);
+    EXPECT_EQ(a.moments, b.moments);
+    EXPECT_EQ(a.metrics, b.metrics);
+    for (std::size_t epoch = 0; epoch < a.epochs.size(); ++epoch) {
+      EXPECT_EQ(a.epochs[epoch].nll, b.epochs[epoch].nll);
+      EXPECT_EQ(a.epochs[epoch].weighted_kl, b.epochs[epoch].weighted_kl);
+      EXPECT_EQ(a.epochs[epoch].users, b.epochs[epoch].users);
+    }
+  }
+};
+
+TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
+  options_.optimizer.learning_rate = 0.01;
+  const OneRun cpu = on_cpu();
+  EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
+  for (const auto& [precision, loss, weights, metric] :
+       {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
+    SCOPED_TRACE(backend::to_string(precision));
+    const OneRun twin = on_twin(precision);
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_EQ(twin.epochs[epoch].users, 203);
+      EXPECT_EQ(twin.epochs[epoch].skipped, 0);
+      EXPECT_NEAR(twin.epochs[epoch].nll / cpu.epochs[epoch].nll, 1.0, loss);
+      EXPECT_NEAR(twin.epochs[epoch].kl / cpu.epochs[epoch].kl, 1.0, 10 * loss);
+    }
+    EXPECT_LE(difference(cpu.weights, twin.weights).relative, weights);
+    for (const auto& [name, value] : cpu.metrics) EXPECT_NEAR(twin.metrics.at(name), value, metric) << name;
+  }
+}
+
+// The first scale is one at which -1, the gradient at each of a user's items, overflows.
+TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
+  options_.optimizer.learning_rate = 0.01;
+  const OneRun cpu = on_cpu();
+  const OneRun twin = on_twin(Precision::fp16);
+  EXPECT_GE(twin.epochs[0].skipped, 1);
+  EXPECT_LE(twin.epochs[0].skipped, 3);
+  EXPECT_LT(twin.epochs[0].users, 203);
+  EXPECT_GT(twin.epochs[0].users, 0);
+  EXPECT_EQ(twin.epochs[2].skipped, 0);
+  EXPECT_EQ(twin.epochs[2].users, 203);
+  EXPECT_EQ(twin.scale.scale, std::ldexp(65536.0F, -static_cast<int>(twin.epochs[0].skipped)));
+  // Some updates behind.
+  EXPECT_NEAR(twin.epochs[2].nll / cpu.epochs[2].nll, 1.0, 0.02);
+  EXPECT_LT(twin.epochs[2].nll, cpu.epochs[1].nll);
+}
+
+TEST_F(CudaTwinTraining, RecordingAndStreamingChangeNoBit) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    SCOPED_TRACE(backend::to_string(precision));
+    const OneRun recorded = on_twin(precision);
+    expect_same_bits(recorded, on_twin(precision));
+    expect_same_bits(recorded, on_twin(precision, "off"));
+    expect_same_bits(recorded, on_twin(precision, "auto", "off"));
+  }
+}
+
+TEST_F(CudaTwinTraining, NarrowRunsGiveOneCurveForAnyNumberOfRanks) {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    backend_.precision = precision;
+    for (const char* optimizer : {"replicated", "sharded"}) {
+      options_.distributed.optimizer = optimizer;
+      const World one = run(1, 12);
+      for (int ranks = 2; ranks <= 4; ++ranks) {
+        SCOPED_TRACE(::testing::Message()
+                     << backend::to_string(precision) << " " << optimizer << " on " << ranks << " ranks");
+        const World many = run(ranks, 12);
+        expect_same_on_all_ranks(many);
+        EXPECT_LE(difference(one.gradient[0], many.gradient[0]).relative, 1e-3);
+        EXPECT_LE(difference(one.masters[0], many.masters[0]).relative, 5e-3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train
