@@ -6,10 +6,14 @@
 #include <bit>
 #include <cmath>
 
+// Levels of x86-64, which are asked for by feature: the name of a processor would stand for that model alone.
 // Sanitizers instrument the resolvers that function multiversioning needs before their runtime is up.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VAECF_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define VAECF_VERSIONS 1
+#define VAECF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
+#define VAECF_VERSIONS 0
 #define VAECF_CLONES
 #endif
 // Inlined into each clone, so that it is compiled for that clone's instruction set.
@@ -62,16 +66,22 @@ VAECF_INLINE std::uint16_t bf16_of_finite(float value) {
 
 }  // namespace
 
-std::string vector_isa() {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return "AVX-512";
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2";
+#if VAECF_VERSIONS
+// Chosen as the clones are, so that it tells what runs.
+__attribute__((target("arch=x86-64-v4"))) const char* chosen_version() {
+  return "AVX-512";
+}
+__attribute__((target("arch=x86-64-v3"))) const char* chosen_version() {
+  return "AVX2";
+}
+__attribute__((target("default")))
 #endif
+const char* chosen_version() {
   return "baseline";
+}
+
+std::string vector_isa() {
+  return chosen_version();
 }
 
 VAECF_CLONES void add_scaled(float* y, const float* x, float scale, std::int64_t n) {
