@@ -76,7 +76,8 @@ __attribute__((target("arch=x86-64-v3"))) const char* chosen_version() {
 }
 __attribute__((target("default")))
 #endif
-const char* chosen_version() {
+const char*
+chosen_version() {
   return "baseline";
 }
 
