@@ -168,6 +168,8 @@ class NcclCommunicator final : public Communicator {
                          nccl_choice(settings_), control_.description());
   }
 
+  Activity& activity() override { return control_.activity(); }
+
   void barrier() override { control_.barrier(); }
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     control_.reduce_scatter_sum(values, part);

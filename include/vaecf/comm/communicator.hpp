@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/backend/step.hpp>
+#include <vaecf/base/activity.hpp>
 #include <vaecf/base/narrow.hpp>
 
 #include <cstddef>
@@ -49,6 +50,8 @@ class Communicator {
   virtual std::string host() const = 0;
   /// One line for the log: library, algorithm, hosts.
   virtual std::string description() const = 0;
+  /// What this rank is at: for the worker to tell, and for whoever watches the ranks.
+  virtual Activity& activity() { return activity_; }
 
   template <class T>
   void broadcast(std::span<T> values, int root) {
@@ -103,6 +106,9 @@ class Communicator {
   virtual void broadcast_bytes(std::span<std::byte> bytes, int root) = 0;
   virtual void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) = 0;
   virtual void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) = 0;
+
+ private:
+  Activity activity_;
 };
 
 /// What a run may choose about its ranks.
