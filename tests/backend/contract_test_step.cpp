@@ -77,6 +77,49 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
   EXPECT_EQ(none.users, 0);
 }
 
+// As a resume from the middle of an epoch does.
+TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, true, batch);
+  const auto hidden = activations(random_matrix(5, 7, 2));
+  const auto one_step = [&](backend::StepState& state) {
+    backend().begin_step({1, 7, 0, 0.5F, {}}, state);
+    backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, state);
+    backend().end_step(state);
+  };
+  const auto alone = backend().make_step_state();
+  one_step(*alone);
+  const double nll = backend().read_losses(*alone).nll;
+  EXPECT_GT(nll, 0.0);
+
+  const auto state = backend().make_step_state();
+  one_step(*state);
+  backend().poll_losses(*state);  // a look at the sums from before is under way
+  // Numbers that fp32 has no room for, users beyond 32 bits, and a break that is forgotten.
+  const LossSums sums{1.0 / 3.0, 1e-300, -0.1, (std::int64_t{1} << 40) + 1, 3, 77, std::nan(""), 2.0};
+  backend().set_losses(sums, *state);
+  for (int steps = 0; steps < 3; ++steps) {
+    const LossSums read = backend().read_losses(*state);
+    double expected_nll = sums.nll;
+    for (int i = 0; i < steps; ++i) expected_nll += nll;
+    EXPECT_EQ(read.nll, expected_nll);
+    EXPECT_EQ(read.kl, sums.kl);
+    EXPECT_EQ(read.weighted_kl, sums.weighted_kl);
+    EXPECT_EQ(read.users, sums.users + 5 * steps);
+    EXPECT_EQ(read.skipped, 3);
+    EXPECT_EQ(read.broken_step, -1);
+    EXPECT_EQ(read.broken_nll, 0.0);
+    EXPECT_EQ(read.broken_kl, 0.0);
+    const auto polled = backend().poll_losses(*state);
+    EXPECT_EQ(polled.value_or(read).nll, expected_nll);
+    one_step(*state);
+  }
+  backend().set_losses(sums, *state);
+  const auto polled = backend().poll_losses(*state);
+  EXPECT_EQ(polled.value_or(sums).nll, sums.nll);
+}
+
 TEST_P(Step, PollingEndsUpWithTheSums) {
   const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
   TestBatch batch;

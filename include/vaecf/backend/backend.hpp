@@ -192,6 +192,8 @@ class Backend {
   /// The step's losses join the sums, or it counts as skipped; the loss scale moves on.
   virtual void end_step(StepState& step) = 0;
   virtual void clear_losses(StepState& step) = 0;
+  /// What the next steps add to, as after a resume from the middle of an epoch. No step is broken any more.
+  virtual void set_losses(const LossSums& sums, StepState& step) = 0;
   /// Sums over the steps ended so far; waits for them.
   virtual LossSums read_losses(StepState& step) = 0;
   /// The same without waiting: a look at some recent past, at least as new as that of the call before;

@@ -28,6 +28,9 @@ struct LossSums {
   std::int64_t broken_step = -1;
   double broken_nll = 0.0;
   double broken_kl = 0.0;
+
+  /// The same sums as of steps that all went well.
+  LossSums unbroken() const { return {nll, kl, weighted_kl, users, skipped, -1, 0.0, 0.0}; }
 };
 
 /// fp16 gradients are multiplied by `scale` so that small ones do not vanish. An overflow halves it and the

@@ -37,6 +37,10 @@ void CpuBackend::clear_losses(backend::StepState& step) {
   cpu(step).sums = {};
 }
 
+void CpuBackend::set_losses(const backend::LossSums& sums, backend::StepState& step) {
+  cpu(step).sums = sums.unbroken();
+}
+
 backend::LossSums CpuBackend::read_losses(backend::StepState& step) {
   return cpu(step).sums;
 }

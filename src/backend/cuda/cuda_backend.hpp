@@ -60,6 +60,7 @@ class CudaBackend : public backend::Backend {
   backend::FloatBuffer& overflow(backend::StepState& step) override;
   void end_step(backend::StepState& step) override;
   void clear_losses(backend::StepState& step) override;
+  void set_losses(const backend::LossSums& sums, backend::StepState& step) override;
   backend::LossSums read_losses(backend::StepState& step) override;
   std::optional<backend::LossSums> poll_losses(backend::StepState& step) override;
   backend::LossScale loss_scale(backend::StepState& step) override;

@@ -89,14 +89,15 @@ struct EndStep {
   }
 };
 
-struct ClearLosses {
+struct SetLosses {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
   StepRecord* record;
+  backend::LossSums sums;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) { record->sums = backend::LossSums{}; });
+    lanes.each(1, [&](std::int64_t) { record->sums = sums; });
   }
 };
 
@@ -215,7 +216,11 @@ void CudaBackend::end_step(backend::StepState& step) {
 }
 
 void CudaBackend::clear_losses(backend::StepState& step) {
-  launch(queue_, 1, ClearLosses{gpu(step).record.data()});
+  set_losses({}, step);
+}
+
+void CudaBackend::set_losses(const backend::LossSums& sums, backend::StepState& step) {
+  launch(queue_, 1, SetLosses{gpu(step).record.data(), sums.unbroken()});
   // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
   gpu(step).looking = false;
   gpu(step).has_looked = false;
