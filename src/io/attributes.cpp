@@ -8,6 +8,7 @@ namespace vaecf::io {
 namespace {
 
 constexpr std::size_t max_string = std::size_t{64} << 20;
+constexpr hsize_t max_list = hsize_t{1} << 20;
 
 std::string name_of(hid_t attribute) {
   const auto size = h5::check(H5Aget_name(attribute, 0, nullptr), "read the name of an attribute");
@@ -30,10 +31,27 @@ std::string read_string(hid_t attribute, hid_t type) {
   return strip_filling({bytes.data(), bytes.size()}, H5Tget_strpad(type));
 }
 
+std::vector<double> read_list(hid_t attribute, hid_t space, const std::string& path,
+                              const std::string& name) {
+  hsize_t size = 0;
+  h5::check(H5Sget_simple_extent_dims(space, &size, nullptr), "read the shape of an attribute");
+  if (size > max_list) {
+    throw InputError(format("{}: attribute {} claims {} numbers; an attribute holds at most {}", path, name,
+                            size, max_list));
+  }
+  std::vector<double> values(static_cast<std::size_t>(size));
+  if (size > 0) h5::check(H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()), "read an attribute");
+  return values;
+}
+
 std::optional<Attribute> read_attribute(hid_t attribute, const std::string& path, const std::string& name) {
   const h5::Handle type(H5Aget_type(attribute), "read the type of an attribute");
   refuse_variable_length(type.id(), path, format("attribute {}", name));
   const h5::Handle space(H5Aget_space(attribute), "read the shape of an attribute");
+  if (H5Sget_simple_extent_type(space.id()) == H5S_SIMPLE && H5Tget_class(type.id()) == H5T_FLOAT &&
+      H5Sget_simple_extent_ndims(space.id()) == 1) {
+    return read_list(attribute, space.id(), path, name);
+  }
   if (H5Sget_simple_extent_npoints(space.id()) != 1) return std::nullopt;
   switch (H5Tget_class(type.id())) {
     case H5T_INTEGER:
@@ -51,9 +69,9 @@ std::optional<Attribute> read_attribute(hid_t attribute, const std::string& path
   }
 }
 
-void write_attribute(hid_t root, const std::string& name, hid_t type, const void* data) {
-  const h5::Handle scalar(H5Screate(H5S_SCALAR), "prepare an attribute");
-  const h5::Handle attribute(H5Acreate2(root, name.c_str(), type, scalar.id(), H5P_DEFAULT, H5P_DEFAULT),
+void write_attribute(hid_t root, const std::string& name, hid_t type, const void* data,
+                     const h5::Handle& space) {
+  const h5::Handle attribute(H5Acreate2(root, name.c_str(), type, space.id(), H5P_DEFAULT, H5P_DEFAULT),
                              format("create attribute {}", name));
   h5::check(H5Awrite(attribute.id(), type, data), format("write attribute {}", name));
 }
@@ -86,14 +104,19 @@ void refuse_variable_length(hid_t type, const std::string& path, std::string_vie
 
 void write_attributes(hid_t file, const Attributes& attributes) {
   const h5::Handle root(H5Gopen2(file, "/", H5P_DEFAULT), "open the root");
+  const h5::Handle scalar(H5Screate(H5S_SCALAR), "prepare an attribute");
   for (const auto& [name, value] : attributes) {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      write_attribute(root.id(), name, H5T_NATIVE_INT64, integer);
+      write_attribute(root.id(), name, H5T_NATIVE_INT64, integer, scalar);
     } else if (const auto* number = std::get_if<double>(&value)) {
-      write_attribute(root.id(), name, H5T_NATIVE_DOUBLE, number);
+      write_attribute(root.id(), name, H5T_NATIVE_DOUBLE, number, scalar);
+    } else if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+      const hsize_t size = list->size();
+      const h5::Handle line(H5Screate_simple(1, &size, nullptr), "prepare an attribute");
+      write_attribute(root.id(), name, H5T_NATIVE_DOUBLE, list->data(), line);
     } else {
       const auto& text = std::get<std::string>(value);
-      write_attribute(root.id(), name, string_type(text.size()).id(), text.c_str());
+      write_attribute(root.id(), name, string_type(text.size()).id(), text.c_str(), scalar);
     }
   }
 }

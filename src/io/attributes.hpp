@@ -8,11 +8,12 @@
 
 namespace vaecf::io {
 
-/// Writes `attributes` to the root of an open file: int64, double, or a string of fixed length.
+/// Writes `attributes` to the root of an open file: int64, double, a list of doubles, or a
+/// string of fixed length.
 void write_attributes(hid_t file, const Attributes& attributes);
 
-/// The root's scalar numbers and strings; arrays and other kinds are passed over. InputError, naming `path`,
-/// for a string of variable length or an absurd size.
+/// The root's scalar numbers and strings, and lists of floating-point numbers; other kinds are passed over.
+/// InputError, naming `path`, for a string of variable length, or for an absurd size.
 Attributes read_attributes(hid_t file, const std::string& path);
 
 /// The type that holds a string of `size` bytes as it is, filled up with zeros.

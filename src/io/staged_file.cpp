@@ -1,5 +1,7 @@
 #include "io/staged_file.hpp"
 
+#include "io/temporaries.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -11,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace vaecf::io {
 namespace {
@@ -35,31 +38,95 @@ void make_parent_folder(const std::string& path) {
   if (error) throw_write_error(path, error.value());
 }
 
-StagedFile::StagedFile(std::string path)
-    : path_(std::move(path)), temporary_(format("{}.tmp-{}", path_, ::getpid())) {
+void sync_parent_folder(const std::string& path) {
+  const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;  // a folder that may be written but not read: the name itself is there
+  const int code = ::fsync(folder) == 0 ? 0 : errno;
+  ::close(folder);
+  // File systems that cannot sync a folder say EINVAL.
+  if (code != 0 && code != EINVAL && code != ENOTSUP) throw_write_error(path, code);
+}
+
+void copy_bytes(int from, int to, const std::string& path) {
+  std::vector<char> piece(std::size_t{1} << 20);
+  off_t at = 0;
+  for (;;) {
+    const ssize_t got = ::pread(from, piece.data(), piece.size(), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_write_error(path, errno);
+    if (got == 0) return;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t put = ::pwrite(to, piece.data() + done, static_cast<std::size_t>(got - done), at + done);
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) throw_write_error(path, put < 0 ? errno : EIO);
+      done += put;
+    }
+    at += got;
+  }
+}
+
+StagedFile::StagedFile(std::string path, Staging staging)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
   make_parent_folder(path_);
   std::error_code ignored;
   if (std::filesystem::is_directory(path_, ignored)) throw_write_error(path_, EISDIR);
-  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_write_error(path_, errno);
+  if (staging == Staging::named || !open_unnamed()) open_named();
 }
 
 StagedFile::~StagedFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (named_) ::unlink(temporary_.c_str());
+}
+
+bool StagedFile::open_unnamed() {
+#ifdef O_TMPFILE
+  // It can be given a name only by way of /proc.
+  if (::access("/proc/self/fd", X_OK) != 0) return false;
+  descriptor_ = ::open(folder_of(path_).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+#endif
+  return descriptor_ >= 0;
+}
+
+void StagedFile::open_named() {
+  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw_write_error(path_, errno);
+  named_ = true;
+}
+
+bool StagedFile::link_as(const std::string& name) const {
+  const std::string self = format("/proc/self/fd/{}", descriptor_);
+  return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+void StagedFile::give_name() {
+  if (!named_) {
+    if (link_as(path_)) return;
+    if (errno == EEXIST) {  // no link replaces a file: a rename does
+      ::unlink(temporary_.c_str());
+      named_ = link_as(temporary_);
+    }
+  }
+  if (!named_) {
+    const int unnamed = std::exchange(descriptor_, -1);
+    try {
+      open_named();
+      copy_bytes(unnamed, descriptor_, path_);
+    } catch (...) {
+      ::close(unnamed);
+      throw;
+    }
+    ::close(unnamed);
+    if (::fsync(descriptor_) != 0) throw_write_error(path_, errno);
+  }
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_write_error(path_, errno);
+  named_ = false;
 }
 
 void StagedFile::publish() {
   if (::fsync(descriptor_) != 0) throw_write_error(path_, errno);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_write_error(path_, errno);
+  give_name();
   ::close(std::exchange(descriptor_, -1));
-  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;  // a folder that may be written but not read: the rename itself has happened
-  const int code = ::fsync(folder) == 0 ? 0 : errno;
-  ::close(folder);
-  // File systems that cannot sync a folder say EINVAL.
-  if (code != 0 && code != EINVAL && code != ENOTSUP) throw_write_error(path_, code);
+  sync_parent_folder(path_);
 }
 
 }  // namespace vaecf::io

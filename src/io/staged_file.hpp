@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
 
 namespace vaecf::io {
@@ -12,12 +10,22 @@ void make_parent_folder(const std::string& path);
 /// RunError for a write that failed with `code` (an errno).
 [[noreturn]] void throw_write_error(const std::string& path, int code);
 
-/// A file that comes into being whole or not at all: bytes go to `path.tmp-<pid>`, publish() gives it its
-/// name, and destruction without publish() leaves nothing.
+/// Makes the names in the folder that `path` lies in last. RunError where the disk refuses.
+void sync_parent_folder(const std::string& path);
+
+/// Copies all bytes of the descriptor `from` to the start of `to`, which shall become `path`. RunError where
+/// one of them fails.
+void copy_bytes(int from, int to, const std::string& path);
+
+/// A file that comes into being whole or not at all: publish() gives it its name, and destruction without
+/// publish() leaves nothing. Until then it has no name, so that even a process that is killed leaves nothing;
+/// where the file system knows no such files, it is called temporary_name(path).
 class StagedFile {
  public:
-  /// RunError where the folder or the file cannot be made.
-  explicit StagedFile(std::string path);
+  enum class Staging { unnamed_where_possible, named };
+
+  /// Makes the folder where need be. RunError where the folder or the file cannot be made.
+  explicit StagedFile(std::string path, Staging staging = Staging::unnamed_where_possible);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -28,9 +36,16 @@ class StagedFile {
   void publish();
 
  private:
+  bool open_unnamed();
+  void open_named();
+  /// Links the unnamed file under a name; false where this file system does not let us.
+  bool link_as(const std::string& name) const;
+  void give_name();
+
   std::string path_;
   std::string temporary_;
   int descriptor_ = -1;
+  bool named_ = false;  // temporary_ exists
 };
 
 }  // namespace vaecf::io

@@ -11,7 +11,7 @@
 
 namespace vaecf::io {
 
-using Attribute = std::variant<std::int64_t, double, std::string>;
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute>;
 
 /// One tensor on its way into a checkpoint: `read_rows(begin, end, out)` fills logical rows, row-major.
@@ -42,7 +42,8 @@ class CheckpointFile {
   CheckpointFile& operator=(CheckpointFile&&) noexcept;
 
   const Attributes& attributes() const;
-  /// The attribute as T (int64_t, double or std::string); InputError if absent or of another type.
+  /// The attribute as T (int64_t, double, std::string or std::vector<double>); InputError if absent or of
+  /// another type.
   template <class T>
   T attribute(const std::string& name) const;
 

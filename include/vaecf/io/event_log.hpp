@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -41,5 +43,28 @@ class EventLog {
   struct File;
   std::unique_ptr<File> file_;
 };
+
+/// One line of an existing log. Lives only as long as the call that it is handed to.
+class EventView {
+ public:
+  struct Line;
+  explicit EventView(const Line& line) : line_(&line) {}
+  std::string name() const;  ///< the field "event"
+  /// The field `key` where it is there and an integer.
+  std::optional<std::int64_t> integer(const std::string& key) const;
+
+ private:
+  const Line* line_;
+};
+
+struct CutEvents {
+  std::int64_t dropped = 0;     ///< lines that `keep` refused
+  std::int64_t unreadable = 0;  ///< lines that are no event, as a crash in the middle of a write leaves them
+};
+
+/// Rewrites a log with only those lines that `keep` says yes to, byte for byte and in their order; lines that
+/// are no event go too. All or nothing: RunError (the old log stays) where it cannot be read or written. A
+/// file that does not exist is none the worse. Call it before an EventLog opens the file.
+CutEvents cut_events(const std::string& path, const std::function<bool(const EventView&)>& keep);
 
 }  // namespace vaecf::io

@@ -1,0 +1,87 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/event_log.hpp>
+
+#include "io/staged_file.hpp"
+
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string_view>
+#include <system_error>
+
+namespace vaecf::io {
+
+struct EventView::Line {
+  nlohmann::json fields;
+};
+
+std::string EventView::name() const {
+  return line_->fields.at("event").get<std::string>();
+}
+
+std::optional<std::int64_t> EventView::integer(const std::string& key) const {
+  const auto found = line_->fields.find(key);
+  if (found == line_->fields.end() || !found->is_number_integer()) return std::nullopt;
+  const auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (found->is_number_unsigned() && found->get<std::uint64_t>() > most) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+namespace {
+
+bool is_event(const nlohmann::json& line) {
+  if (!line.is_object()) return false;
+  const auto name = line.find("event");
+  return name != line.end() && name->is_string();
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) throw_write_error(path, put < 0 ? errno : EIO);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+[[noreturn]] void throw_read_error(const std::string& path) {
+  throw RunError(format("{}: cannot be read: {}; move it away to start a new log", path,
+                        std::generic_category().message(errno == 0 ? EIO : errno)));
+}
+
+}  // namespace
+
+CutEvents cut_events(const std::string& path, const std::function<bool(const EventView&)>& keep) {
+  std::error_code missing;
+  if (!std::filesystem::exists(path, missing) && !missing) return {};
+  errno = 0;
+  std::ifstream old(path, std::ios::binary);
+  if (!old) throw_read_error(path);
+
+  StagedFile staged(path);
+  CutEvents cut;
+  std::string text;
+  bool all_ended = true;
+  EventView::Line line;
+  while (std::getline(old, text)) {
+    all_ended = !old.eof();
+    line.fields = nlohmann::json::parse(text, nullptr, false);
+    if (!is_event(line.fields)) {
+      ++cut.unreadable;
+    } else if (!keep(EventView(line))) {
+      ++cut.dropped;
+    } else {
+      write_all(staged.descriptor(), text + '\n', path);
+    }
+  }
+  if (old.bad() || !old.eof()) throw_read_error(path);
+  if (cut.dropped > 0 || cut.unreadable > 0 || !all_ended) staged.publish();
+  return cut;
+}
+
+}  // namespace vaecf::io

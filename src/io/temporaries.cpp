@@ -1,0 +1,88 @@
+#include "io/temporaries.hpp"
+
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace vaecf::io {
+namespace {
+
+constexpr std::string_view mark = ".tmp-";
+constexpr std::chrono::hours surely_abandoned{1};
+
+/// The host's name with nothing in it that a file's name could not hold.
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  std::string host = name.data();
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
+  };
+  std::ranges::replace_if(
+      host, [&](char c) { return !plain(c); }, '_');
+  return host;
+}
+
+struct Owner {
+  std::string_view host;  // empty: not told
+  pid_t process = 0;
+};
+
+/// Who made a temporary file of this name; nothing for other names.
+std::optional<Owner> owner_of(std::string_view name) {
+  const auto begin = name.rfind(mark);
+  if (begin == 0 || begin == std::string_view::npos) return std::nullopt;
+  const std::string_view who = name.substr(begin + mark.size());
+  const auto dash = who.rfind('-');
+  Owner owner;
+  if (dash != std::string_view::npos) owner.host = who.substr(0, dash);
+  const std::string_view digits = dash == std::string_view::npos ? who : who.substr(dash + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), owner.process);
+  if (error != std::errc{} || end != digits.data() + digits.size() || owner.process <= 0) return std::nullopt;
+  return owner;
+}
+
+bool is_stale(const std::filesystem::path& file, const Owner& owner, const std::string& host) {
+  const bool gone = ::kill(owner.process, 0) != 0 && errno == ESRCH;
+  if (owner.host == host && gone) return true;
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  return !error && std::filesystem::file_time_type::clock::now() - written > surely_abandoned;
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& path) {
+  return format("{}{}{}-{}", path, mark, host_name(), ::getpid());
+}
+
+void remove_stale_temporaries(const std::string& folder) {
+  const std::string host = host_name();
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    const std::filesystem::path path = entry->path();
+    const std::string name = path.filename().string();
+    const auto owner = owner_of(name);
+    std::error_code ignored;
+    if (owner && std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
+        is_stale(path, *owner, host)) {
+      std::filesystem::remove(path, ignored);
+    }
+    entry.increment(error);
+  }
+}
+
+}  // namespace vaecf::io
