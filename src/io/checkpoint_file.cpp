@@ -18,6 +18,8 @@ template <>
 constexpr std::string_view kind_name<std::int64_t> = "an integer";
 template <>
 constexpr std::string_view kind_name<double> = "a floating-point number";
+template <>
+constexpr std::string_view kind_name<std::vector<double>> = "a list of floating-point numbers";
 
 InputFile open_verified(const std::string& path) {
   verify_seal(path);
@@ -110,6 +112,7 @@ T CheckpointFile::attribute(const std::string& name) const {
 template std::int64_t CheckpointFile::attribute(const std::string&) const;
 template double CheckpointFile::attribute(const std::string&) const;
 template std::string CheckpointFile::attribute(const std::string&) const;
+template std::vector<double> CheckpointFile::attribute(const std::string&) const;
 
 bool CheckpointFile::has_tensor(const std::string& name) const {
   return std::ranges::find(content_->infos, name, &TensorInfo::name) != content_->infos.end();

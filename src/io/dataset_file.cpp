@@ -19,6 +19,17 @@ namespace {
 const char* const how_to_make = "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
 constexpr std::int64_t format_version = 1;
 
+std::string text_of(const Attribute& attribute) {
+  if (const auto* list = std::get_if<std::vector<double>>(&attribute)) {
+    std::string text;
+    for (const double number : *list) text += format("{} ", number);
+    return text;
+  }
+  if (const auto* integer = std::get_if<std::int64_t>(&attribute)) return format("{}", *integer);
+  if (const auto* number = std::get_if<double>(&attribute)) return format("{}", *number);
+  return std::get<std::string>(attribute);
+}
+
 struct Matrix {
   InputDataset offsets;
   InputDataset columns;
@@ -278,7 +289,7 @@ std::string DatasetFile::fingerprint() const {
   });
   for (const auto& [name, value] : attributes()) {
     add(name);
-    add(std::visit([](const auto& v) { return format("{}", v); }, value));
+    add(text_of(value));
   }
   return format("{:016x}", XXH3_64bits_digest(state.get()));
 }

@@ -77,6 +77,18 @@ TEST_F(Checkpoint, LongTextsAndOddNumbers) {
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("seed"), std::numeric_limits<std::int64_t>::min());
 }
 
+TEST_F(Checkpoint, ListsOfNumbers) {
+  const std::vector<double> sums = {0.1, -1e300, std::numeric_limits<double>::infinity()};
+  write_checkpoint(file("c.h5"), {{"sums", sums}, {"one", std::vector{1.5}}, {"none", std::vector<double>()}},
+                   {});
+  const CheckpointFile checkpoint(file("c.h5"));
+  EXPECT_EQ(checkpoint.attribute<std::vector<double>>("sums"), sums);
+  EXPECT_EQ(checkpoint.attribute<std::vector<double>>("one"), std::vector{1.5});
+  EXPECT_TRUE(checkpoint.attribute<std::vector<double>>("none").empty());
+  EXPECT_NE(message_of<InputError>([&] { checkpoint.attribute<double>("one"); }).find("is not a floating"),
+            std::string::npos);
+}
+
 TEST_F(Checkpoint, LargeTensorsStreamInBlocks) {
   const std::vector<TensorSource> tensors = {counting("weights/w", 2100, 3000),
                                              counting("weights/none", 0, 5)};
