@@ -1,0 +1,117 @@
+#include <vaecf/io/checkpoint_folder.hpp>
+
+#include "io/io_fixture.hpp"
+#include "io/temporaries.hpp"
+
+#include <sys/stat.h>
+
+#include <limits>
+
+namespace vaecf::io {
+namespace {
+
+using CheckpointFolder = IoTest;
+
+struct stat status_of(const std::string& path) {
+  struct stat found {};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0) << path;
+  return found;
+}
+
+TEST_F(CheckpointFolder, NamesSortAsTheirNumbers) {
+  EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 12), "epoch-0012.h5");
+  EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 0), "epoch-0000.h5");
+  EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 123456), "epoch-123456.h5");
+  EXPECT_EQ(checkpoint_name(CheckpointKind::step, 1234), "step-00001234.h5");
+  EXPECT_EQ(checkpoint_name(CheckpointKind::best), "best.h5");
+}
+
+TEST_F(CheckpointFolder, ListsOurNamesOnly) {
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  for (const std::string name :
+       {"epoch-0010.h5", "epoch-0009.h5", "step-00000100.h5", "best.h5", "epoch-10000.h5", "epoch-1.h5",
+        "epoch-00012.h5", "epoch-.h5", "epoch--001.h5", "epoch-+001.h5", "epoch-0001.h5.tmp-host-1",
+        "epoch-0x10.h5", "epoch-0001", "step-0001.h5", "best-1.h5", "epoch-99999999999999999999.h5", ".h5"}) {
+    put_bytes(file(name), "x");
+  }
+  put_bytes(file(checkpoint_name(CheckpointKind::step, largest)), "x");
+  std::filesystem::create_directory(file("epoch-0011.h5"));
+
+  const auto found = list_checkpoints(folder_.string());
+  const std::vector<std::pair<CheckpointKind, std::int64_t>> expected = {
+      {CheckpointKind::epoch, 9},  {CheckpointKind::epoch, 10},     {CheckpointKind::epoch, 10000},
+      {CheckpointKind::step, 100}, {CheckpointKind::step, largest}, {CheckpointKind::best, 0}};
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].kind, expected[i].first) << i;
+    EXPECT_EQ(found[i].number, expected[i].second) << i;
+    EXPECT_EQ(found[i].path, file(checkpoint_name(found[i].kind, found[i].number)));
+  }
+}
+
+TEST_F(CheckpointFolder, AMissingFolderHoldsNoneAndAFileIsAnError) {
+  EXPECT_TRUE(list_checkpoints(file("missing")).empty());
+  EXPECT_TRUE(list_checkpoints(folder_.string()).empty());
+  put_bytes(file("plain"), "x");
+  EXPECT_NE(message_of<RunError>([&] { list_checkpoints(file("plain")); }).find("Not a directory"),
+            std::string::npos);
+}
+
+TEST_F(CheckpointFolder, AnAliasStaysWhenTheFileGoes) {
+  put_bytes(file("epoch-0001.h5"), "one");
+  publish_alias(file("epoch-0001.h5"), file("best.h5"));
+  EXPECT_EQ(status_of(file("best.h5")).st_ino, status_of(file("epoch-0001.h5")).st_ino);
+  // Once more: rename does nothing between two names of one file.
+  publish_alias(file("epoch-0001.h5"), file("best.h5"));
+  EXPECT_EQ(names().size(), 2u);
+
+  put_bytes(file("epoch-0002.h5"), "two");
+  publish_alias(file("epoch-0002.h5"), file("best.h5"));
+  EXPECT_EQ(bytes_of(file("epoch-0001.h5")), "one");
+  std::filesystem::remove(file("epoch-0002.h5"));
+  EXPECT_EQ(bytes_of(file("best.h5")), "two");
+  EXPECT_EQ(names().size(), 2u);
+}
+
+TEST_F(CheckpointFolder, AnAliasAcrossFileSystemsIsACopy) {
+  put_bytes(file("epoch-0001.h5"), std::string(3000000, 'y'));
+  const testing::TemporaryFolder other("/dev/shm");
+  if (status_of(other.path().string()).st_dev == status_of(folder_.string()).st_dev) {
+    GTEST_SKIP() << "this machine has one file system only";
+  }
+  const std::string alias = (other.path() / "run/best.h5").string();
+  publish_alias(file("epoch-0001.h5"), alias);
+  EXPECT_EQ(status_of(alias).st_nlink, 1u);
+  EXPECT_EQ(bytes_of(alias), bytes_of(file("epoch-0001.h5")));
+  put_bytes(file("epoch-0002.h5"), "two");
+  publish_alias(file("epoch-0002.h5"), alias);
+  EXPECT_EQ(bytes_of(alias), "two");
+}
+
+TEST_F(CheckpointFolder, AnAliasThatCannotBeIsAnErrorAndTheOldOneStays) {
+  put_bytes(file("best.h5"), "old");
+  const std::string message =
+      message_of<RunError>([&] { publish_alias(file("missing.h5"), file("best.h5")); });
+  EXPECT_NE(message.find(file("best.h5")), std::string::npos) << message;
+  EXPECT_NE(message.find(file("missing.h5")), std::string::npos) << message;
+  EXPECT_NE(message.find("No such file"), std::string::npos) << message;
+  EXPECT_THROW(publish_alias(folder_.string(), file("best.h5")), RunError);
+  EXPECT_EQ(bytes_of(file("best.h5")), "old");
+
+  put_bytes(file("epoch-0001.h5"), "new");
+  std::filesystem::create_directory(file("folder"));
+  EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("folder")), RunError);
+  EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("best.h5/below")), RunError);
+  EXPECT_EQ(names().size(), 3u);
+}
+
+TEST_F(CheckpointFolder, ALeftoverIsNoHindranceToAnAlias) {
+  put_bytes(file("epoch-0001.h5"), "one");
+  put_bytes(temporary_name(file("best.h5")), "left");
+  publish_alias(file("epoch-0001.h5"), file("best.h5"));
+  EXPECT_EQ(bytes_of(file("best.h5")), "one");
+  EXPECT_EQ(names().size(), 2u);
+}
+
+}  // namespace
+}  // namespace vaecf::io
