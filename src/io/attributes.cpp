@@ -73,6 +73,7 @@ void write_attribute(hid_t root, const std::string& name, hid_t type, const void
                      const h5::Handle& space) {
   const h5::Handle attribute(H5Acreate2(root, name.c_str(), type, space.id(), H5P_DEFAULT, H5P_DEFAULT),
                              format("create attribute {}", name));
+  if (data == nullptr) return;  // an empty list: the library wants no write then
   h5::check(H5Awrite(attribute.id(), type, data), format("write attribute {}", name));
 }
 

@@ -141,7 +141,6 @@ TEST_F(DatasetRoundTrip, NothingIsLeftWithoutCommit) {
   {
     DatasetWriter writer(file("sub/half.h5"));
     writer.append_row("train", Columns{1});
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file("sub")), {}), 1);
   }
   EXPECT_TRUE(std::filesystem::is_empty(file("sub")));
 }
