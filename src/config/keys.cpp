@@ -286,9 +286,19 @@ void add_run_keys(Keys& keys) {
       "distributed.overlap", [](Config & c) -> auto& { return c.session.distributed.overlap; },
       "reduce while backward still runs; auto: where it is faster", one_of({"auto", "on", "off"})));
   keys.push_back(make_key(
+      "distributed.warn_after", [](Config & c) -> auto& { return c.session.distributed.warn_after; },
+      "seconds without progress after which the late rank is named", positive()));
+  keys.push_back(make_key(
       "distributed.timeout", [](Config & c) -> auto& { return c.session.distributed.timeout; },
-      "seconds that a rank on a GPU waits for others that make no progress, before it ends the run",
-      positive()));
+      "seconds without progress, or without a sign of life, after which the run is ended", positive()));
+  keys.push_back(make_key(
+      "distributed.loading_timeout",
+      [](Config & c) -> auto& { return c.session.distributed.loading_timeout; },
+      "the same while ranks find each other, set up and load", positive()));
+  keys.push_back(make_key(
+      "distributed.validation_timeout",
+      [](Config & c) -> auto& { return c.session.distributed.validation_timeout; },
+      "the same in validation, test, benchmark and writing a checkpoint", positive()));
   keys.push_back(make_key(
       "distributed.allow_shared_gpu", [](Config & c) -> auto& { return c.backend.allow_shared_gpu; },
       "several ranks on one GPU, for tests: their speed means nothing"));

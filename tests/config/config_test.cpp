@@ -40,7 +40,8 @@ TEST(Config, ReadsEveryKindOfValue) {
       "deterministic: true\n"
       "backend: {resident: off, graph: on}\n"
       "distributed: {algorithm: auto, optimizer: sharded, wire: bf16, bucket_mib: 0.5, overlap: on,\n"
-      "  timeout: 12.5, allow_shared_gpu: true}\n");
+      "  warn_after: 2.5, timeout: 12.5, loading_timeout: 100, validation_timeout: 200, allow_shared_gpu: "
+      "true}\n");
   EXPECT_EQ(config.session.name, "small");
   EXPECT_EQ(config.session.data.file, "d.h5");
   EXPECT_EQ(config.session.data.virtual_shards, 8);
@@ -68,7 +69,10 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.session.distributed.wire, "bf16");
   EXPECT_EQ(config.session.distributed.bucket_mib, 0.5);
   EXPECT_EQ(config.session.distributed.overlap, "on");
+  EXPECT_EQ(config.session.distributed.warn_after, 2.5);
   EXPECT_EQ(config.session.distributed.timeout, 12.5);
+  EXPECT_EQ(config.session.distributed.loading_timeout, 100.0);
+  EXPECT_EQ(config.session.distributed.validation_timeout, 200.0);
 }
 
 TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
@@ -88,7 +92,7 @@ TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
 }
 
 TEST(Config, KeysOfWorkToComeAreNotAcceptedSilently) {
-  for (const char* text : {"run: {checkpoint_every: 1}", "run: {keep: 2}", "distributed: {warn_after: 60}"}) {
+  for (const char* text : {"run: {checkpoint_every: 1}", "run: {keep: 2}"}) {
     EXPECT_NE(refusal(text).find(" is not a key"), std::string::npos) << text;
   }
 }
@@ -146,7 +150,10 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "validation: {metrics: [precision@5], select: last}",
                            "backend: {threads: -2}",
                            "distributed: {bucket_mib: 0}",
+                           "distributed: {warn_after: 0}",
                            "distributed: {timeout: 0}",
+                           "distributed: {loading_timeout: -1}",
+                           "distributed: {validation_timeout: 0}",
                            "train: {epochs: 99999999999999999999}",
                            "model: {dropout: 1e999}"}) {
     EXPECT_NE(refusal(text).find(" must be "), std::string::npos) << text << " -> " << refusal(text);

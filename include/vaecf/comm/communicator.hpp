@@ -119,7 +119,10 @@ struct DistributedOptions {
   std::string wire = "fp32";             ///< fp32 | bf16: gradients (and sharded weights) between ranks
   double bucket_mib = 4.0;               ///< gradients are reduced in pieces of this size
   std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs
-  double timeout = 300.0;                ///< seconds without progress after which a GPU's wait is given up
+  double warn_after = 60.0;              ///< seconds without progress after which the late rank is named
+  double timeout = 300.0;                ///< seconds without progress after which the run is ended
+  double loading_timeout = 3600.0;       ///< the same while ranks find each other, set up and load
+  double validation_timeout = 3600.0;    ///< the same in validation, test, benchmark and writing a checkpoint
 };
 
 /// A world of one: a real communicator, without MPI.
