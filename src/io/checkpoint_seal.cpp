@@ -17,7 +17,6 @@
 #include <memory>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 namespace vaecf::io {
 namespace {
@@ -68,13 +67,14 @@ bool measure(int descriptor, Seal& seal) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
-  std::vector<char> piece(std::size_t{1} << 20);
+  constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+  const auto piece = std::make_unique_for_overwrite<char[]>(piece_bytes);
   seal.length = 0;
   for (;;) {
-    const ssize_t got = read_at(descriptor, piece.data(), piece.size(), seal_bytes + seal.length);
+    const ssize_t got = read_at(descriptor, piece.get(), piece_bytes, seal_bytes + seal.length);
     if (got < 0) return false;
     if (got == 0) break;
-    XXH3_64bits_update(state.get(), piece.data(), static_cast<std::size_t>(got));
+    XXH3_64bits_update(state.get(), piece.get(), static_cast<std::size_t>(got));
     seal.length += static_cast<std::uint64_t>(got);
   }
   seal.hash = XXH3_64bits_digest(state.get());

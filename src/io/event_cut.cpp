@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <string_view>
 #include <system_error>
 
 namespace vaecf::io {
@@ -38,15 +37,6 @@ bool is_event(const nlohmann::json& line) {
   if (!line.is_object()) return false;
   const auto name = line.find("event");
   return name != line.end() && name->is_string();
-}
-
-void write_all(int descriptor, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) throw_write_error(path, put < 0 ? errno : EIO);
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
 }
 
 [[noreturn]] void throw_read_error(const std::string& path) {
@@ -76,7 +66,7 @@ CutEvents cut_events(const std::string& path, const std::function<bool(const Eve
     } else if (!keep(EventView(line))) {
       ++cut.dropped;
     } else {
-      write_all(staged.descriptor(), text + '\n', path);
+      write_bytes(staged.descriptor(), text + '\n', path);
     }
   }
   if (old.bad() || !old.eof()) throw_read_error(path);

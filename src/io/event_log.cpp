@@ -2,24 +2,18 @@
 
 #include "io/staged_file.hpp"
 
+#include <vaecf/base/error.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
-#include <cstdio>
+#include <string_view>
+#include <utility>
 
 namespace vaecf::io {
-namespace {
-
-/// Whether the last line of an existing file lacks its end, as after a crash in the middle of a write.
-bool ends_torn(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return false;
-  const bool torn = std::fseek(file, -1, SEEK_END) == 0 && std::fgetc(file) != '\n';
-  std::fclose(file);
-  return torn;
-}
-
-}  // namespace
 
 std::string to_json(const Event& event) {
   nlohmann::ordered_json line;
@@ -31,36 +25,60 @@ std::string to_json(const Event& event) {
 }
 
 struct EventLog::File {
-  explicit File(const std::string& name) : path(name) {
-    make_parent_folder(path);
-    const bool torn = ends_torn(path);
-    stream = std::fopen(path.c_str(), "abe");
-    if (stream == nullptr) throw_write_error(path, errno);
-    if (torn) std::fputc('\n', stream);
-  }
-  ~File() {
-    if (stream != nullptr) std::fclose(stream);
-  }
+  explicit File(std::string name) : path(std::move(name)) {}
+  ~File() { close(); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
+  void open() {
+    make_parent_folder(path);
+    descriptor = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw_write_error(path, errno);
+    // A last line without its end, as after a crash in the middle of a write, is to stay alone.
+    const off_t size = ::lseek(descriptor, 0, SEEK_END);
+    char last = '\n';
+    if (size > 0 && ::pread(descriptor, &last, 1, size - 1) == 1 && last != '\n') append("\n");
+  }
+  void close() {
+    if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+  }
+  /// Whether somebody has removed the file: what is written to it would be lost.
+  bool vanished() const {
+    struct stat status {};
+    return descriptor < 0 || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0);
+  }
+  /// All of `bytes` or nothing.
+  void append(std::string_view bytes) {
+    const off_t before = ::lseek(descriptor, 0, SEEK_END);
+    try {
+      write_bytes(descriptor, bytes, path);
+    } catch (const RunError&) {
+      if (before >= 0 && ::ftruncate(descriptor, before) != 0) {
+        // The torn line stays, and whoever reads the log passes over it.
+      }
+      throw;
+    }
+  }
+
   std::string path;
-  std::FILE* stream = nullptr;
+  int descriptor = -1;
 };
 
 EventLog::EventLog() = default;
-EventLog::EventLog(const std::string& path) : file_(std::make_unique<File>(path)) {}
+EventLog::EventLog(const std::string& path) : file_(std::make_unique<File>(path)) {
+  file_->open();
+}
 EventLog::~EventLog() = default;
 EventLog::EventLog(EventLog&&) noexcept = default;
 EventLog& EventLog::operator=(EventLog&&) noexcept = default;
 
 void EventLog::write(const Event& event) {
   if (!file_) return;
-  const std::string line = to_json(event) + "\n";
-  if (std::fwrite(line.data(), 1, line.size(), file_->stream) != line.size() ||
-      std::fflush(file_->stream) != 0) {
-    throw_write_error(file_->path, errno);
+  if (file_->vanished()) {
+    file_->close();
+    file_->open();
   }
+  file_->append(to_json(event) + "\n");
 }
 
 }  // namespace vaecf::io

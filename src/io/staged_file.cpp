@@ -38,6 +38,15 @@ void make_parent_folder(const std::string& path) {
   if (error) throw_write_error(path, error.value());
 }
 
+void write_bytes(int descriptor, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) throw_write_error(path, put < 0 ? errno : EIO);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
 void sync_parent_folder(const std::string& path) {
   const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;  // a folder that may be written but not read: the name itself is there

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace vaecf::io {
 
@@ -9,6 +10,9 @@ void make_parent_folder(const std::string& path);
 
 /// RunError for a write that failed with `code` (an errno).
 [[noreturn]] void throw_write_error(const std::string& path, int code);
+
+/// Writes all of `bytes` where the descriptor stands. RunError, naming `path`, where that fails.
+void write_bytes(int descriptor, std::string_view bytes, const std::string& path);
 
 /// Makes the names in the folder that `path` lies in last. RunError where the disk refuses.
 void sync_parent_folder(const std::string& path);

@@ -1,36 +1,12 @@
 #include <vaecf/io/checkpoint.hpp>
 
+#include "io/bad_disk.hpp"
 #include "io/io_fixture.hpp"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-
-#include <csignal>
 #include <numeric>
 
 namespace vaecf::io {
 namespace {
-
-/// No file may grow beyond `bytes` while this lives: for root, too, a write fails half-way.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limited{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limited);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, signal_);
-  }
-
- private:
-  rlimit before_{};
-  void (*signal_)(int);
-};
 
 void write_dataset_of(const std::string& path, std::int64_t entries) {
   std::vector<std::int32_t> row(1000);
@@ -72,24 +48,6 @@ TEST_F(FullDisk, CheckpointWriterLeavesTheOldOne) {
     EXPECT_EQ(names(), std::vector<std::string>{"c.h5"}) << limit;
   }
   EXPECT_EQ(CheckpointFile(file("c.h5")).tensors().at(0).rows, 10);
-}
-
-/// Runs `work` in a child with a file system of 1 MiB on `folder`; its exit status, or -1 where this machine
-/// does not let us mount.
-template <class Work>
-int on_small_disk(const std::filesystem::path& folder, Work&& work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool mounted = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
-                         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                         ::mount("none", folder.c_str(), "tmpfs", 0, "size=1m") == 0;
-    if (!mounted) ::_exit(77);
-    ::_exit(work());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
 TEST_F(FullDisk, NoSpaceLeftIsSaid) {

@@ -2,15 +2,12 @@
 
 #include <vaecf/io/checkpoint_folder.hpp>
 
+#include "io/bad_disk.hpp"
 #include "io/io_fixture.hpp"
 #include "io/temporaries.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,21 +30,6 @@ void write_whole(const std::string& path, const std::string& bytes, Staging stag
   StagedFile staged(path, staging);
   put(staged.descriptor(), bytes);
   staged.publish();
-}
-
-/// Runs `work` in a child that may mount; its exit status, or -1 where this machine does not let us.
-template <class Work>
-int in_own_mounts(Work&& work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool free = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
-                      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    ::_exit(free ? work() : 77);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
 class StagedFileTest : public IoTest, public ::testing::WithParamInterface<Staging> {
@@ -184,7 +166,7 @@ TEST_F(IoTest, FilesAreStagedWithoutProc) {
     write_whole(file("c"), "old", unnamed);
     StagedFile begun(file("c"), unnamed);
     put(begun.descriptor(), "begun with /proc, published without");
-    if (::mount("none", "/proc", "tmpfs", 0, "size=1m") != 0) return 77;
+    if (::mount("none", "/proc", "tmpfs", 0, "size=1m") != 0) return no_mount;
     begun.publish();
     if (bytes_of(file("c")) != "begun with /proc, published without") return 1;
     {

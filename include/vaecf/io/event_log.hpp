@@ -29,7 +29,8 @@ class Event {
 /// The event as one line of JSON without a newline; numbers that are no number become null.
 std::string to_json(const Event& event);
 
-/// Appends events to a JSON-lines file, flushed one by one. RunError where it cannot be written.
+/// Appends events to a JSON-lines file, one write each. RunError where one cannot be written; nothing of it
+/// is left then, and the next may succeed. Somebody who removes the file gets a new one.
 class EventLog {
  public:
   EventLog();  ///< writes nowhere: for ranks other than 0

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+namespace vaecf::io {
+
+/// No file may grow beyond `bytes` while this lives: for root, too, a write fails half-way.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*signal_)(int);
+};
+
+/// Runs `work` in a child that may mount without anybody else seeing it; its exit status, or -1 where this
+/// machine does not let us: `work` returns no_mount for that.
+inline constexpr int no_mount = 77;
+
+template <class Work>
+int in_own_mounts(Work&& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool free = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+                      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    ::_exit(free ? work() : no_mount);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == no_mount) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/// The same with a file system of 1 MiB on `folder`.
+template <class Work>
+int on_small_disk(const std::filesystem::path& folder, Work&& work) {
+  return in_own_mounts(
+      [&] { return ::mount("none", folder.c_str(), "tmpfs", 0, "size=1m") == 0 ? work() : no_mount; });
+}
+
+inline bool set_read_only(const std::filesystem::path& folder, bool read_only) {
+  return ::mount("none", folder.c_str(), nullptr, MS_REMOUNT | (read_only ? MS_RDONLY : 0), nullptr) == 0;
+}
+
+}  // namespace vaecf::io
