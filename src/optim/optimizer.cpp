@@ -21,6 +21,15 @@ void require_share(const char* key, double value) {
       format("train.optimizer.{}: {} would never forget: give a number from 0 to below 1", key, value));
 }
 
+/// Its square is an fp32 number too.
+void require_usable_norm(double norm) {
+  if (norm >= 1e-15 && norm <= 1e15) return;
+  throw InputError(
+      format("train.clip_gradient_norm: {} is not usable: give 0 for no clipping, or a number from 1e-15 to "
+             "1e15",
+             norm));
+}
+
 /// Also as the fp32 number that the update computes with.
 void require_positive(const char* key, double value) {
   if (std::isfinite(value) && static_cast<float>(value) > 0.0F) return;
@@ -41,12 +50,17 @@ void check(const OptimizerOptions& options) {
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-                     std::int64_t elements)
-    : options_(options), kind_(parse_kind(options.type)), weight_decay_(weight_decay), backend_(backend) {
+                     std::int64_t elements, double clip_norm)
+    : options_(options),
+      kind_(parse_kind(options.type)),
+      weight_decay_(weight_decay),
+      clip_norm_(clip_norm),
+      backend_(backend) {
   check(options);
   if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));
   }
+  if (clip_norm != 0.0) require_usable_norm(clip_norm);
   first_moment_ = backend.make_buffer(elements);
   second_moment_ = backend.make_buffer(elements);
 }
@@ -66,6 +80,7 @@ backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t user
   rule.epsilon = static_cast<float>(options_.epsilon);
   rule.gradient_scale = static_cast<float>(1.0 / static_cast<double>(users));
   rule.decay = static_cast<float>(2.0 * weight_decay_);
+  rule.clip_norm = static_cast<float>(clip_norm_);
   return rule;
 }
 

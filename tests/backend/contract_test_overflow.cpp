@@ -123,6 +123,38 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
   }
 }
 
+// A logit that fp16 has no room for: the loss is infinite, and no gradient shows it.
+TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
+  constexpr std::int64_t items = 40;
+  const Matrix hidden = random_matrix(3, 6, 1, 0.1F);
+  Matrix bias(1, items);
+  bias.at(0, 5) = -1e5;
+  const TestLayer layer = make_layer(TensorKind::output_table, random_matrix(6, items, 2, 0.1F), bias);
+  const Moments moments = make_moments(layer);
+  TestBatch batch;
+  const Csr rows{{0, 2, 3, 4}, {5, 7, 1, 2}};
+  gather(rows, items, true, batch);
+  const auto z = activations(hidden);
+  const auto d_z = backend().make_activations(3, 6);
+  const std::vector<float> weights = flat(layer.parameters->master());
+  begin({}, 0.0F, plain_rule);
+  backend().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, step(), *d_z,
+                               *layer.gradients, {});
+  for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
+  // Parts of the gradient, an empty one too: each may be all that a rank looks at.
+  backend().check_gradients(*layer.gradients, {0, 0}, step());
+  EXPECT_EQ(flat(backend().overflow(step())), std::vector<float>{1.0F});
+  backend().check_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  update(layer, moments);
+  EXPECT_EQ(flat(layer.parameters->master()), weights);
+  const LossSums sums = losses();
+  EXPECT_EQ(sums.skipped, 1);
+  EXPECT_EQ(sums.users, 0);
+  EXPECT_EQ(sums.nll, 0.0);
+  EXPECT_EQ(sums.broken_step, -1);
+}
+
 TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
   if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
   begin();

@@ -254,8 +254,9 @@ struct SmallModel {
   }
 
   void begin(std::uint32_t step, std::int64_t t) {
-    const UpdateRule rule{
+    UpdateRule rule{
         OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
+    rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
     backend.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
     if (!held->resident()) cut(order->users(t));  // which no recording can hold
   }
@@ -269,6 +270,7 @@ struct SmallModel {
     backend.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
                            *d_statistics, *gradients, {});
     backend.check_gradients(*gradients, {0, layout.size}, *state);
+    backend.add_gradient_squares(*gradients, {0, layout.size}, *state);
     for (const backend::TensorLayout& tensor : layout.tensors) {
       backend.update(*state, tensor.spec.decays, tensor.range, *gradients, *first, *second, *parameters);
     }

@@ -189,6 +189,11 @@ class Backend {
   /// `update`.
   virtual void check_gradients(const FloatBuffer& gradients, Range range, StepState& step) = 0;
   virtual FloatBuffer& overflow(StepState& step) = 0;  ///< one element; above 0: `update` does nothing
+  /// Where the step's rule clips: adds the squares of elements `range` of `gradients`, as `update` scales
+  /// them, to gradient_squares(step), which begin_step set to 0; otherwise does nothing. All elements have to
+  /// be in it before the first `update`; where ranks look at parts, the caller adds the sums up.
+  virtual void add_gradient_squares(const FloatBuffer& gradients, Range range, StepState& step) = 0;
+  virtual FloatBuffer& gradient_squares(StepState& step) = 0;  ///< one element
   /// The step's losses join the sums, or it counts as skipped; the loss scale moves on.
   virtual void end_step(StepState& step) = 0;
   virtual void clear_losses(StepState& step) = 0;
@@ -240,10 +245,10 @@ class Backend {
   // Loss and backward.
   /// The output layer with its loss, one verb because (B, I) need never exist as a whole:
   /// logits = hidden W + bias; the step's nll is increased; d_hidden = gradient of `hidden`; gradients of W
-  /// and bias are written, or with `fused` (only where fuses_updates(); null: not) W and bias are updated,
-  /// d_hidden still by the weights before. In fp16 all gradients from here on carry the loss scale. Row
-  /// ranges of dW go to `ready` as soon as they are final; whether d_hidden is summed beside them (CPU: while
-  /// the tile is in cache) or after them is the backend's business.
+  /// and bias are written, or with `fused` (only where fuses_updates() and the rule does not clip; null: not)
+  /// W and bias are updated, d_hidden still by the weights before. In fp16 all gradients from here on carry
+  /// the loss scale. Row ranges of dW go to `ready` as soon as they are final; whether d_hidden is summed
+  /// beside them (CPU: while the tile is in cache) or after them is the backend's business.
   virtual void softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                                   Layer layer, StepState& step, Activations& d_hidden, FloatBuffer& gradients,
                                   const GradientReady& ready, const FusedUpdate* fused = nullptr) = 0;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vaecf/base/host_device.hpp>
+
+#include <cmath>
 #include <cstdint>
 
 namespace vaecf::backend {
@@ -7,7 +10,7 @@ namespace vaecf::backend {
 enum class OptimizerKind { adam, rmsprop, sgd };
 
 /// One optimiser step as plain numbers, filled by the optim room, so that a backend may apply it wherever
-/// it likes. For each element, with g = gradient_scale * gradient + decay * w:
+/// it likes. For each element, with g = clip * gradient_scale * gradient + decay * w:
 ///   adam     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;  w -= rate * m / (sqrt(v) + epsilon)
 ///            (TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them)
 ///   rmsprop  v = beta2 v + (1-beta2) g^2;  m = beta1 m + rate * g / sqrt(v + epsilon);  w -= m
@@ -20,6 +23,15 @@ struct UpdateRule {
   float epsilon = 0.0F;
   float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
   float decay = 0.0F;           ///< 2 lambda, on tensors that decay, after the reduction
+  /// clip = clip_norm / ||gradient_scale * gradient||_2 over all parameters, where that is below 1; else, and
+  /// where clip_norm is 0, it is 1. See Backend::add_gradient_squares.
+  float clip_norm = 0.0F;
 };
+
+/// `clip`, from the sum of squares of the scaled gradient. Of a sum that is no number, 1: the loss will tell.
+VAECF_HD inline float clip_factor(const UpdateRule& rule, float squares) {
+  const float norm = std::sqrt(squares);
+  return rule.clip_norm > 0.0F && norm > rule.clip_norm ? rule.clip_norm / norm : 1.0F;
+}
 
 }  // namespace vaecf::backend

@@ -25,9 +25,10 @@ struct UpdatePiece {
 class Optimizer {
  public:
   /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. `elements` of the weights that are
-  /// updated here: all of the layout's, or a part. InputError as `check`.
+  /// updated here: all of the layout's, or a part. Gradients whose norm is above `clip_norm` are scaled down
+  /// to it; 0: none. InputError as `check`.
   Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-            std::int64_t elements);
+            std::int64_t elements, double clip_norm = 0.0);
 
   /// The rule of the update after `updates_done` others, for a gradient summed over `users` users; with
   /// decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate = learning_rate *
@@ -49,6 +50,7 @@ class Optimizer {
   OptimizerOptions options_;
   backend::OptimizerKind kind_;
   double weight_decay_;
+  double clip_norm_;
   backend::Backend& backend_;
   std::unique_ptr<backend::FloatBuffer> first_moment_;
   std::unique_ptr<backend::FloatBuffer> second_moment_;

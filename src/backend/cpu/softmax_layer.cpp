@@ -304,6 +304,9 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
                                     backend::StepState& step, backend::Activations& d_hidden,
                                     backend::FloatBuffer& gradients, const backend::GradientReady& ready,
                                     const backend::FusedUpdate* fused) {
+  if (fused != nullptr && cpu(step).numbers.rule.clip_norm > 0.0F) {
+    throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
+  }
   cpu(step).users = hidden.rows();
   const CpuParameters& p = cpu(parameters);
   const auto& weight = p.layout().tensors[layer.weight];

@@ -14,10 +14,16 @@ void CpuBackend::begin_step(const backend::StepNumbers& numbers, backend::StepSt
   s.nll = 0.0;
   s.kl = 0.0;
   s.users = 0;
+  s.squares = 0.0;
+  s.gradient_squares.data()[0] = 0.0F;
 }
 
 backend::FloatBuffer& CpuBackend::overflow(backend::StepState& step) {
   return cpu(step).overflow;
+}
+
+backend::FloatBuffer& CpuBackend::gradient_squares(backend::StepState& step) {
+  return cpu(step).gradient_squares;
 }
 
 void CpuBackend::end_step(backend::StepState& step) {

@@ -135,9 +135,10 @@ class CpuBatchOrder : public backend::BatchOrder {
 /// All verbs are done when they return, so the state is what it is.
 class CpuStepState : public backend::StepState {
  public:
-  /// The rule for tensors that decay, or for the others.
+  /// The rule for tensors that decay, or for the others, with the clipping in its scale.
   backend::UpdateRule rule(bool decays) const {
     backend::UpdateRule rule = numbers.rule;
+    rule.gradient_scale *= backend::clip_factor(rule, gradient_squares.data()[0]);
     if (!decays) rule.decay = 0.0F;
     return rule;
   }
@@ -148,6 +149,8 @@ class CpuStepState : public backend::StepState {
   std::int64_t users = 0;
   backend::LossSums sums;
   CpuBuffer overflow{1};
+  double squares = 0.0;  // of the parts of the gradient so far
+  CpuBuffer gradient_squares{1};
 };
 
 class CpuMetricTotals : public backend::MetricTotals {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "cpu_backend.hpp"
@@ -5,6 +7,23 @@
 #include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
+namespace {
+
+/// Sum of squares in blocks of a fixed size: the same bits for any number of threads.
+double sum_in_blocks(int threads, const float* values, std::int64_t n) {
+  constexpr std::int64_t block = 1 << 16;
+  const std::int64_t blocks = (n + block - 1) / block;
+  std::vector<double> sums(static_cast<std::size_t>(blocks), 0.0);
+  on_ranges(threads, blocks, 1, [&](int, Range part) {
+    for (std::int64_t b = part.begin; b < part.end; ++b) {
+      const std::int64_t begin = b * block;
+      sums[static_cast<std::size_t>(b)] = sum_of_squares(values + begin, std::min(block, n - begin));
+    }
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+}  // namespace
 
 void CpuBackend::update(const backend::StepState& step, bool decays, Range range,
                         const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
@@ -29,16 +48,19 @@ void CpuBackend::update_part(const backend::StepState& step, bool decays, Range 
   });
 }
 
+void CpuBackend::add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
+                                      backend::StepState& step) {
+  CpuStepState& s = cpu(step);
+  const backend::UpdateRule& rule = s.numbers.rule;
+  if (rule.clip_norm <= 0.0F) return;
+  const double scale = rule.gradient_scale;
+  s.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
+  s.gradient_squares.data()[0] = static_cast<float>(s.squares);
+}
+
 double CpuBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {
   const Range range = parameters.layout().tensors[tensor].range;
-  const float* values = cpu(parameters).weights(tensor);
-  std::vector<double> part_sums(static_cast<std::size_t>(threads_), 0.0);
-  on_ranges(threads_, range.size(), 1024, [&](int thread, Range part) {
-    part_sums[thread] = vaecf::cpu::sum_of_squares(values + part.begin, part.size());
-  });
-  double sum = 0.0;
-  for (const double value : part_sums) sum += value;
-  return sum;
+  return sum_in_blocks(threads_, cpu(parameters).weights(tensor), range.size());
 }
 
 }  // namespace vaecf::cpu

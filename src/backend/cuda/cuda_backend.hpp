@@ -58,6 +58,9 @@ class CudaBackend : public backend::Backend {
   void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override;
   void check_gradients(const backend::FloatBuffer& gradients, Range range, backend::StepState& step) override;
   backend::FloatBuffer& overflow(backend::StepState& step) override;
+  void add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
+                            backend::StepState& step) override;
+  backend::FloatBuffer& gradient_squares(backend::StepState& step) override;
   void end_step(backend::StepState& step) override;
   void clear_losses(backend::StepState& step) override;
   void set_losses(const backend::LossSums& sums, backend::StepState& step) override;

@@ -59,6 +59,11 @@ VAECF_HD inline void widen_pair(std::uint32_t pair, float& first, float& second)
   second = T{static_cast<std::uint16_t>(pair >> 16)}.value();
 }
 
+/// As those instructions need it.
+inline bool aligned(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+}
+
 VAECF_HD inline FourWords load_words(const void* from) {
 #ifdef __CUDA_ARCH__
   // One instruction, which a memcpy or a struct of our own need not become.
@@ -79,14 +84,25 @@ VAECF_HD inline void store_words(void* to, const FourWords& words) {
 #endif
 }
 
+/// Half as many, in one instruction.
+struct Four {
+  float at[4];
+};
+VAECF_HD inline Four load_four(const float* from) {
+  const FourWords words = load_words(from);
+  Four four;
+  for (int j = 0; j < 4; ++j) four.at[j] = std::bit_cast<float>(words.word[j]);
+  return four;
+}
+
 /// T: float, Bf16 or Fp16.
 template <class T>
 VAECF_HD inline Eight load_eight(const T* from) {
   Eight eight;
   if constexpr (std::is_same_v<T, float>) {
     for (int half = 0; half < 2; ++half) {
-      const FourWords words = load_words(from + 4 * half);
-      for (int j = 0; j < 4; ++j) eight.at[4 * half + j] = std::bit_cast<float>(words.word[j]);
+      const Four four = load_four(from + 4 * half);
+      for (int j = 0; j < 4; ++j) eight.at[4 * half + j] = four.at[j];
     }
   } else {
     const FourWords words = load_words(from);

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "cuda_backend.hpp"
-#include "elements.hpp"
+#include "eights.hpp"
 #include "scores.hpp"
 
 namespace vaecf::cuda {
@@ -88,8 +88,8 @@ struct CountBeating {
       const std::int32_t items = scores.items;
       for (std::int32_t i = static_cast<std::int32_t>(lane) * vector; i + vector <= items;
            i += threads * vector) {
-        const auto four = *reinterpret_cast<const Floats4*>(row + i);
-        for (int j = 0; j < vector; ++j) compare(four.x[j], i + j, 1);
+        const Four four = load_four(row + i);
+        for (int j = 0; j < vector; ++j) compare(four.at[j], i + j, 1);
       }
       for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(lane); i < items;
            i += threads)

@@ -11,10 +11,11 @@
 #include <utility>
 
 /// All that the CUDA room asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
-/// products, scan and sort. There are two of it. `platform_cuda.cu` speaks to the CUDA runtime, cuBLASLt and
-/// CUB. The twin in tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on
-/// EmulatedLanes and multiplies with plain loops: so every kernel body and all logic of this room are tested
-/// on machines without a GPU, and only this layer is not.
+/// products, scan and sort. There are two of it. platform_device.cpp, platform_runtime.cpp, matmuls.cpp and
+/// primitives.cu speak to the CUDA runtime, cuBLASLt and CUB. The twin in tests/support/cuda_twin keeps
+/// "device memory" on the host, runs each block of a kernel on EmulatedLanes and multiplies with plain loops:
+/// so every kernel body and all logic of this room are tested on machines without a GPU, and only this layer
+/// is not.
 ///
 /// Kernels are function objects: copyable, with pointers and numbers as members, and
 ///   static constexpr int threads = 128;          // per block, a multiple of 32

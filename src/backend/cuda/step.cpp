@@ -1,9 +1,8 @@
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "cuda_backend.hpp"
-#include "eights.hpp"
+#include "shares.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -32,6 +31,7 @@ struct BeginStep {
   static constexpr int scratch_bytes = 0;
   StepRecord* record;
   float* overflow;
+  float* squares;
   backend::StepNumbers numbers;
 
   template <class Lanes>
@@ -41,7 +41,9 @@ struct BeginStep {
       record->nll = 0.0;
       record->kl = 0.0;
       record->users = 0;
+      record->squares = 0.0;
       *overflow = 0.0F;
+      *squares = 0.0F;
     });
   }
 };
@@ -115,27 +117,15 @@ struct SetScale {
 
 /// How many of a block's share of the elements are not finite.
 struct CountBroken {
-  static constexpr int threads = 256;
+  static constexpr int threads = Shares::threads;
   static constexpr int scratch_bytes = 0;
-  const float* values;
-  std::int64_t n;
-  std::int64_t share;  // a multiple of 8
-  bool whole;
+  Shares shares;
   std::int64_t* counts;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    const std::int64_t count = lanes.sum(share / 8, [&](std::int64_t group) {
-      const std::int64_t first = block * share + 8 * group;
-      std::int64_t broken = 0;
-      if (whole && first + 8 <= n) {
-        const Eight eight = load_eight(values + first);
-        for (const float value : eight.at) broken += finite(value) ? 0 : 1;
-      } else {
-        for (std::int64_t i = first; i < n && i < first + 8; ++i) broken += finite(values[i]) ? 0 : 1;
-      }
-      return broken;
-    });
+    const std::int64_t count =
+        shares.sum(lanes, block, [](float value) -> std::int64_t { return finite(value) ? 0 : 1; });
     lanes.each(1, [&](std::int64_t) { counts[block] = count; });
   }
 };
@@ -187,23 +177,18 @@ std::unique_ptr<backend::StepState> CudaBackend::make_step_state() {
 
 void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepState& step) {
   if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
-  gpu(step).numbers = numbers;
-  launch(queue_, 1, BeginStep{gpu(step).record.data(), gpu(step).overflow.data(), numbers});
+  CudaStep& s = gpu(step);
+  s.numbers = numbers;
+  launch(queue_, 1, BeginStep{s.record.data(), s.overflow.data(), s.gradient_squares.data(), numbers});
 }
 
 void CudaBackend::check_gradients(const backend::FloatBuffer& gradients, Range range,
                                   backend::StepState& step) {
   if (precision_ != backend::Precision::fp16) return;
-  constexpr std::int64_t most_blocks = 1024;
-  constexpr std::int64_t least_share = 8 * CountBroken::threads;
-  const float* values = gradients.data() + range.begin;
-  const bool whole = reinterpret_cast<std::uintptr_t>(values) % 16 == 0;
-  const std::int64_t share =
-      std::max(least_share, round_up((range.size() + most_blocks - 1) / most_blocks, 8));
-  const std::int64_t blocks = (range.size() + share - 1) / share;
-  auto* counts = scratch_.get<std::int64_t>(Scratch::sums, most_blocks, "counts of overflows");
-  launch(queue_, blocks, CountBroken{values, range.size(), share, whole, counts});
-  launch(queue_, 1, AddBroken{counts, blocks, gpu(step).record.data(), gpu(step).overflow.data()});
+  const Shares shares(gradients.data() + range.begin, range.size());
+  auto* counts = scratch_.get<std::int64_t>(Scratch::sums, Shares::most_sums, "counts of overflows");
+  launch(queue_, shares.blocks(), CountBroken{shares, counts});
+  launch(queue_, 1, AddBroken{counts, shares.blocks(), gpu(step).record.data(), gpu(step).overflow.data()});
 }
 
 backend::FloatBuffer& CudaBackend::overflow(backend::StepState& step) {

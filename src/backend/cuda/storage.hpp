@@ -163,6 +163,7 @@ struct StepRecord {
   double nll = 0.0;  // of the step in work
   double kl = 0.0;
   std::int64_t users = 0;
+  double squares = 0.0;  // of the parts of the gradient so far
   backend::LossSums sums;
   backend::LossScale scale{1.0F, 0};
 };
@@ -170,12 +171,16 @@ struct StepRecord {
 class CudaStep : public backend::StepState {
  public:
   explicit CudaStep(Device& device)
-      : record(device, 1, "a step's numbers"), overflow(device, 1, "a step's numbers"), look(1) {}
+      : record(device, 1, "a step's numbers"),
+        overflow(device, 1, "a step's numbers"),
+        gradient_squares(device, 1, "a step's numbers"),
+        look(1) {}
 
   /// What begin_step was given, kept on the host too: rows that are streamed from there are cut by it.
   backend::StepNumbers numbers;
   DeviceArray<StepRecord> record;
   CudaBuffer overflow;
+  CudaBuffer gradient_squares;
   // The look at the losses that is on its way to the host.
   PinnedArray<StepRecord> look;
   Event arrived;

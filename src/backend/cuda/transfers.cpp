@@ -15,10 +15,6 @@ using backend::TensorLayout;
 // Host memory that every copy between pageable memory and the device goes through, in floats: 8 MiB.
 constexpr std::int64_t staging_size = std::int64_t{2} << 20;
 
-bool aligned(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
-}
-
 /// to[i] = from[i] as another kind of number, eight at a time where `whole` says that both are aligned.
 template <class From, class To>
 struct Convert {

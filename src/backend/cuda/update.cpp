@@ -1,7 +1,5 @@
 #include <vaecf/math/elementwise.hpp>
 
-#include <algorithm>
-#include <cstring>
 #include <initializer_list>
 #include <stdexcept>
 #include <type_traits>
@@ -21,6 +19,7 @@ struct Update {
   static constexpr int scratch_bytes = 0;
   const StepRecord* record;
   const float* overflow;
+  const float* squares;  // of the whole gradient, where the rule clips
   bool decays;
   Range range;
   const float* gradients;
@@ -33,7 +32,7 @@ struct Update {
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
     if (*overflow > 0.0F) return;
     backend::UpdateRule rule = record->numbers.rule;
-    rule.gradient_scale /= record->scale.scale;
+    rule.gradient_scale *= backend::clip_factor(rule, *squares) / record->scale.scale;
     if (!decays) rule.decay = 0.0F;
     const std::int64_t first_group = range.begin / 8 + block * threads;
     lanes.each(threads, [&](std::int64_t t) {
@@ -86,50 +85,12 @@ template <class T>
 void run(Queue& queue, const Update<T>& update) {
   for (const void* memory : std::initializer_list<const void*>{update.gradients, update.first, update.second,
                                                                update.weights, update.copies}) {
-    if (reinterpret_cast<std::uintptr_t>(memory) % 16 != 0) {
-      throw std::logic_error("update: buffers begin at multiples of 16 bytes");
-    }
+    if (!aligned(memory)) throw std::logic_error("update: buffers begin at multiples of 16 bytes");
   }
   if (update.range.size() <= 0) return;
   const std::int64_t groups = (update.range.end + 7) / 8 - update.range.begin / 8;
   launch(queue, blocks_for(groups, Update<T>::threads), update);
 }
-
-struct Squares {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const float* values;
-  std::int64_t n;      // a multiple of 8
-  std::int64_t share;  // likewise
-  double* sums;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    const std::int64_t begin = block * share;
-    const std::int64_t end = begin + share < n ? begin + share : n;
-    const double sum = lanes.sum((end - begin) / 8, [&](std::int64_t group) {
-      const Eight eight = load_eight(values + begin + 8 * group);
-      double squares = 0.0;
-      for (const double value : eight.at) squares += value * value;
-      return squares;
-    });
-    lanes.each(1, [&](std::int64_t) { sums[block] = sum; });
-  }
-};
-
-struct AddUp {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const double* sums;
-  std::int64_t n;
-  double* total;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    const double sum = lanes.sum(n, [&](std::int64_t i) { return sums[i]; });
-    lanes.each(1, [&](std::int64_t) { *total = sum; });
-  }
-};
 
 }  // namespace
 
@@ -141,8 +102,9 @@ void CudaBackend::update(const backend::StepState& step, bool decays, Range rang
   with_number(number(), [&](auto type) {
     using T = decltype(type);
     T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(p.copies());
-    run(queue_, Update<T>{s.record.data(), s.overflow.data(), decays, range, gradients.data(),
-                          first_moment.data(), second_moment.data(), p.master().data(), copies});
+    run(queue_,
+        Update<T>{s.record.data(), s.overflow.data(), s.gradient_squares.data(), decays, range,
+                  gradients.data(), first_moment.data(), second_moment.data(), p.master().data(), copies});
   });
 }
 
@@ -150,25 +112,9 @@ void CudaBackend::update_part(const backend::StepState& step, bool decays, Range
                               const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                               backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) {
   const CudaStep& s = gpu(step);
-  run(queue_, Update<float>{s.record.data(), s.overflow.data(), decays, range, gradients.data(),
-                            first_moment.data(), second_moment.data(), weights.data(), nullptr});
-}
-
-double CudaBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {
-  constexpr std::int64_t most_blocks = 1024;
-  const Range range = parameters.layout().tensors[tensor].range;
-  const std::int64_t share = std::max<std::int64_t>(
-      8 * Squares::threads, round_up((range.size() + most_blocks - 1) / most_blocks, 8));
-  const std::int64_t blocks = (range.size() + share - 1) / share;
-  auto* sums = scratch_.get<double>(Scratch::sums, most_blocks + 1, "sums of squares");
-  launch(queue_, blocks, Squares{gpu(parameters).weights(tensor), range.size(), share, sums + 1});
-  launch(queue_, 1, AddUp{sums + 1, blocks, sums});
-  float* total = staging(2).data();
-  queue_.copy_out(total, sums, sizeof(double));
-  queue_.finish(check_);
-  double result = 0.0;
-  std::memcpy(&result, total, sizeof(result));
-  return result;
+  run(queue_,
+      Update<float>{s.record.data(), s.overflow.data(), s.gradient_squares.data(), decays, range,
+                    gradients.data(), first_moment.data(), second_moment.data(), weights.data(), nullptr});
 }
 
 }  // namespace vaecf::cuda

@@ -1,0 +1,44 @@
+#include <vaecf/backend/backend.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::backend {
+namespace {
+
+struct Sums {
+  float gradient = 0.0F;
+  double weights = 0.0;
+  bool operator==(const Sums&) const = default;
+};
+
+/// Of sin(1), sin(2), .. as gradient and as weights.
+Sums sums_on(int threads) {
+  const auto backend = make_backend({"cpu", Precision::fp32, "portable", threads});
+  constexpr std::int64_t rows = 701;
+  constexpr std::int64_t columns = 997;
+  const auto parameters =
+      backend->make_parameters(backend->plan_parameters(std::vector<TensorSpec>{{"w", rows, columns}}));
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + 1));
+  backend->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
+  const auto step = backend->make_step_state();
+  StepNumbers numbers;
+  numbers.rule.clip_norm = 1.0F;
+  backend->begin_step(numbers, *step);
+  backend->add_gradient_squares(parameters->master(), {3, parameters->layout().size}, *step);
+  return {backend->gradient_squares(*step).data()[0], backend->sum_of_squares(*parameters, 0)};
+}
+
+// Else a gradient at the very norm would be clipped with some threads and not with others.
+TEST(Squares, AreTheSameBitsOnAnyNumberOfThreads) {
+  const Sums one = sums_on(1);
+  EXPECT_NEAR(one.weights, 0.5 * 701 * 997, 2.0);
+  for (const int threads : {2, 3, 5}) EXPECT_EQ(sums_on(threads), one) << threads << " threads";
+}
+
+}  // namespace
+}  // namespace vaecf::backend
