@@ -224,11 +224,21 @@ void add_train_keys(Keys& keys) {
                           "lambda of lambda * sum of squared weights, part of the loss",
                           {"at least 0", [](const double& v) { return v >= 0; }}));
   keys.push_back(make_key(
+      "train.clip_gradient_norm", [](Config & c) -> auto& { return c.session.train.clip_gradient_norm; },
+      "gradients (means over users, without weight decay's part) of a larger norm are scaled down to it; 0: "
+      "off; costs a pass over the gradient, and updates wait for all of it",
+      at_least(0.0)));
+  keys.push_back(make_key(
       "train.precision", [](Config & c) -> auto& { return c.backend.precision; },
       "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 needs CUDA"));
   keys.push_back(make_key(
       "train.seed", [](Config & c) -> auto& { return c.session.train.seed; },
       "of initialisation, dropout, latent noise and shuffling"));
+  keys.push_back(make_key(
+      "train.deterministic", [](Config & c) -> auto& { return c.backend.deterministic; },
+      "two runs on the same machines, ranks and threads give the same bits, on GPUs too, where that costs "
+      "speed: no products tried out for the fastest, no sums that depend on timing, one algorithm between "
+      "GPUs"));
 }
 
 void add_run_keys(Keys& keys) {
@@ -247,10 +257,6 @@ void add_run_keys(Keys& keys) {
   keys.push_back(make_key(
       "device", [](Config & c) -> auto& { return c.backend.device; },
       "who computes; auto: GPUs where there are", one_of({"auto", "cpu", "cuda"})));
-  keys.push_back(make_key(
-      "deterministic", [](Config & c) -> auto& { return c.backend.deterministic; },
-      "the same bits from run to run, on GPUs too, which costs them speed: no products tried out for the "
-      "fastest, no sums that depend on timing"));
   keys.push_back(make_key(
       "backend.kernels", [](Config & c) -> auto& { return c.backend.kernels; },
       "portable: plain loops on the CPU, no library products", one_of({"auto", "portable"})));

@@ -96,7 +96,7 @@ void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
 
 void Trainer::run_step(std::int64_t users) {
   const backend::FusedUpdate fused = updater_->fused_update();
-  const bool fuses = alone() && services_.backend.fuses_updates();
+  const bool fuses = alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
   compute_gradient(*step_, users, fuses ? &fused : nullptr);
   updater_->update(*step_, clock_, fuses ? model_.output_layer() : backend::Layer{});
   services_.backend.end_step(*step_);

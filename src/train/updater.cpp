@@ -41,7 +41,9 @@ Updater::Updater(const SessionOptions& options, const Services& services, model:
       exchange_(services.communicator, services.backend, plan_of(options, services, model),
                 mode_of(options, services)),
       optimizer_(options.optimizer, options.train.weight_decay, services.backend,
-                 sharded() ? exchange_.plan().shard_size() : model.layout().size),
+                 sharded() ? exchange_.plan().shard_size() : model.layout().size,
+                 options.train.clip_gradient_norm),
+      clips_(options.train.clip_gradient_norm > 0.0),
       gradients_(services.backend.make_buffer(exchange_.plan().padded_size())) {
   if (!sharded()) return;
   const comm::BucketPlan& plan = exchange_.plan();
@@ -71,21 +73,26 @@ backend::GradientReady Updater::begin(bool overlap) {
   return [this](Range range, backend::Completion done) { exchange_.ready(range, done); };
 }
 
+void Updater::look_at(const backend::FloatBuffer& gradients, Range range, backend::StepState& step) {
+  services_.backend.check_gradients(gradients, range, step);
+  services_.backend.add_gradient_squares(gradients, range, step);
+}
+
+void Updater::add_up(backend::FloatBuffer& one) {
+  services_.backend.wait_for(services_.communicator.wait(services_.communicator.start_all_reduce_sum(
+      std::span<float>(one.data(), 1), services_.backend.mark())));
+}
+
 void Updater::await_sums(backend::StepState& step) {
   for (std::int64_t b = 0; !alone() && b < exchange_.plan().buckets(); ++b) {
     exchange_.await_sum(b);
-    if (sharded()) {
-      services_.backend.check_gradients(*exchange_.gradient_shard(), exchange_.plan().packed(b), step);
-    }
+    if (sharded()) look_at(*exchange_.gradient_shard(), exchange_.plan().packed(b), step);
   }
-  if (!sharded()) {
-    services_.backend.check_gradients(*gradients_, {0, model_.layout().size}, step);
-  } else if (services_.backend.precision() == backend::Precision::fp16) {
-    // No part may be updated before all ranks know of an overflow anywhere.
-    backend::FloatBuffer& overflow = services_.backend.overflow(step);
-    services_.backend.wait_for(services_.communicator.wait(services_.communicator.start_all_reduce_sum(
-        std::span<float>(overflow.data(), 1), services_.backend.mark())));
-  }
+  if (!sharded()) look_at(*gradients_, {0, model_.layout().size}, step);
+  if (alone()) return;
+  // No part may be updated before all ranks know of an overflow anywhere, be it in one rank's loss alone.
+  if (services_.backend.precision() == backend::Precision::fp16) add_up(services_.backend.overflow(step));
+  if (sharded() && clips_) add_up(services_.backend.gradient_squares(step));
 }
 
 void Updater::sum(backend::StepState& step) {
@@ -106,7 +113,7 @@ void Updater::update_bucket(std::int64_t bucket, backend::StepState& step, model
 }
 
 void Updater::update_shard(backend::StepState& step, model::StepClock& clock) {
-  const bool sums_first = services_.backend.precision() == backend::Precision::fp16;
+  const bool sums_first = clips_ || services_.backend.precision() == backend::Precision::fp16;
   if (sums_first) await_sums(step);
   for (std::int64_t b = 0; b < exchange_.plan().buckets(); ++b) {
     if (!sums_first) exchange_.await_sum(b);

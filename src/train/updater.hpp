@@ -42,6 +42,10 @@ class Updater {
 
  private:
   bool alone() const { return services_.communicator.size() == 1; }
+  /// For overflows and, where the gradient is clipped, for its norm.
+  void look_at(const backend::FloatBuffer& gradients, Range range, backend::StepState& step);
+  /// `one` element becomes the sum over ranks.
+  void add_up(backend::FloatBuffer& one);
   void await_sums(backend::StepState& step);
   void update_bucket(std::int64_t bucket, backend::StepState& step, model::StepClock& clock);
   void update_shard(backend::StepState& step, model::StepClock& clock);
@@ -50,6 +54,7 @@ class Updater {
   model::Model& model_;
   comm::GradientExchange exchange_;
   optim::Optimizer optimizer_;
+  bool clips_;
   std::unique_ptr<backend::FloatBuffer> gradients_;
   std::unique_ptr<backend::FloatBuffer> masters_;  // this rank's shard of the weights; null where replicated
   std::vector<std::vector<optim::UpdatePiece>> pieces_;  // by bucket, of the shard

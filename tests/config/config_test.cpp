@@ -35,9 +35,10 @@ TEST(Config, ReadsEveryKindOfValue) {
       "  optimizer: {type: sgd, learning_rate: 1e-2, momentum: 0.9}\n"
       "  precision: bf16\n"
       "  seed: 18446744073709551615\n"
+      "  clip_gradient_norm: 2.5\n"
+      "  deterministic: true\n"
       "validation: {metrics: [recall@5, ndcg@10], select: recall@5}\n"
       "device: cpu\n"
-      "deterministic: true\n"
       "backend: {resident: off, graph: on}\n"
       "distributed: {algorithm: auto, optimizer: sharded, wire: bf16, bucket_mib: 0.5, overlap: on,\n"
       "  warn_after: 2.5, timeout: 12.5, loading_timeout: 100, validation_timeout: 200, allow_shared_gpu: "
@@ -60,6 +61,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
   EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
   EXPECT_EQ(config.backend.device, "cpu");
+  EXPECT_EQ(config.session.train.clip_gradient_norm, 2.5);
   EXPECT_TRUE(config.backend.deterministic);
   EXPECT_EQ(config.backend.resident, "off");
   EXPECT_EQ(config.backend.graph, "on");
@@ -131,6 +133,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "train: {optimizer: {learning_rate: -1e-3}}",
                            "train: {optimizer: {beta2: 1}}",
                            "train: {weight_decay: -1}",
+                           "train: {clip_gradient_norm: -1}",
                            "train: {optimizer: {epsilon: 0}}",
                            "train: {annealing: {cap: -0.1}}",
                            "train: {annealing: {steps: 0}}",

@@ -154,6 +154,12 @@ class Overflowing : public cpu::CpuBackend {
   void check_gradients(const backend::FloatBuffer&, Range, backend::StepState& step) override {
     if (here_ && now_ == step_) overflow(step).data()[0] += 1.0F;
   }
+  void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
+              backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
+              backend::Parameters& parameters) override {
+    if (overflow(const_cast<backend::StepState&>(step)).data()[0] > 0.0F) return;
+    CpuBackend::update(step, decays, range, gradients, first_moment, second_moment, parameters);
+  }
   void update_part(const backend::StepState& step, bool decays, Range range,
                    const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                    backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override {
@@ -167,26 +173,29 @@ class Overflowing : public cpu::CpuBackend {
   std::uint32_t now_ = 0;
 };
 
-TEST_F(Sharded, AnOverflowInOneRanksPartStopsTheUpdateOfAll) {
-  options_.distributed.optimizer = "sharded";
-  comm::run_ranks(3, [&](comm::Communicator& communicator) {
-    Overflowing overflowing(1, communicator.rank() == 2);
-    Log log;
-    Progress progress;
-    const Services services{communicator, overflowing, log, progress};
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, services, dataset, 0);
-    trainer.start_epoch(0);
-    std::vector<Tensors> weights;
-    for (std::int64_t t = 0; t < 4; ++t) {
-      trainer.step(t);
-      weights.push_back(
-          export_all(overflowing, trainer.model().layout(), trainer.model().parameters().master()));
-    }
-    EXPECT_EQ(weights[0], weights[1]) << "rank " << communicator.rank();
-    EXPECT_NE(weights[1], weights[2]) << "rank " << communicator.rank();
-    EXPECT_NE(weights[2], weights[3]) << "rank " << communicator.rank();
-  });
+// Replicated, the gradient is everybody's, but a loss that is no number may be one rank's alone.
+TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
+  for (const char* optimizer : {"sharded", "replicated"}) {
+    options_.distributed.optimizer = optimizer;
+    comm::run_ranks(3, [&](comm::Communicator& communicator) {
+      Overflowing overflowing(1, communicator.rank() == 2);
+      Log log;
+      Progress progress;
+      const Services services{communicator, overflowing, log, progress};
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, 0);
+      trainer.start_epoch(0);
+      std::vector<Tensors> weights;
+      for (std::int64_t t = 0; t < 4; ++t) {
+        trainer.step(t);
+        weights.push_back(
+            export_all(overflowing, trainer.model().layout(), trainer.model().parameters().master()));
+      }
+      EXPECT_EQ(weights[0], weights[1]) << optimizer << ", rank " << communicator.rank();
+      EXPECT_NE(weights[1], weights[2]) << optimizer << ", rank " << communicator.rank();
+      EXPECT_NE(weights[2], weights[3]) << optimizer << ", rank " << communicator.rank();
+    });
+  }
 }
 
 TEST_F(Sharded, Bf16ProductsFollowTheMasters) {

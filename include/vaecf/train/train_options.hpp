@@ -21,7 +21,8 @@ struct TrainOptions {
   std::string last_batch = "keep";  ///< keep | drop
   std::int64_t batch_size = 500;    ///< users per step over all ranks
   AnnealingOptions annealing;
-  double weight_decay = 0.0;  ///< lambda of lambda * sum ||W||^2, weights only
+  double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2, weights only
+  double clip_gradient_norm = 0.0;  ///< of the mean over users, without the decay's part; 0 = not clipped
   std::uint64_t seed = 98765;
 };
 
