@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What quickstart, test and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
+# What quickstart, test, train, gpu-check and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -11,28 +11,100 @@ fail() { printf '%s\n' "launch: $*" >&2; exit 1; }
 # run COMMAND...: in a process group of its own, so that one signal to this script becomes exactly one signal to
 # all of the command (mpirun then ends its ranks), and the script waits for it.
 child=
+gentle=
 run() {
   local status=0
-  set -m
-  "$@" </dev/null &
-  child=$!
-  set +m
+  start "$@"
   wait "$child" || status=$?
   child=
   return "$status"
 }
+start() {
+  set -m
+  "$@" </dev/null &
+  child=$!
+  set +m
+}
+
+# run_gently COMMAND...: for training. The first TERM, INT or HUP to this script becomes USR1 to the command (mpirun
+# hands it on to all ranks): they write a checkpoint and end with 75, which is this function's result then. Another
+# INT ends everything at once; further TERMs do nothing, as whoever ends a whole group often sends several.
+run_gently() {
+  local status=0
+  gentle=yes
+  # Ctrl-C may well have ended whoever reads what is said from here on, as in `launch/train ... | tee log`.
+  trap '' PIPE
+  start "$@"
+  while :; do
+    signalled=
+    status=0
+    wait "$child" || status=$?
+    # A signal to this script ends the wait, not the command.
+    if [ -z "$signalled" ]; then break; fi
+  done
+  child=
+  gentle=
+  return "$status"
+}
+
+signalled=
+on_signal() {  # signal, exit code
+  if [ -z "$gentle" ] || [ -z "$child" ]; then stop "$1" "$2"; fi
+  signalled=yes
+  if [ "$gentle" = yes ]; then
+    gentle=asked
+    kill -s USR1 "$child" 2>/dev/null || true
+    say "stopping at the next step, with a checkpoint; press Ctrl-C to end at once" || true
+  elif [ "$1" = INT ]; then
+    say "ending at once" || true
+    stop TERM "$2"
+  fi
+}
+# mpirun gives its ranks one second between TERM and KILL.
+seconds_to_obey=5
+seconds_to_end=3
 stop() {  # signal, exit code
-  trap '' INT TERM HUP
+  trap '' INT TERM HUP USR1
   if [ -n "$child" ]; then
-    kill -s "$1" -- "-$child" 2>/dev/null
-    wait "$child" 2>/dev/null
-    kill -s TERM -- "-$child" 2>/dev/null  # whoever of the group ignored the signal
+    local family
+    family=$(descendants "$child")
+    kill -s "$1" -- "-$child" 2>/dev/null || true
+    await_end "$seconds_to_obey"
+    kill -s TERM -- "-$child" 2>/dev/null || true  # whoever of the group ignored the signal
+    await_end "$seconds_to_end"
+    if ! ended "$child"; then
+      # shellcheck disable=SC2086
+      kill -s KILL -- "-$child" $family 2>/dev/null || true
+    fi
+    wait "$child" 2>/dev/null || true
   fi
   exit "$2"
 }
-trap 'stop INT 130' INT
-trap 'stop TERM 143' TERM
-trap 'stop TERM 129' HUP
+await_end() {  # seconds
+  local tenths
+  for ((tenths = $1 * 10; tenths > 0; --tenths)); do
+    if ended "$child"; then return; fi
+    sleep 0.1
+  done
+}
+# A process that is gone, or that only waits to be collected.
+ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
+# All processes below one: mpirun gives its ranks groups of their own.
+descendants() {
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v of="$1" '
+    { id = $1; sub(/^.*\) [^ ]+ /, ""); parent[id] = $1 }
+    END {
+      do {
+        found = 0
+        for (id in parent) if ((parent[id] == of || parent[id] in below) && !(id in below)) { below[id]; found = 1 }
+      } while (found)
+      for (id in below) print id
+    }'
+}
+trap 'on_signal INT 130' INT
+trap 'on_signal TERM 143' TERM
+trap 'on_signal HUP 129' HUP
+trap 'on_signal TERM 138' USR1
 
 cores() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
