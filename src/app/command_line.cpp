@@ -18,7 +18,9 @@ constexpr const char* footer =
     "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
     "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
     "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
-    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input.";
+    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input; 75 stopped on "
+    "request "
+    "(signal USR1) with a checkpoint written: --resume auto goes on.";
 
 void add_config(CLI::App& app, CommandLine& line, bool required) {
   app.add_option("CONFIG.yaml", line.config, "configuration; --help-config lists its keys")
@@ -43,6 +45,11 @@ void add_run(CLI::App& app, CommandLine& line) {
   app.add_flag("--train", line.train, "train and keep the best checkpoint");
   app.add_flag("--test", line.test, "test the best checkpoint; without any flag: --train --test");
   app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
+  app.add_option(
+         "--resume", line.resume,
+         "auto: train on from the newest whole checkpoint of the run folder, if there is one; or from FILE")
+      ->type_name("auto|never|FILE")
+      ->capture_default_str();
 }
 
 CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {

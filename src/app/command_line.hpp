@@ -27,6 +27,7 @@ struct CommandLine {
   bool train = false;
   bool test = false;
   bool benchmark = false;
+  std::string resume = "never";  ///< never, auto, or a checkpoint's path
   Verbosity verbosity = Verbosity::normal;
   std::string output;   ///< synthesize
   std::string subject;  ///< inspect: the file

@@ -35,6 +35,11 @@ Kind kind_of(const std::string& path) {
 std::string text_of(const io::Attribute& attribute) {
   if (const auto* number = std::get_if<std::int64_t>(&attribute)) return format("{}", *number);
   if (const auto* number = std::get_if<double>(&attribute)) return format("{}", *number);
+  if (const auto* list = std::get_if<std::vector<double>>(&attribute)) {
+    std::string text;
+    for (const double number : *list) text += format("{}{}", text.empty() ? "" : ", ", number);
+    return text;
+  }
   return std::get<std::string>(attribute);
 }
 

@@ -6,6 +6,7 @@
 #include "app/commands.hpp"
 #include "app/device_map.hpp"
 #include "app/progress.hpp"
+#include "app/stop_signals.hpp"
 #include "app/thread_binding.hpp"
 
 #include <unistd.h>
@@ -30,8 +31,8 @@ std::string text_of_rank_0(comm::Communicator& communicator, const std::string& 
 }
 
 std::string flags_text(const CommandLine& line) {
-  return format("{}{}{}of {}", line.train ? "--train " : "", line.test ? "--test " : "",
-                line.benchmark ? "--benchmark " : "", version_text());
+  return format("{}{}{}--resume {} of {}", line.train ? "--train " : "", line.test ? "--test " : "",
+                line.benchmark ? "--benchmark " : "", line.resume, version_text());
 }
 
 /// Ranks that differ in what they are to do would wait for each other for ever: all must agree with rank 0.
@@ -73,6 +74,7 @@ struct Parts {
   std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
   Log log;
   std::unique_ptr<Progress> progress;
+  StopFlag stop;
 
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
@@ -108,6 +110,18 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   if (!advice.empty()) parts.log.warn("{}", advice);
 }
 
+/// What --resume asks for: the checkpoint to train on from.
+void choose_checkpoint(const CommandLine& line, const train::Services& services, config::Config& config) {
+  const auto point = train::find_resume_point(config.session, services, line.resume);
+  if (!point) {
+    services.log.info("{} holds no whole checkpoint: training from the start",
+                      config.session.checkpoint_folder());
+    return;
+  }
+  config::require_same_run(config, point->path, point->configuration);
+  config.session.resume_from = point->path;
+}
+
 /// Everything that ranks can agree on before heavy work. Returns at the first phase that fails anywhere.
 ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const Outcome& parsed) {
   comm::Communicator& ranks = *parts.communicator;
@@ -128,9 +142,10 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
                  if (!advice.empty()) parts.log.warn("{}", advice);
                }));
   if (code != ExitCode::done) return code;
-  return agree(ranks, attempt([&] {
-                 train::check(config.session, {ranks, *parts.backend, parts.log, *parts.progress});
-               }));
+  const train::Services services{ranks, *parts.backend, parts.log, *parts.progress};
+  code = agree(ranks, attempt([&] { train::check(config.session, services); }));
+  if (code != ExitCode::done || !line.train || line.resume == "never") return code;
+  return agree(ranks, attempt([&] { choose_checkpoint(line, services, config); }));
 }
 
 /// Not part of the setup that ranks agree on: where it fails on one, the others may already wait for it.
@@ -142,25 +157,30 @@ void connect_gpus(Parts& parts, const config::Config& config) {
                                                      config.backend.allow_shared_gpu, distributed.timeout});
 }
 
-/// `phase` tells the caller how far it came.
-void work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::Services services{parts.ranks(), *parts.backend, parts.log, *parts.progress};
+/// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left
+/// to the run that goes on.
+ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
+  const train::Services services{parts.ranks(), *parts.backend, parts.log, *parts.progress, &parts.stop};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
   if (line.train) {
     phase = "training";
-    train::train(session, services);
+    const StopSignals signals(parts.stop, parts.communicator->size() == 1);
+    if (train::train(session, services).stopped) return ExitCode::stopped;
   }
   if (line.test) {
     phase = "testing";
+    services.communicator.activity().enter(Phase::test);
     const auto result = train::test(session, services, session.best_checkpoint());
     if (speaks) print(train::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
+    services.communicator.activity().enter(Phase::benchmark);
     const auto result = train::benchmark(session, services);
     if (speaks) print(train::to_table(result));
   }
+  return ExitCode::done;
 }
 
 /// Ends all ranks. Where several fail alike, as by a loss that is no number, the lowest speaks: the others
@@ -194,12 +214,13 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   if (ready != ExitCode::done) return ready;
 
   std::string phase = "connecting the GPUs";
+  ExitCode ended = ExitCode::done;
   Outcome outcome = attempt([&] {
     connect_gpus(parts, config);
     introduce(parts, line, config);
-    work(parts, line, config, phase);
+    ended = work(parts, line, config, phase);
   });
-  if (outcome.ok()) return outcome.code;
+  if (outcome.ok()) return ended;
   parts.progress->end();
   if (parts.communicator->size() > 1) {
     outcome.message = format("{} failed: {}", phase, outcome.message);

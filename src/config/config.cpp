@@ -41,12 +41,14 @@ std::string key_line(const Key& key, const Config& config) {
   return format("{:{}}{}: {}", "", 2 * depth, key.path.substr(key.path.rfind('.') + 1), key.write(config));
 }
 
-/// An annealing time that is not the chosen one reads 0, which no file may say.
-bool is_unused_time(const Key& key, const Config& config) {
-  const auto& annealing = config.session.train.annealing;
-  return (key.path == "train.annealing.steps" && annealing.steps == 0) ||
-         (key.path == "train.annealing.epochs" && annealing.epochs == 0) ||
-         (key.path == "train.annealing.users" && annealing.users == 0);
+/// One of several ways to give an amount, and not the chosen one: reads 0, which no file may say. Where none
+/// is given, the first stands for it.
+bool is_unused(const std::vector<Key>& keys, const Key& key, const Config& config) {
+  if (key.one_of_section.empty() || key.given(config)) return false;
+  const auto same = [&](const Key& other) { return other.one_of_section == key.one_of_section; };
+  const bool any = std::any_of(keys.begin(), keys.end(),
+                               [&](const Key& other) { return same(other) && other.given(config); });
+  return any || &*std::find_if(keys.begin(), keys.end(), same) != &key;
 }
 
 /// A choice without a default, as yet unmade.
@@ -83,8 +85,9 @@ Config load(const std::string& path, std::span<const std::string> overrides) {
 std::string dump(const Config& config) {
   std::string out;
   std::string section;
-  for (const Key& key : all_keys()) {
-    if (is_unused_time(key, config) || is_unset(key, config)) continue;
+  const std::vector<Key> keys = all_keys();
+  for (const Key& key : keys) {
+    if (is_unused(keys, key, config) || is_unset(key, config)) continue;
     out += open_sections(section, key.path) + key_line(key, config) + "\n";
     section = section_of(key.path);
   }
@@ -101,6 +104,40 @@ std::vector<Difference> differences(const Config& first, const Config& second) {
   return found;
 }
 
+namespace {
+
+/// What a run may change when it goes on: not the model, nor how its weights move.
+bool may_change(const std::string& path) {
+  if (path.starts_with("model.") || path == "data.virtual_shards") return false;
+  if (!path.starts_with("train.")) return true;
+  return path == "train.epochs" || path == "train.patience" || path == "train.precision" ||
+         path == "train.deterministic";
+}
+
+}  // namespace
+
+void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text) {
+  Config before;
+  try {
+    before = parse(its_text, checkpoint);
+  } catch (const InputError& error) {
+    throw InputError(
+        format("{}: the configuration in it is not one of this version ({}); go on with the version that "
+               "wrote it, or start anew with --resume never",
+               checkpoint, error.what()));
+  }
+  for (const Difference& difference : differences(config, before)) {
+    if (may_change(difference.key)) continue;
+    throw InputError(format(
+        "{}: it was trained with {} {}, and the configuration says {}. A run goes on with the same model.*, "
+        "train.* and data.virtual_shards; what may change is train.epochs, train.patience, train.precision, "
+        "train.deterministic, data.file (for the same data), validation.*, run.*, name, device, backend.* "
+        "and "
+        "distributed.*. Give the old value, or start anew with --resume never",
+        checkpoint, difference.key, difference.second, difference.first));
+  }
+}
+
 std::string reference() {
   constexpr std::size_t comment_column = 44;
   std::string out =
@@ -108,9 +145,10 @@ std::string reference() {
       "# --set train.epochs=2\n";
   const Config defaults;
   std::string section;
-  for (const Key& key : all_keys()) {
+  const std::vector<Key> keys = all_keys();
+  for (const Key& key : keys) {
     std::string line = key_line(key, defaults);
-    if (is_unused_time(key, defaults) || is_unset(key, defaults)) {
+    if (is_unused(keys, key, defaults) || is_unset(key, defaults)) {
       const auto indent = line.find_first_not_of(' ');
       line = line.substr(0, indent) + "# " + line.substr(indent, line.find(':') + 1 - indent);
     }

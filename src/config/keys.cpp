@@ -37,6 +37,18 @@ Key make_key(std::string path, Field field, std::string doc, std::type_identity_
   return key;
 }
 
+/// One of several ways to give an amount: see Key::one_of_section.
+template <class Field>
+Key make_alternative(
+    std::string path, Field field, std::string doc,
+    std::type_identity_t<Rule<std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>> rule) {
+  Key key = make_key(std::move(path), field, std::move(doc), std::move(rule));
+  key.one_of_section = key.path.substr(0, key.path.rfind('.') + 1);
+  key.clear = [field](Config& config) { field(config) = {}; };
+  key.given = [field](const Config& config) { return field(const_cast<Config&>(config)) != 0; };
+  return key;
+}
+
 template <class T>
 Rule<T> at_least(T low) {
   return {format("at least {}", low), [low](const T& value) { return value >= low; }};
@@ -210,13 +222,13 @@ void add_train_keys(Keys& keys) {
                           [](Config & c) -> auto& { return c.session.train.annealing.cap; },
                           "weight of the KL term: beta = min(cap, t / T)",
                           {"at least 0", [](const double& v) { return v >= 0; }}));
-  keys.push_back(make_key(
+  keys.push_back(make_alternative(
       "train.annealing.steps", [](Config & c) -> auto& { return c.session.train.annealing.steps; },
       "T in updates; give exactly one of steps, epochs, users", positive()));
-  keys.push_back(make_key(
+  keys.push_back(make_alternative(
       "train.annealing.epochs", [](Config & c) -> auto& { return c.session.train.annealing.epochs; },
       "T in epochs, the same curve at any batch size", positive()));
-  keys.push_back(make_key(
+  keys.push_back(make_alternative(
       "train.annealing.users", [](Config & c) -> auto& { return c.session.train.annealing.users; },
       "T in users seen", positive()));
   keys.push_back(make_key("train.weight_decay",
@@ -254,6 +266,22 @@ void add_run_keys(Keys& keys) {
   keys.push_back(make_key(
       "run.directory", [](Config & c) -> auto& { return c.session.run.directory; }, "where run folders go",
       not_empty()));
+  keys.push_back(make_alternative(
+      "run.checkpoint_every.epochs",
+      [](Config & c) -> auto& { return c.session.run.checkpoint_every.epochs; },
+      "epochs between checkpoints to go on from, also given as run.checkpoint_every: 1; 0: none but the best",
+      at_least<i64>(0)));
+  keys.back().stands_for_section = true;
+  keys.push_back(make_alternative(
+      "run.checkpoint_every.steps", [](Config & c) -> auto& { return c.session.run.checkpoint_every.steps; },
+      "or updates between them", at_least<i64>(1)));
+  keys.push_back(make_alternative(
+      "run.checkpoint_every.minutes",
+      [](Config & c) -> auto& { return c.session.run.checkpoint_every.minutes; },
+      "or minutes between them, for epochs that are over faster than a checkpoint is written", positive()));
+  keys.push_back(make_key(
+      "run.keep", [](Config & c) -> auto& { return c.session.run.keep; },
+      "how many of them stay, the newest, beside best.h5", at_least<i64>(1)));
   keys.push_back(make_key(
       "device", [](Config & c) -> auto& { return c.backend.device; },
       "who computes; auto: GPUs where there are", one_of({"auto", "cpu", "cuda"})));
@@ -319,11 +347,6 @@ std::vector<Key> all_keys() {
   add_train_keys(keys);
   add_run_keys(keys);
   return keys;
-}
-
-bool is_annealing_time(std::string_view path) {
-  return path == "train.annealing.steps" || path == "train.annealing.epochs" ||
-         path == "train.annealing.users";
 }
 
 }  // namespace vaecf::config

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace vaecf::config {
@@ -17,6 +16,12 @@ struct Key {
   std::string doc;    ///< what it means, one line
   std::string wants;  ///< its type: "an integer"
   std::string rule;   ///< its limits: "at least 1", "one of a, b"; empty: none
+  /// The amount's section, where it is one of several ways to give one: "run.checkpoint_every." Of these a
+  /// layer gives one at most, and it replaces what the layer below gave.
+  std::string one_of_section;
+  bool stands_for_section = false;           ///< a plain value given to that section is this key's
+  std::function<void(Config&)> clear;        ///< of one_of_section: sets the amount to 0, which is none
+  std::function<bool(const Config&)> given;  ///< of one_of_section: whether it is another
   /// Throws WrongType or OutOfRange; leaves the configuration alone then.
   std::function<void(Config&, const YAML::Node&)> read;
   std::function<std::string(const Config&)> write;
@@ -24,8 +29,5 @@ struct Key {
 
 /// All keys, in the order of dump and reference; keys of a section stand together.
 std::vector<Key> all_keys();
-
-/// The three spellings of the annealing time, of which a configuration holds exactly one.
-bool is_annealing_time(std::string_view path);
 
 }  // namespace vaecf::config

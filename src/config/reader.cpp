@@ -69,7 +69,7 @@ void Reader::read_file_text(const std::string& text, const std::string& name) {
     throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, error.msg));
   }
   visit_section("", document);
-  settle_annealing();
+  settle_alternatives();
 }
 
 void Reader::read_overrides(std::span<const std::string> overrides) {
@@ -89,7 +89,7 @@ void Reader::read_overrides(std::span<const std::string> overrides) {
     const std::string path = text.substr(0, equals);
     visit(path, YAML::Node(path), value);
   }
-  settle_annealing();
+  settle_alternatives();
 }
 
 void Reader::visit_section(const std::string& prefix, const YAML::Node& section) {
@@ -114,7 +114,14 @@ void Reader::visit(const std::string& path, const YAML::Node& key, const YAML::N
   const std::string section = path + ".";
   for (const Key& known : keys_) {
     if (known.path == path) return read_key(known, value, place(key));
-    if (known.path.starts_with(section)) return visit_section(section, value);
+    if (!known.path.starts_with(section)) continue;
+    if (value.IsScalar()) {
+      const auto plain = std::find_if(keys_.begin(), keys_.end(), [&](const Key& other) {
+        return other.stands_for_section && other.one_of_section == section;
+      });
+      if (plain != keys_.end()) return read_key(*plain, value, place(key));
+    }
+    return visit_section(section, value);
   }
   throw InputError(format("{}: {}", place(key), unknown_key(path)));
 }
@@ -153,20 +160,24 @@ std::string Reader::unknown_key(const std::string& path) const {
          format("; {} takes {}", prefix.empty() ? "the file" : prefix.substr(0, dot), joined(siblings));
 }
 
-void Reader::settle_annealing() {
-  std::vector<std::string> given;
-  for (const std::string& path : layer_) {
-    if (is_annealing_time(path)) given.push_back(path);
+void Reader::settle_alternatives() {
+  std::map<std::string, const Key*> given;  // by section
+  for (const Key& key : keys_) {
+    if (key.one_of_section.empty() || !layer_.contains(key.path)) continue;
+    const auto [other, first] = given.emplace(key.one_of_section, &key);
+    if (first) continue;
+    const std::string section = key.one_of_section.substr(0, key.one_of_section.size() - 1);
+    std::vector<std::string> choices;
+    for (const Key& choice : keys_) {
+      if (choice.one_of_section == key.one_of_section) choices.push_back(leaf(choice.path));
+    }
+    throw InputError(format("{}: {} takes exactly one of {}; got {} and {}", places_.at(key.path), section,
+                            joined(choices), leaf(other->second->path), leaf(key.path)));
   }
-  if (given.empty()) return;
-  if (given.size() > 1) {
-    throw InputError(format("{}: train.annealing takes exactly one of steps, epochs, users; got {} and {}",
-                            places_.at(given[1]), leaf(given[0]), leaf(given[1])));
+  for (const Key& key : keys_) {
+    const auto found = given.find(key.one_of_section);
+    if (found != given.end() && found->second != &key) key.clear(config_);
   }
-  auto& annealing = config_.session.train.annealing;
-  if (given[0] != "train.annealing.steps") annealing.steps = 0;
-  if (given[0] != "train.annealing.epochs") annealing.epochs = 0;
-  if (given[0] != "train.annealing.users") annealing.users = 0;
 }
 
 void Reader::fail(const std::string& path, const std::string& problem) const {

@@ -28,8 +28,8 @@ class Reader {
   void read_key(const Key& key, const YAML::Node& node, const std::string& where);
   /// What to say about `path`, which is no key.
   std::string unknown_key(const std::string& path) const;
-  /// Of steps, epochs and users a layer gives one at most, and it replaces what the layer below gave.
-  void settle_annealing();
+  /// Where the layer gives an amount in one of several ways, forgets the others.
+  void settle_alternatives();
   [[noreturn]] void fail(const std::string& path, const std::string& problem) const;
 
   std::vector<Key> keys_;

@@ -31,6 +31,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model) {
     std::iota(rows.begin(), rows.end(), begin);
     services_.backend.gather_batch(*fold_in_, rows, false, *batch_);
     model.add_metrics(*batch_, *targets_, part, metrics_, *totals);
+    services_.communicator.activity().progressed();
   }
   return reduce(services_.backend.read_metrics(*totals));
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "checkpointing.hpp"
+#include "checkpoint_reading.hpp"
 
 namespace vaecf::train {
 

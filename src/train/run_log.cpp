@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -22,22 +23,36 @@ void write_text(const std::string& path, const std::string& text) {
              path, std::strerror(errno)));
 }
 
+std::string older(const std::string& path) {
+  return path + ".old";
+}
+
+/// Where something cannot be moved, the new run goes on beside it.
+void move_aside(const SessionOptions& options) {
+  std::error_code ignored;
+  const std::string log = options.run_folder() + "/metrics.jsonl";
+  if (std::filesystem::exists(log, ignored)) std::filesystem::rename(log, older(log), ignored);
+  const std::string folder = options.checkpoint_folder();
+  if (io::list_checkpoints(folder).empty()) return;
+  std::filesystem::remove_all(older(folder), ignored);
+  std::filesystem::rename(folder, older(folder), ignored);
+}
+
 io::EventLog open_events(const SessionOptions& options, const Services& services, RunLog::Mode mode) {
   if (services.communicator.rank() != 0) return {};
+  if (mode == RunLog::Mode::fresh) move_aside(options);
   prepare_run_folder(options);
-  const std::string path = options.run_folder() + "/metrics.jsonl";
-  if (mode == RunLog::Mode::fresh) {
-    std::error_code ignored;  // where it cannot be moved, the new run goes on behind it
-    if (std::filesystem::exists(path, ignored)) std::filesystem::rename(path, path + ".old", ignored);
+  if (mode != RunLog::Mode::append) {
+    io::remove_stale_temporaries(options.checkpoint_folder());
     write_text(options.run_folder() + "/config.yaml", options.configuration_text);
   }
-  return io::EventLog(path);
+  return io::EventLog(options.run_folder() + "/metrics.jsonl");
 }
 
 }  // namespace
 
 void prepare_run_folder(const SessionOptions& options) {
-  const std::string folder = options.run_folder() + "/checkpoints";
+  const std::string folder = options.checkpoint_folder();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -50,6 +65,35 @@ void prepare_run_folder(const SessionOptions& options) {
     const std::string probe = place + "/.writable";
     write_text(probe, "\n");
     std::filesystem::remove(probe, error);
+  }
+}
+
+void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
+  const io::CutEvents cut =
+      io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::EventView& event) {
+        const std::string name = event.name();
+        if (name == "end" || name == "test") return false;  // the run's last words: it has not ended
+        if (name == "epoch" || name == "validation") return event.integer("epoch").value_or(0) <= epochs_done;
+        return event.integer("step").value_or(0) <= step;
+      });
+  if (cut.dropped + cut.unreadable > 0) {
+    log.debug("metrics.jsonl: {} lines later than the checkpoint and {} unreadable ones cut", cut.dropped,
+              cut.unreadable);
+  }
+  const std::string folder = options.checkpoint_folder();
+  for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
+    const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
+                       (file.kind == io::CheckpointKind::step && file.number > step);
+    if (!later) continue;
+    std::error_code error;
+    std::filesystem::create_directories(older(folder), error);
+    std::filesystem::rename(file.path, older(folder) / std::filesystem::path(file.path).filename(), error);
+    if (error) {
+      throw RunError(
+          format("{}: it is later than the checkpoint to go on from, and cannot be moved to {} ({}); "
+                 "move it away, or check your rights",
+                 file.path, older(folder), error.message()));
+    }
   }
 }
 

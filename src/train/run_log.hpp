@@ -13,7 +13,8 @@ namespace vaecf::train {
 class RunLog {
  public:
   enum class Mode {
-    fresh,   ///< a new run: an older metrics.jsonl becomes metrics.jsonl.old
+    fresh,   ///< a new run: what an older one left becomes metrics.jsonl.old and checkpoints.old
+    go_on,   ///< a run that goes on: see cut_back
     append,  ///< a test or a benchmark beside what is there
   };
   /// RunError where the folder cannot be written.
@@ -35,5 +36,9 @@ std::string metrics_line(const EvaluationResult& result);
 
 /// Creates RUN/checkpoints and tries to write there. RunError otherwise.
 void prepare_run_folder(const SessionOptions& options);
+
+/// Takes the run folder back to a checkpoint: lines of metrics.jsonl that came later go, and later
+/// checkpoints, which a run that went another way has left, move to checkpoints.old. On rank 0. RunError.
+void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log);
 
 }  // namespace vaecf::train

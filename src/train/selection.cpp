@@ -22,4 +22,10 @@ bool Selection::better(std::int64_t epoch, double metric) {
   return true;
 }
 
+void Selection::go_on(std::int64_t best_epoch, double best_metric, std::int64_t waited) {
+  best_epoch_ = best_epoch;
+  best_metric_ = best_epoch == 0 ? 0.0 : best_metric;
+  waited_ = best_epoch == 0 ? 0 : waited;
+}
+
 }  // namespace vaecf::train

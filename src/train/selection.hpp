@@ -19,6 +19,8 @@ class Selection {
 
   /// True where `metric` is the best so far: larger than all before it.
   bool better(std::int64_t epoch, double metric);
+  /// As it was when a checkpoint was written. `best_epoch` 0: there is none any more.
+  void go_on(std::int64_t best_epoch, double best_metric, std::int64_t waited);
   bool over() const { return patience_ > 0 && waited_ >= patience_; }
 
   std::int64_t best_epoch() const { return best_epoch_; }  ///< 0: none yet

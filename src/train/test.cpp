@@ -4,31 +4,12 @@
 #include <vaecf/train/session.hpp>
 
 #include "agreement.hpp"
-#include "checkpointing.hpp"
+#include "checkpoint_reading.hpp"
 #include "popularity.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
 
 namespace vaecf::train {
-namespace {
-
-void require_same_dataset(const std::string& checkpoint, const LoadedCheckpoint& state,
-                          const io::DatasetFile& dataset) {
-  if (state.items != dataset.items()) {
-    throw InputError(
-        format("{}: it was trained on {} items, and {} has {}; name the dataset it was trained on",
-               checkpoint, state.items, dataset.path(), dataset.items()));
-  }
-  if (state.fingerprint != dataset.fingerprint()) {
-    throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name the "
-               "dataset it was trained on",
-               checkpoint, state.fingerprint, dataset.path(), dataset.fingerprint()));
-  }
-}
-
-}  // namespace
-
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint) {
   const io::DatasetFile dataset(options.data.file);
   require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));

@@ -8,11 +8,16 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "agreement.hpp"
-#include "checkpointing.hpp"
+#include "checkpoint_keeper.hpp"
+#include "checkpoint_reading.hpp"
+#include "resume.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
+#include "step_boundary.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -33,50 +38,81 @@ class TrainingRun {
         fingerprint_(dataset_.fingerprint()),
         validates_(options.validation.every > 0 && dataset_.rows("validation/fold_in") > 0),
         selects_(validates_ && options.validation.select != "last"),
-        selection_(options.train.patience) {
+        selection_(options.train.patience),
+        boundary_(options.run, services) {
+    services.communicator.activity().enter(Phase::loading);
     require_same(services.communicator, fingerprint_, format("the dataset {}", options.data.file));
-    on_root(services.communicator, [&] { events_.emplace(options, services, RunLog::Mode::fresh); });
-    if (!events_) events_.emplace(options, services, RunLog::Mode::fresh);
     if (validates_) {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
     }
     trainer_.emplace(options, services, dataset_, validates_ ? evaluation_batch : 0);
+    open_run_folder();
   }
 
   TrainResult run() {
     const auto begin = Clock::now();
     announce();
-    std::int64_t epoch = 0;
-    while (epoch < options_.train.epochs && !selection_.over()) {
-      ++epoch;
-      const std::string line = run_epoch(epoch);
-      const bool last = epoch == options_.train.epochs;
-      if (validates_ && (last || epoch % options_.validation.every == 0)) {
-        validate(epoch, line);
-      } else {
-        services_.log.info("{}", line);
-      }
+    bool stopped = false;
+    while (epochs_done_ < options_.train.epochs && !selection_.over()) {
+      stopped = !run_steps();
+      if (stopped) break;
+      end_epoch();
     }
-    if (!selects_) {
-      selection_.better(epoch, 0.0);
-      keep(epoch);
+    if (!stopped) {
+      finish_training();
+      stopped = boundary_.stop_requested();
     }
-    if (selection_.over()) {
-      services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
-                         options_.validation.select, options_.train.patience, selection_.best_epoch());
-    }
+    services_.communicator.activity().enter(Phase::checkpoint);
+    keeper_->finish();
     const double seconds = seconds_since(begin);
+    const bool over = selection_.over() && epochs_done_ < options_.train.epochs;
     events_->write(io::Event("end")
-                       .set("reason", std::string(selection_.over() ? "patience" : "epochs"))
-                       .set("epoch", epoch)
+                       .set("reason", std::string(stopped ? "stopped"
+                                                  : over  ? "patience"
+                                                          : "epochs"))
+                       .set("epoch", epochs_done_)
                        .set("step", trainer_->updates_done())
                        .set("best_epoch", selection_.best_epoch())
                        .set("best_metric", selection_.best_metric())
                        .set("seconds", seconds));
-    return {epoch, trainer_->updates_done(), selection_.best_epoch(), selection_.best_metric(), seconds};
+    if (stopped) {
+      services_.log.info("stopped on request after {} steps; --resume auto goes on from {}",
+                         trainer_->updates_done(), keeper_->last_file());
+    }
+    return {
+        epochs_done_, trainer_->updates_done(), selection_.best_epoch(), selection_.best_metric(), seconds,
+        stopped};
   }
 
  private:
+  /// Goes on from a checkpoint where one is named, and opens the log: cut back to it, or new.
+  void open_run_folder() {
+    const bool resumes = !options_.resume_from.empty();
+    const bool goes_on = resumes && goes_on_in_its_folder(options_);
+    RunState state;
+    if (resumes) state = restore(options_.resume_from, services_, *trainer_);
+    on_root(services_.communicator, [&] {
+      if (goes_on) cut_back(options_, state.epoch, state.updates_done, services_.log);
+      events_.emplace(options_, services_, goes_on ? RunLog::Mode::go_on : RunLog::Mode::fresh);
+    });
+    if (!events_) events_.emplace(options_, services_, RunLog::Mode::append);
+    if (resumes) {
+      settle_best(options_, services_, state);
+      go_on_from(state, goes_on);
+    }
+    keeper_.emplace(options_, services_, fingerprint_, *events_);
+  }
+
+  void go_on_from(const RunState& state, bool in_its_folder) {
+    if (in_its_folder) resumed_at_ = state.updates_done;
+    epochs_done_ = state.epoch;
+    first_step_ = state.step_in_epoch;
+    if (selects_) selection_.go_on(state.best_epoch, state.best_metric, state.patience_count);
+    const comm::Communicator& ranks = services_.communicator;
+    earlier_sums_ = state.sums_of(ranks.rank(), ranks.size());
+    boundary_.saved(state.updates_done);
+  }
+
   void announce() {
     const std::int64_t parameters = trainer_->model().layout().parameter_count();
     events_->write(start_event(options_, services_, dataset_.rows("train"), dataset_.items(), parameters));
@@ -89,6 +125,14 @@ class TrainingRun {
     if (options_.validation.every > 0 && !validates_) {
       services_.log.warn("{} holds no validation users: the last epoch will count as the best one",
                          options_.data.file);
+    }
+    if (!options_.resume_from.empty()) {
+      events_->write(io::Event("resume")
+                         .set("file", options_.resume_from)
+                         .set("epoch", epochs_done_)
+                         .set("step", trainer_->updates_done()));
+      services_.log.info("going on from {}: {} epochs and {} steps are done", options_.resume_from,
+                         epochs_done_, first_step_);
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
     const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
@@ -104,22 +148,73 @@ class TrainingRun {
     }
   }
 
-  /// Trains one epoch and returns its line for the log.
-  std::string run_epoch(std::int64_t epoch) {
-    const auto begin = Clock::now();
-    trainer_->start_epoch(epoch - 1);
-    services_.progress.begin(format("epoch {}/{}", epoch, options_.train.epochs), trainer_->users_per_epoch(),
-                             "users");
-    const std::int64_t users_before = trainer_->users_seen();
-    double beta = 0.0;
-    for (std::int64_t t = 0; t < trainer_->steps_per_epoch(); ++t) {
-      beta = trainer_->beta();
+  /// The steps of the next epoch, or those that are left of it. False where the run was asked to stop.
+  bool run_steps() {
+    services_.communicator.activity().enter(Phase::training);
+    epoch_begin_ = Clock::now();
+    trainer_->start_epoch(epochs_done_);
+    if (first_step_ > 0) trainer_->set_losses(earlier_sums_);
+    const std::int64_t steps = trainer_->steps_per_epoch();
+    // Batches of an epoch are of one size, the last one apart.
+    const std::int64_t users_before = trainer_->users_seen() - first_step_ * options_.train.batch_size;
+    users_here_ = trainer_->users_seen();
+    services_.progress.begin(format("epoch {}/{}", epochs_done_ + 1, options_.train.epochs),
+                             trainer_->users_per_epoch(), "users");
+    for (std::int64_t t = first_step_; t < steps; ++t) {
+      const auto decision = boundary_.before(trainer_->updates_done(), t == first_step_);
+      keeper_->report();
+      if (decision.checkpoint || decision.stop) save_to_go_on(t);
+      if (decision.stop) {
+        services_.progress.end();
+        return false;
+      }
+      last_beta_ = trainer_->beta();
       trainer_->step(t);
       services_.progress.update(trainer_->users_seen() - users_before);
     }
+    return true;
+  }
+
+  void end_epoch() {
+    ++epochs_done_;
+    first_step_ = 0;
+    const std::string line = report_epoch();
+    const bool last = epochs_done_ == options_.train.epochs;
+    bool best = false;
+    if (validates_ && (last || epochs_done_ % options_.validation.every == 0)) {
+      best = validate(line);
+    } else {
+      services_.log.info("{}", line);
+    }
+    if (last && !selects_) best = selection_.better(epochs_done_, 0.0);
+    const std::int64_t every = options_.run.checkpoint_every.epochs;
+    const bool due = (every > 0 && epochs_done_ % every == 0) || (last && writes_to_go_on());
+    if (due || best) save({.go_on = due, .best = best});
+  }
+
+  /// Whatever the schedule, a run that writes checkpoints leaves one of its end, also where patience ended
+  /// it: more epochs can follow.
+  void finish_training() {
+    if (selection_.over()) {
+      services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
+                         options_.validation.select, options_.train.patience, selection_.best_epoch());
+    }
+    const bool wants_best = selection_.best_epoch() == 0;  // lost, with no epoch left to find another in
+    if (wants_best) selection_.better(epochs_done_, 0.0);
+    const bool wants_last = writes_to_go_on() && keeper_->last_step() != trainer_->updates_done() &&
+                            resumed_at_ != trainer_->updates_done();
+    if (wants_best || wants_last) save({.go_on = wants_last, .best = wants_best});
+  }
+
+  bool writes_to_go_on() const {
+    const CheckpointEvery& every = options_.run.checkpoint_every;
+    return every.epochs > 0 || every.steps > 0 || every.minutes > 0.0;
+  }
+
+  std::string report_epoch() {
     const backend::LossSums totals = trainer_->losses();
     services_.progress.end();
-    const double seconds = seconds_since(begin);
+    const double seconds = seconds_since(epoch_begin_);
 
     std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl,
                                   static_cast<double>(totals.users)};
@@ -132,18 +227,18 @@ class TrainingRun {
                              ? options_.train.weight_decay * trainer_->model().sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
-    const double rate = static_cast<double>(trainer_->users_seen() - users_before) / seconds;
+    const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
-    event.set("epoch", epoch)
+    event.set("epoch", epochs_done_)
         .set("step", trainer_->updates_done())
         .set("loss", loss)
         .set("nll", nll)
         .set("kl", kl)
-        .set("beta", beta)
+        .set("beta", last_beta_)
         .set("seconds", seconds)
         .set("users_per_second", rate);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
-                              epoch, loss, nll, kl, beta, rate);
+                              epochs_done_, loss, nll, kl, last_beta_, rate);
     if (services_.backend.precision() == backend::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
@@ -153,11 +248,13 @@ class TrainingRun {
     return line;
   }
 
-  void validate(std::int64_t epoch, const std::string& epoch_line) {
+  /// Whether this epoch is the best so far.
+  bool validate(const std::string& epoch_line) {
+    services_.communicator.activity().enter(Phase::validation);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
     io::Event event("validation");
-    event.set("epoch", epoch)
+    event.set("epoch", epochs_done_)
         .set("step", trainer_->updates_done())
         .set("users", result.users)
         .set("users_without_target", result.users_without_target);
@@ -166,27 +263,41 @@ class TrainingRun {
     events_->write(event);
 
     const bool best =
-        selects_ && selection_.better(epoch, result.metrics.at(options_.validation.select).mean);
+        selects_ && selection_.better(epochs_done_, result.metrics.at(options_.validation.select).mean);
     services_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
-    if (best) keep(epoch);
+    return best;
   }
 
-  void keep(std::int64_t epoch) {
-    const auto begin = Clock::now();
-    const RunState state{trainer_->updates_done(),
-                         epoch,
-                         0,
-                         trainer_->users_seen(),
-                         selection_.best_metric(),
-                         selection_.best_epoch(),
-                         selection_.waited(),
-                         trainer_->loss_scale()};
-    save_checkpoint(options_.best_checkpoint(), options_, services_, state, fingerprint_, *trainer_);
-    events_->write(io::Event("checkpoint")
-                       .set("epoch", epoch)
-                       .set("step", trainer_->updates_done())
-                       .set("file", options_.best_checkpoint())
-                       .set("seconds", seconds_since(begin)));
+  /// Within an epoch, before its step `t`.
+  void save_to_go_on(std::int64_t t) {
+    first_step_ = t;
+    if (keeper_->last_step() != trainer_->updates_done()) save({.go_on = true});
+  }
+
+  void save(Purpose purpose) {
+    RunState state;
+    state.updates_done = trainer_->updates_done();
+    state.epoch = epochs_done_;
+    state.step_in_epoch = first_step_;
+    state.users_seen = trainer_->users_seen();
+    state.best_metric = selection_.best_metric();
+    state.best_epoch = selection_.best_epoch();
+    state.patience_count = selection_.waited();
+    state.loss_scale = trainer_->loss_scale();
+    state.epoch_sums = gather_sums();
+    keeper_->save(state, purpose, *trainer_);
+    if (purpose.go_on) boundary_.saved(state.updates_done);
+  }
+
+  /// Also finds out, before anything is written, whether any rank's loss is no number.
+  std::vector<backend::LossSums> gather_sums() {
+    comm::Communicator& ranks = services_.communicator;
+    const backend::LossSums mine = first_step_ > 0 ? trainer_->losses() : backend::LossSums{};
+    if (first_step_ == 0) (void)trainer_->losses();
+    std::vector<backend::LossSums> all(static_cast<std::size_t>(ranks.size()));
+    ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&mine), sizeof mine),
+                     std::span<char>(reinterpret_cast<char*>(all.data()), all.size() * sizeof mine));
+    return all;
   }
 
   const SessionOptions& options_;
@@ -196,9 +307,19 @@ class TrainingRun {
   bool validates_;
   bool selects_;
   Selection selection_;
-  std::optional<RunLog> events_;
+  StepBoundary boundary_;
   std::optional<Evaluator> evaluator_;
   std::optional<Trainer> trainer_;
+  std::optional<RunLog> events_;
+  std::optional<CheckpointKeeper> keeper_;
+
+  std::int64_t epochs_done_ = 0;
+  std::int64_t first_step_ = 0;   // of the epoch under way: those before it are done
+  std::int64_t resumed_at_ = -1;  // the step of a checkpoint of this folder
+  backend::LossSums earlier_sums_;
+  Clock::time_point epoch_begin_;
+  std::int64_t users_here_ = 0;  // seen when this process took the epoch up
+  double last_beta_ = 0.0;
 };
 
 }  // namespace

@@ -70,8 +70,16 @@ const backend::FloatBuffer& Trainer::flat(FlatState state) {
   return updater_->flat(state);
 }
 
-bool Trainer::sharded() const {
-  return updater_->sharded();
+void Trainer::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {
+  updater_->set_flat(state, fill);
+}
+
+void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, backend::LossScale scale) {
+  updates_done_ = updates_done;
+  users_seen_ = users_seen;
+  services_.backend.set_loss_scale(scale, *step_);
+  // Before the first update all ranks compute with the weights as they were drawn.
+  if (updates_done > 0) updater_->round_weights();
 }
 
 std::int64_t Trainer::shard_bytes() const {
@@ -128,6 +136,7 @@ backend::LossSums Trainer::accumulate(std::int64_t t) {
 
 void Trainer::step(std::int64_t t) {
   const auto begin = std::chrono::steady_clock::now();
+  services_.communicator.activity().begin_step(updates_done_);
   begin_step(t, *step_);
   record_or_run_step(t);
   if (const auto sums = services_.backend.poll_losses(*step_)) require_numbers(*sums);
@@ -150,9 +159,10 @@ void Trainer::require_numbers(const backend::LossSums& sums) const {
   if (sums.broken_step < 0) return;
   throw RunError(
       format("the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have "
-             "grown without bound; lower train.optimizer.learning_rate, or look for a precision "
-             "that is too narrow",
-             sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl));
+             "grown without bound; lower train.optimizer.learning_rate ({:g} here), or look for a precision "
+             "that is too narrow; the checkpoints of before are kept",
+             sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
+             options_.optimizer.learning_rate));
 }
 
 }  // namespace vaecf::train

@@ -67,6 +67,30 @@ void Updater::take_weights() {
                    model_.parameters().master(), *masters_);
 }
 
+void Updater::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {
+  if (state == FlatState::weights) {
+    fill(model_.parameters().master());
+    services_.backend.weights_changed(model_.parameters());
+    return take_weights();
+  }
+  backend::FloatBuffer& moment =
+      state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
+  if (!sharded()) return fill(moment);
+  services_.backend.fill(*gradients_, 0.0F);
+  fill(*gradients_);
+  comm::pack_shard(services_.backend, exchange_.plan(), services_.communicator.rank(), *gradients_, moment);
+}
+
+void Updater::round_weights() {
+  if (!sharded() || !exchange_.mode().bf16_wire) return;
+  backend::FloatBuffer& weights = model_.parameters().master();
+  const Range all = {0, exchange_.plan().padded_size()};
+  const auto rounded = services_.backend.make_narrow_buffer(all.size());
+  services_.backend.narrow(weights, all, *rounded, 0);
+  services_.backend.widen(*rounded, all, weights, 0);
+  services_.backend.weights_changed(model_.parameters());
+}
+
 backend::GradientReady Updater::begin(bool overlap) {
   if (alone()) return {};
   exchange_.begin(*gradients_, overlap);

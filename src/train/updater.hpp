@@ -7,6 +7,7 @@
 #include <vaecf/train/trainer.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,10 @@ class Updater {
 
   /// The weights were written from outside: the masters follow.
   void take_weights();
+  /// As Trainer::set_flat.
+  void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill);
+  /// Makes of the weights, just written in full precision, what an update would have left to compute with.
+  void round_weights();
   /// Starts a step. Returns who hears of gradients that are final; empty where nobody needs to.
   backend::GradientReady begin(bool overlap);
   /// gradients() becomes the sum over all ranks, on all ranks; ends the step without an update.

@@ -93,10 +93,52 @@ TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
             "c.yaml:1: model.banana is not a key; model takes type, hidden, latent, dropout");
 }
 
-TEST(Config, KeysOfWorkToComeAreNotAcceptedSilently) {
-  for (const char* text : {"run: {checkpoint_every: 1}", "run: {keep: 2}"}) {
-    EXPECT_NE(refusal(text).find(" is not a key"), std::string::npos) << text;
+TEST(Config, CheckpointsByEpochsStepsOrMinutes) {
+  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, 1);
+  EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").session.run.checkpoint_every.epochs, 5);
+  EXPECT_EQ(read("run: {keep: 3}").session.run.keep, 3);
+  const Config steps = read("run: {checkpoint_every: {steps: 100}}");
+  EXPECT_EQ(steps.session.run.checkpoint_every.steps, 100);
+  EXPECT_EQ(steps.session.run.checkpoint_every.epochs, 0);
+  const Config minutes = read("run: {checkpoint_every: 2}", {"run.checkpoint_every.minutes=0.5"});
+  EXPECT_EQ(minutes.session.run.checkpoint_every.minutes, 0.5);
+  EXPECT_EQ(minutes.session.run.checkpoint_every.epochs, 0);
+  EXPECT_EQ(read("", {"run.checkpoint_every=7"}).session.run.checkpoint_every.epochs, 7);
+  EXPECT_EQ(
+      refusal("run:\n  checkpoint_every:\n    steps: 5\n    minutes: 7\n"),
+      "c.yaml:4: run.checkpoint_every takes exactly one of epochs, steps, minutes; got steps and minutes");
+  EXPECT_EQ(refusal("run: {checkpoint_every: often}"),
+            "c.yaml:1: run.checkpoint_every.epochs wants an integer, got \"often\"");
+  for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: {minutes: 1.5}}"}) {
+    EXPECT_TRUE(differences(read(text), parse(dump(read(text)), "dump")).empty()) << text;
   }
+}
+
+TEST(Config, ARunGoesOnOnlyAsItself) {
+  const Config config = read("train: {epochs: 3}\nmodel: {latent: 8}");
+  const auto refused = [&](const Config& now) -> std::string {
+    try {
+      require_same_run(now, "c.h5", config.session.configuration_text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused(config), "");
+  EXPECT_EQ(refused(read("train: {epochs: 9, patience: 2, precision: bf16}\nmodel: {latent: 8}\nname: other\n"
+                         "validation: {every: 2}\nrun: {keep: 4}\ndistributed: {optimizer: sharded}\n"
+                         "device: cpu\ndata: {file: elsewhere.h5}")),
+            "");
+  for (const char* text : {"model: {latent: 9}", "model: {latent: 8}\ntrain: {batch_size: 7}",
+                           "model: {latent: 8}\ndata: {virtual_shards: 8}",
+                           "model: {latent: 8}\ntrain: {annealing: {cap: 0.5}}"}) {
+    EXPECT_NE(refused(read(text)), "") << text;
+  }
+  const std::string message = refused(read("model: {latent: 16}"));
+  EXPECT_NE(message.find("c.h5: it was trained with model.latent 8, and the configuration says 16"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("train.epochs"), std::string::npos) << message;
 }
 
 TEST(Config, WrongTypesSayWhatIsWanted) {

@@ -1,4 +1,4 @@
-#include "train/checkpointing.hpp"
+#include "train/snapshot.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/train/evaluator.hpp>
@@ -19,7 +19,10 @@ class Checkpoint : public TrainTest {
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
       const RunState state{trainer.updates_done(), 1, 0, trainer.users_seen(), 0.25, 1, 0};
-      save_checkpoint(path, options_, services, state, dataset.fingerprint(), trainer);
+      Snapshot snapshot;
+      snapshot.take(options_, services, state, dataset.fingerprint(), trainer);
+      if (services.communicator.rank() == 0) snapshot.write(path);
+      services.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
       const EvaluationResult mine = evaluator.evaluate(trainer.model());
       const auto exported = [&](FlatState which) {

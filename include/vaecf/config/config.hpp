@@ -38,6 +38,10 @@ struct Difference {
 };
 std::vector<Difference> differences(const Config& first, const Config& second);
 
+/// InputError naming both values where a run that goes on from `checkpoint`, which was written under the
+/// configuration `its_text`, would be another run under `config`.
+void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text);
+
 /// Every key with its default, its meaning and its allowed values, as YAML with comments.
 std::string reference();
 

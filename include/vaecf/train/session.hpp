@@ -3,6 +3,7 @@
 #include <vaecf/backend/backend.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
+#include <vaecf/base/stop_flag.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shard.hpp>
 #include <vaecf/model/model_options.hpp>
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +30,11 @@ struct SessionOptions {
   comm::DistributedOptions distributed;
   std::string configuration_text;  ///< every key as resolved, YAML: goes to config.yaml and checkpoints
   std::string version;
+  std::string resume_from;  ///< the checkpoint to go on from; empty: train from the start
 
   std::string run_folder() const { return run.directory + "/" + name; }
-  std::string best_checkpoint() const { return run_folder() + "/checkpoints/best.h5"; }
+  std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
+  std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
 };
 
 /// What a command lends to the work. All outlive it.
@@ -39,6 +43,7 @@ struct Services {
   backend::Backend& backend;
   Log& log;
   Progress& progress;
+  const StopFlag* stop = nullptr;  ///< asks for an early end with a checkpoint; may be null
 };
 
 /// Means over users, with their standard errors.
@@ -60,6 +65,7 @@ struct TrainResult {
   std::int64_t best_epoch = 0;
   double best_metric = 0.0;
   double seconds = 0.0;
+  bool stopped = false;  ///< on request, with a checkpoint to go on from
 };
 
 struct TestResult {
@@ -72,7 +78,24 @@ struct TestResult {
 /// memory plan, run folder writable). InputError; called on every rank, and the caller exchanges the outcome.
 void check(const SessionOptions& options, const Services& services);
 
-/// Trains, validates, keeps checkpoints/best.h5, writes metrics.jsonl and config.yaml. All ranks call it.
+/// A checkpoint to go on from, and the configuration that it was written under.
+struct ResumePoint {
+  std::string path;
+  std::string configuration;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+/// `wanted`: a file, or "auto" for the newest whole checkpoint of the run folder, if there is any; it warns
+/// of those that it passes over, and why. All ranks call it, and all get the same. InputError on all ranks
+/// where the file is not whole, or is of another dataset.
+std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
+                                             const std::string& wanted);
+
+/// Trains, validates, writes checkpoints, metrics.jsonl and config.yaml. A new run moves what an older one
+/// left under its name aside (checkpoints.old, metrics.jsonl.old); one that goes on from a checkpoint cuts
+/// from them what came later. All ranks call it. RunError, among others, where the loss is no number (the
+/// checkpoints stay as they were), or where at the end the last checkpoint or the best could not be written.
 TrainResult train(const SessionOptions& options, const Services& services);
 
 /// Tests `checkpoint` on /test, with the popularity baseline beside it. All ranks call it.

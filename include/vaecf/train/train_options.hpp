@@ -32,8 +32,17 @@ struct ValidationOptions {
   std::string select = "ndcg@100";  ///< or "last": the last epoch is the best one
 };
 
+/// How often a run writes checkpoints to go on from. At most one is above 0; none: never.
+struct CheckpointEvery {
+  std::int64_t epochs = 1;
+  std::int64_t steps = 0;
+  double minutes = 0.0;
+};
+
 struct RunOptions {
   std::string directory = "runs";
+  CheckpointEvery checkpoint_every;
+  std::int64_t keep = 2;  ///< the newest of them stay, beside best.h5
 };
 
 }  // namespace vaecf::train

@@ -8,6 +8,7 @@
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -59,8 +60,13 @@ class Trainer {
   /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them;
   /// gradient() is lost. All ranks call it; valid until the next call or step.
   const backend::FloatBuffer& flat(FlatState state);
-  /// Whether `flat` makes ranks talk.
-  bool sharded() const;
+  /// Writes weights or a moment from outside: `fill` gets a buffer in the layout of the weights, on every
+  /// rank the same values. All ranks call it, for all three, and then go_on.
+  void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill);
+  /// As if so many updates had been done, over so many users.
+  void go_on(std::int64_t updates_done, std::int64_t users_seen, backend::LossScale scale);
+  /// After start_epoch, for one that was begun before: this rank's losses of the steps done so far.
+  void set_losses(const backend::LossSums& sums) { services_.backend.set_losses(sums, *step_); }
 
   /// Phase times of the steps that follow; they cost a synchronisation per phase, and no step is recorded.
   void take_times(bool on);

@@ -1,0 +1,136 @@
+#include "checkpoint_keeper.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+
+#include "agreement.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace vaecf::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// By when they were written: their names count in epochs and in steps.
+std::vector<std::string> files_to_go_on_from(const std::string& folder) {
+  std::vector<std::pair<std::filesystem::file_time_type, std::string>> files;
+  for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
+    std::error_code ignored;
+    if (file.kind != io::CheckpointKind::best) {
+      files.emplace_back(std::filesystem::last_write_time(file.path, ignored), file.path);
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> paths;
+  for (auto& [time, path] : files) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
+                                   const std::string& fingerprint, RunLog& events)
+    : options_(options), services_(services), fingerprint_(fingerprint), events_(events) {
+  if (services.communicator.rank() == 0) kept_ = files_to_go_on_from(options.checkpoint_folder());
+}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& trainer) {
+  Activity& activity = services_.communicator.activity();
+  const Phase before = activity.report().phase;
+  activity.enter(Phase::checkpoint);
+  await();
+  const auto begin = Clock::now();
+  snapshot_.take(options_, services_, state, fingerprint_, trainer);
+  if (purpose.go_on) last_step_ = state.updates_done;
+  activity.enter(before);
+  if (services_.communicator.rank() != 0) return;
+
+  const std::string name = state.step_in_epoch == 0
+                               ? io::checkpoint_name(io::CheckpointKind::epoch, state.epoch)
+                               : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
+  const std::string file =
+      purpose.go_on ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
+  job_ = {file, purpose, state.epoch, state.updates_done, seconds_since(begin), Clock::now()};
+  writing_ = std::async(std::launch::async, [this, job = job_] { return write(job); });
+}
+
+CheckpointKeeper::Written CheckpointKeeper::write(const Job& job) {
+  try {
+    snapshot_.write(job.file);
+    if (job.purpose.go_on && job.purpose.best) io::publish_alias(job.file, options_.best_checkpoint());
+    return {"", seconds_since(job.begin)};
+  } catch (const std::exception& error) {
+    return {error.what(), seconds_since(job.begin)};
+  }
+}
+
+void CheckpointKeeper::await() {
+  if (writing_.valid()) settle(writing_.get());
+}
+
+void CheckpointKeeper::report() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) await();
+}
+
+void CheckpointKeeper::settle(const Written& written) {
+  if (job_.purpose.go_on) go_on_error_ = written.error;
+  if (job_.purpose.best) best_error_ = written.error;
+  io::Event event(written.error.empty() ? "checkpoint" : "checkpoint_failed");
+  event.set("epoch", job_.epoch)
+      .set("step", job_.step)
+      .set("file", job_.file)
+      .set("best", job_.purpose.best)
+      .set("copy_seconds", job_.copy_seconds)
+      .set("seconds", written.seconds);
+  if (!written.error.empty()) {
+    ++failures_;
+    services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", written.error, failures_);
+    events_.write(event.set("error", written.error));
+    return;
+  }
+  services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", job_.file,
+                      job_.copy_seconds, written.seconds);
+  if (job_.purpose.go_on) {
+    last_file_ = job_.file;
+    std::erase(kept_, job_.file);
+    kept_.push_back(job_.file);
+    remove_older();
+  }
+  events_.write(event);
+}
+
+void CheckpointKeeper::remove_older() {
+  while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
+    std::error_code ignored;  // what cannot be removed does no harm
+    std::filesystem::remove(kept_.front(), ignored);
+    kept_.erase(kept_.begin());
+  }
+}
+
+void CheckpointKeeper::finish() {
+  on_root(services_.communicator, [&] {
+    await();
+    if (!best_error_.empty()) {
+      throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
+    }
+    if (!go_on_error_.empty()) {
+      throw RunError(
+          format("training is done, but its last checkpoint could not be written: {}", go_on_error_));
+    }
+  });
+}
+
+}  // namespace vaecf::train

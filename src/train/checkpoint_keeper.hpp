@@ -1,0 +1,81 @@
+#pragma once
+
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "run_log.hpp"
+#include "run_state.hpp"
+#include "snapshot.hpp"
+
+namespace vaecf::train {
+
+/// What a checkpoint is for; at least one of them.
+struct Purpose {
+  bool go_on = false;  ///< by its epoch or step, among the last run.keep
+  bool best = false;   ///< as best.h5
+};
+
+/// Writes a run's checkpoints beside training: rank 0 copies weights and moments, and a thread of its own
+/// writes the copy. One at a time: the next one waits for the one before. A write that fails costs a warning;
+/// the files of before stay, and the next one may succeed.
+class CheckpointKeeper {
+ public:
+  CheckpointKeeper(const SessionOptions& options, const Services& services, const std::string& fingerprint,
+                   RunLog& events);
+  /// Waits for the write under way.
+  ~CheckpointKeeper();
+
+  /// Collective. RunError on all ranks as Snapshot::take.
+  void save(const RunState& state, Purpose purpose, Trainer& trainer);
+  /// Logs what was written since; never waits.
+  void report();
+  /// Collective. Waits for the write under way; RunError on all ranks where the last checkpoint to go on from
+  /// or the last best.h5 is not there.
+  void finish();
+
+  /// The step of the last save() to go on from, whatever became of it; -1: none.
+  std::int64_t last_step() const { return last_step_; }
+  /// On rank 0: the last file to go on from that was written; empty: none.
+  const std::string& last_file() const { return last_file_; }
+
+ private:
+  struct Written {
+    std::string error;  ///< empty: done
+    double seconds = 0.0;
+  };
+  struct Job {
+    std::string file;
+    Purpose purpose;
+    std::int64_t epoch = 0;
+    std::int64_t step = 0;
+    double copy_seconds = 0.0;
+    std::chrono::steady_clock::time_point begin;
+  };
+
+  Written write(const Job& job);
+  void await();
+  void settle(const Written& written);
+  void remove_older();
+
+  const SessionOptions& options_;
+  Services services_;
+  std::string fingerprint_;
+  RunLog& events_;
+  Snapshot snapshot_;
+  Job job_;
+  std::future<Written> writing_;
+  std::vector<std::string> kept_;  // files to go on from, oldest first
+  std::int64_t last_step_ = -1;
+  std::string last_file_;
+  std::int64_t failures_ = 0;
+  std::string go_on_error_;  // of the last write to that end; empty: it is there
+  std::string best_error_;
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,139 @@
+#include "resume.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include "agreement.hpp"
+#include "checkpoint_reading.hpp"
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <vector>
+
+namespace vaecf::train {
+namespace {
+
+bool same_folder(const std::filesystem::path& file, const std::string& folder) {
+  std::error_code ignored;
+  const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  return std::filesystem::equivalent(parent, folder, ignored);
+}
+
+ResumePoint read_point(const std::string& path) {
+  const io::CheckpointFile file(path);
+  require_format(path, file);
+  const RunState state = state_of(file);
+  return {path, file.attribute<std::string>("configuration"), state.epoch, state.updates_done};
+}
+
+/// The newest whole checkpoint of the folder. Within a kind the number tells which is newer, so that only the
+/// newest of each needs to be read.
+std::optional<ResumePoint> newest_whole(const std::string& folder, Log& log) {
+  std::array<std::optional<ResumePoint>, 3> newest;
+  const auto candidates = io::list_checkpoints(folder);
+  for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
+    auto& slot = newest[static_cast<std::size_t>(file->kind)];
+    if (slot) continue;
+    try {
+      slot = read_point(file->path);
+    } catch (const InputError& error) {
+      log.warn("passed over: {}", error.what());
+    }
+  }
+  std::optional<ResumePoint> found;
+  for (auto& point : newest) {
+    if (point && (!found || point->step > found->step)) found = std::move(point);
+  }
+  return found;
+}
+
+ResumePoint read_named(const SessionOptions& options, const std::string& path) {
+  if (same_folder(path, options.checkpoint_folder() + ".old")) {
+    throw InputError(format(
+        "{}: it lies where a new run moves old checkpoints to, and would be replaced; move it to another "
+        "folder first",
+        path));
+  }
+  return read_point(path);
+}
+
+void broadcast_text(std::string& text, comm::Communicator& communicator) {
+  std::int64_t size = static_cast<std::int64_t>(text.size());
+  communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
+  text.resize(static_cast<std::size_t>(size));
+  communicator.broadcast(std::span<char>(text), 0);
+}
+
+/// What best.h5 holds: the epoch; 0 where there is no whole one.
+std::int64_t epoch_of_best(const std::string& path) {
+  try {
+    return io::CheckpointFile(path).attribute<std::int64_t>("epoch");
+  } catch (const InputError&) {
+    return 0;
+  }
+}
+
+/// On rank 0. False where the best is lost.
+bool best_is_there(const SessionOptions& options, const RunState& state) {
+  if (epoch_of_best(options.best_checkpoint()) == state.best_epoch) return true;
+  // A run that ended between writing a checkpoint and giving it its second name.
+  if (state.best_epoch != state.epoch || state.step_in_epoch != 0) return false;
+  io::publish_alias(options.resume_from, options.best_checkpoint());
+  return true;
+}
+
+}  // namespace
+
+std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
+                                             const std::string& wanted) {
+  comm::Communicator& communicator = services.communicator;
+  std::optional<ResumePoint> point;
+  on_root(communicator, [&] {
+    if (wanted == "auto") {
+      point = newest_whole(options.checkpoint_folder(), services.log);
+    } else {
+      point = read_named(options, wanted);
+    }
+  });
+  std::array<std::int64_t, 3> numbers = {point ? 1 : 0, point ? point->epoch : 0, point ? point->step : 0};
+  communicator.broadcast(std::span<std::int64_t>(numbers), 0);
+  if (numbers[0] == 0) return std::nullopt;
+  if (!point) point.emplace();
+  point->epoch = numbers[1];
+  point->step = numbers[2];
+  broadcast_text(point->path, communicator);
+  broadcast_text(point->configuration, communicator);
+  require_same_dataset(point->path, read_checkpoint_state(point->path, services),
+                       io::DatasetFile(options.data.file));
+  return point;
+}
+
+bool goes_on_in_its_folder(const SessionOptions& options) {
+  return same_folder(options.resume_from, options.checkpoint_folder());
+}
+
+void settle_best(const SessionOptions& options, const Services& services, RunState& state) {
+  if (state.best_epoch == 0) return;
+  std::int64_t there = 0;
+  on_root(services.communicator, [&] {
+    std::string other;
+    if (io::CheckpointFile(options.resume_from).attribute<std::string>("select") !=
+        options.validation.select) {
+      other = "validation.select is another than before";
+    } else if (!best_is_there(options, state)) {
+      other =
+          format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);
+    }
+    if (!other.empty()) services.log.warn("{}: the best epoch is looked for anew from here on", other);
+    there = other.empty() ? 1 : 0;
+  });
+  services.communicator.broadcast(std::span<std::int64_t>(&there, 1), 0);
+  if (there == 0) state.best_epoch = 0;
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vaecf/train/session.hpp>
+
+#include "run_state.hpp"
+
+namespace vaecf::train {
+
+/// Whether the checkpoint to go on from lies among this run's own: then its log and checkpoints go on too,
+/// else the run is a new one in them.
+bool goes_on_in_its_folder(const SessionOptions& options);
+
+/// Sees to it that best.h5 is the best epoch that `state` knows of; collective. Where that file is lost, it
+/// warns, and the state forgets the best epoch: the next validation is the best so far.
+void settle_best(const SessionOptions& options, const Services& services, RunState& state);
+
+}  // namespace vaecf::train

@@ -1,0 +1,156 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+
+#include "train/checkpoint_keeper.hpp"
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Which checkpoints a run leaves, and what happens where they cannot be written.
+class Keeping : public TrainTest {
+ protected:
+  TrainResult run(int ranks = 1) {
+    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      results[static_cast<std::size_t>(services.communicator.rank())] = train(options_, services);
+    });
+    return results[0];
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& candidate : io::list_checkpoints(options_.checkpoint_folder())) {
+      found.push_back(std::filesystem::path(candidate.path).filename().string());
+    }
+    return found;
+  }
+
+  std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
+
+  /// No file can be renamed to the name of a folder that holds something.
+  void block(const std::string& name) const {
+    std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
+  }
+};
+
+TEST_F(Keeping, TheLastTwoAndTheBest) {
+  options_.train.epochs = 5;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, ByEpochsEndsWithTheLast) {
+  options_.train.epochs = 5;
+  options_.run.checkpoint_every = {2, 0, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"epoch-0002.h5", "epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, BySteps) {
+  options_.run.checkpoint_every = {0, 5, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
+                                               "step-00000015.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, ByMinutes) {
+  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every agreement
+  options_.run.keep = 99;
+  run(2);
+  EXPECT_GE(names().size(), 5U);  // the start of each epoch but the first, the end, the best
+}
+
+TEST_F(Keeping, NoneButTheBest) {
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  run();
+  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
+}
+
+TEST_F(Keeping, TheBestStaysWhenItsEpochGoes) {
+  options_.train.epochs = 6;
+  options_.run.keep = 1;
+  options_.optimizer.learning_rate = 0.05;  // soon overfits
+  const TrainResult result = run();
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"),
+            result.best_epoch);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0006.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, OneThatCannotBeWrittenIsAWarning) {
+  block("epoch-0002.h5");
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.epochs, 3);
+  EXPECT_NE(events().find("\"event\":\"checkpoint_failed\",\"epoch\":2"), std::string::npos) << events();
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, TheLastThatCannotBeWrittenIsAnErrorAtTheEnd) {
+  block("epoch-0003.h5");
+  options_.validation.select = "last";
+  options_.validation.every = 0;
+  const std::string message = message_of<RunError>([&] { run(2); });
+  EXPECT_NE(message.find("training is done, but"), std::string::npos) << message;
+  EXPECT_NE(message.find("epoch-0003.h5"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
+}
+
+TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
+  struct RemovesIt : Progress {
+    explicit RemovesIt(std::string path) : folder(std::move(path)) {}
+    void end() override { std::filesystem::remove_all(folder); }
+    std::string folder;
+  } progress(options_.checkpoint_folder());
+  on_ranks(1, [&](const Services& services) {
+    train(options_, {services.communicator, services.backend, services.log, progress});
+  });
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
+  on_ranks(2, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    std::optional<RunLog> log;
+    if (services.communicator.rank() == 0) log.emplace(options_, services, RunLog::Mode::fresh);
+    services.communicator.barrier();
+    if (!log) log.emplace(options_, services, RunLog::Mode::append);
+    Trainer trainer(options_, services, dataset, 0);
+    CheckpointKeeper keeper(options_, services, dataset.fingerprint(), *log);
+    RunState state;
+    state.epoch = 1;
+    keeper.save(state, {.go_on = true, .best = true}, trainer);
+    keeper.finish();
+    trainer.set_flat(FlatState::weights, [&](backend::FloatBuffer& flat) {
+      services.backend.fill(flat, std::numeric_limits<float>::quiet_NaN());
+    });
+    const std::string message =
+        message_of<RunError>([&] { keeper.save(state, {.go_on = true, .best = true}, trainer); });
+    EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
+    EXPECT_NE(message.find("the last one stays"), std::string::npos) << message;
+  });
+  const io::CheckpointFile best(options_.best_checkpoint());
+  std::vector<float> values(60 * 20);
+  best.read_rows("weights/encoder_1/weight", 0, 60, values);
+  for (const float value : values) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST_F(Keeping, EpochSumsAreTheExactOnes) {
+  options_.run.checkpoint_every = {0, 4, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  const io::CheckpointFile checkpoint(options_.checkpoint_folder() + "/step-00000004.h5");
+  const auto by_rank = checkpoint.attribute<std::vector<double>>("epoch_users_by_rank");
+  ASSERT_EQ(by_rank.size(), 2U);
+  EXPECT_EQ(by_rank[0] + by_rank[1], 4 * 37);
+  EXPECT_EQ(checkpoint.attribute<double>("epoch_users"), 4 * 37);
+  EXPECT_GT(checkpoint.attribute<double>("epoch_nll"), 0.0);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 4);
+}
+
+}  // namespace
+}  // namespace vaecf::train
