@@ -40,6 +40,13 @@ std::optional<int> launcher_size() {
   return srun_tasks();
 }
 
+std::optional<int> launcher_rank() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (const auto rank = number(variable)) return static_cast<int>(*rank);
+  }
+  return std::nullopt;
+}
+
 bool launched_by_mpi() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) {
     if (number(variable)) return true;

@@ -8,4 +8,7 @@ namespace vaecf::comm {
 /// seen or it does not say.
 std::optional<int> launcher_size();
 
+/// The number that the launcher gave this process, which becomes its rank; empty as above.
+std::optional<int> launcher_rank();
+
 }  // namespace vaecf::comm

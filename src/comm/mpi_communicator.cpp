@@ -1,15 +1,18 @@
+#include "deadline.hpp"
 #include "launcher.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
 #include "work_queue.hpp"
 
+#include <unistd.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -44,6 +47,16 @@ MPI_Op mpi_operation(Reduction reduction) {
   throw std::logic_error("unknown reduction");
 }
 
+/// Who this process is and what it waited for; MPI cannot be asked yet.
+std::string not_joined(double seconds) {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return vaecf::format(
+      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the "
+      "ranks: see whether all of them were started, and whether their hosts reach each other",
+      launcher_rank().value_or(0), host.data(), seconds);
+}
+
 /// A communicator of our own, freed unless MPI's peers may be gone.
 class OwnComm {
  public:
@@ -62,8 +75,12 @@ class OwnComm {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(const std::string& algorithm, std::int64_t piece_elements)
-      : piece_(piece_elements), session_(algorithm), blocking_(session_), started_(session_) {
+  MpiCommunicator(const std::string& algorithm, std::int64_t piece_elements, double loading_timeout)
+      : joining_(std::make_unique<Deadline>(loading_timeout, not_joined(loading_timeout))),
+        piece_(piece_elements),
+        session_(algorithm),
+        blocking_(session_),
+        started_(session_) {
     if (piece_ < 1 || piece_ > largest_mpi_piece) {
       throw std::invalid_argument(vaecf::format("MPI messages of {} elements are not possible", piece_));
     }
@@ -76,6 +93,7 @@ class MpiCommunicator final : public Communicator {
     now_ = std::make_unique<MpiCollectives>(blocking_.comm, piece_);
     later_ = std::make_shared<MpiCollectives>(started_.comm, piece_);
     find_neighbours();
+    joining_.reset();
   }
 
   ~MpiCommunicator() override {
@@ -94,25 +112,25 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    call([&] { now_->barrier(); });
+    exchange([&] { now_->barrier(); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    call([&] { now_->broadcast(bytes, root); });
+    exchange([&] { now_->broadcast(bytes, root); });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    call([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
+    exchange([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     check_parts(all.size(), part.size(), "all_gather");
-    call([&] { now_->all_gather(part, all); });
+    exchange([&] { now_->all_gather(part, all); });
   }
 
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    call([&] { now_->reduce_scatter_sum(values, part); });
+    exchange([&] { now_->reduce_scatter_sum(values, part); });
   }
 
   Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
@@ -148,15 +166,23 @@ class MpiCommunicator final : public Communicator {
   }
 
   [[noreturn]] void abort(int code) override {
+    const Deadline deadline(seconds_to_abort, "", code);
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
 
  private:
-  /// After a failed call no other rank can be counted on, whoever catches the error.
+  /// A blocking collective.
+  template <class F>
+  void exchange(F&& f) {
+    exchanges().enter();
+    call(f);
+  }
+  /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
   template <class F>
   void call(F&& f) {
+    const Exchanges::Wait wait(exchanges());
     try {
       f();
     } catch (const RunError&) {
@@ -168,6 +194,7 @@ class MpiCommunicator final : public Communicator {
   /// Where threads may not call MPI at the same time, the work is done here and now.
   template <class Work>
   Ticket start(Work work) {
+    exchanges().enter();
     if (session_.threads()) return {queue_.push([mpi = later_, work] { work(*mpi); })};
     call([&] { work(*later_); });
     return {done_at_start_++};
@@ -214,6 +241,9 @@ class MpiCommunicator final : public Communicator {
     hosts_ = all_reduce(std::int64_t{local_rank_ == 0 ? 1 : 0});
   }
 
+  static constexpr double seconds_to_abort = 5.0;
+
+  std::unique_ptr<Deadline> joining_;
   // Destroyed in reverse order: the queue's thread ends before its communicator, all communicators before
   // MPI.
   std::int64_t piece_;
@@ -235,9 +265,9 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm,
-                                                    std::int64_t piece_elements) {
-  return std::make_unique<MpiCommunicator>(algorithm, piece_elements);
+std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm, std::int64_t piece_elements,
+                                                    double loading_timeout) {
+  return std::make_unique<MpiCommunicator>(algorithm, piece_elements, loading_timeout);
 }
 
 }  // namespace vaecf::comm

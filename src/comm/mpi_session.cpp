@@ -1,5 +1,6 @@
 #include "mpi_session.hpp"
 
+#include "deadline.hpp"
 #include "mpi_check.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -19,6 +20,8 @@ constexpr const char* dynamic_rules = "OMPI_MCA_coll_tuned_use_dynamic_rules";
 constexpr const char* all_reduce_in_environment = "OMPI_MCA_coll_tuned_allreduce_algorithm";
 constexpr const char* all_reduce_variable = "coll_tuned_allreduce_algorithm";
 constexpr int ring = 4;
+
+constexpr double seconds_to_finalise = 60.0;
 
 void check_name(const std::string& algorithm) {
   if (algorithm == "auto" || algorithm == "ring") return;
@@ -69,7 +72,15 @@ MpiSession::MpiSession(const std::string& algorithm) : exceptions_at_start_(std:
 }
 
 MpiSession::~MpiSession() {
-  if (owner_ && healthy()) MPI_Finalize();
+  if (!owner_ || !healthy()) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const Deadline deadline(
+      seconds_to_finalise,
+      vaecf::format("rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its "
+                    "way out. This process leaves without it",
+                    rank, seconds_to_finalise));
+  MPI_Finalize();
 }
 
 bool MpiSession::healthy() const {

@@ -169,6 +169,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   Activity& activity() override { return control_.activity(); }
+  Exchanges& exchanges() override { return control_.exchanges(); }
 
   void barrier() override { control_.barrier(); }
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
@@ -253,6 +254,7 @@ class NcclCommunicator final : public Communicator {
   Ticket start(const char* kind, const char* type, std::size_t count, backend::Completion after,
                const Call& call) {
     last_ = {kind, type, count, next_};
+    exchanges().enter();
     stream_.wait_for(after);
     if (count > 0) connection_.start(to_text(last_), call);
     Event event = events_.take();
@@ -270,7 +272,12 @@ class NcclCommunicator final : public Communicator {
                                      marks_.wait_for(backend_.mark());
                                      marks_.record(mark_);
                                    },
-                                   [this] { return mark_.reached(); }};
+                                   [this] {
+                                     if (!mark_.reached()) return false;
+                                     activity().progressed();
+                                     return true;
+                                   }};
+    exchanges().look();
     try {
       watch_.look(device, [this] { return to_text(last_); });
     } catch (...) {

@@ -3,24 +3,14 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <array>
-#include <ctime>
 #include <utility>
+
+#include "last_words.hpp"
 
 namespace vaecf::comm {
 namespace {
 
 constexpr double seconds_between_looks = 0.01;
-
-/// Local time, `seconds` ago.
-std::string clock_text(double seconds) {
-  const std::time_t then = std::time(nullptr) - static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  localtime_r(&then, &parts);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%F %T", &parts);
-  return {text.data(), length};
-}
 
 }  // namespace
 

@@ -1,7 +1,5 @@
 #include "work_queue.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include "quiet_thread.hpp"
 
 namespace vaecf::comm {
 
@@ -50,13 +50,7 @@ WorkQueue::~WorkQueue() {
 
 std::int64_t WorkQueue::push(std::function<void()> work) {
   if (!state_->thread.joinable()) {
-    // Signals are for the threads that know what to do with them.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    state_->thread = std::thread([state = state_] { run(state); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    state_->thread = quiet_thread([state = state_] { run(state); });
   }
   std::int64_t number = 0;
   {

@@ -3,6 +3,7 @@
 #include <vaecf/backend/step.hpp>
 #include <vaecf/base/activity.hpp>
 #include <vaecf/base/narrow.hpp>
+#include <vaecf/comm/exchanges.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,8 @@ class Communicator {
   virtual std::string description() const = 0;
   /// What this rank is at: for the worker to tell, and for whoever watches the ranks.
   virtual Activity& activity() { return activity_; }
+  /// What it does with other ranks, for the same reader.
+  virtual Exchanges& exchanges() { return exchanges_; }
 
   template <class T>
   void broadcast(std::span<T> values, int root) {
@@ -100,7 +103,7 @@ class Communicator {
   /// Whether started forms and their waits may be part of a Backend::record.
   virtual bool recordable() const { return false; }
 
-  /// Ends all ranks at once with this exit code; does not return.
+  /// Ends all ranks at once with this exit code; does not return. From any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
   virtual void broadcast_bytes(std::span<std::byte> bytes, int root) = 0;
@@ -109,6 +112,7 @@ class Communicator {
 
  private:
   Activity activity_;
+  Exchanges exchanges_;
 };
 
 /// What a run may choose about its ranks.
@@ -139,9 +143,11 @@ inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 /// unless an exception is unwinding: then other ranks may never come, and the process should end by abort()
 /// or exit. A communicator made while another lives shares its MPI. After MPI has ended there can be no
 /// other. `algorithm` as in DistributedOptions; where ranks ask for different ones, the library's choice
-/// stands. Longer messages than `piece_elements` are cut. Errors: InputError where a launcher started several
-/// processes that MPI does not join.
-std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm,
-                                                    std::int64_t piece_elements = largest_mpi_piece);
+/// stands. Longer messages than `piece_elements` are cut. Where MPI has not joined the ranks after
+/// `loading_timeout` seconds, or has not ended a minute after it was asked to, a message and _Exit(1) end
+/// this process. Errors: InputError where a launcher started several processes that MPI does not join.
+std::unique_ptr<Communicator> make_mpi_communicator(
+    const std::string& algorithm, std::int64_t piece_elements = largest_mpi_piece,
+    double loading_timeout = DistributedOptions().loading_timeout);
 
 }  // namespace vaecf::comm

@@ -1,0 +1,131 @@
+// The ends that nothing can prevent: in processes of their own.
+#include "comm/deadline.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <vaecf/comm/watchdog.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "comm/awake_clock.hpp"
+#include "comm/last_words.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+void pause_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+class Deadlines : public testing::Test {
+ protected:
+  Deadlines() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(Deadlines, WhatReturnsInTimeGoesOn) {
+  for (int i = 0; i < 100; ++i) const Deadline deadline(30.0, "too late");
+  { const Deadline deadline(0.3, "too late"); }
+  pause_for(0.5);
+}
+
+TEST_F(Deadlines, WhatHangsEndsWithAWordAndACode) {
+  EXPECT_EXIT(
+      {
+        const Deadline deadline(0.1, "MPI hangs", 7);
+        pause_for(60);
+      },
+      testing::ExitedWithCode(7), "comm_device_test: MPI hangs\n");
+}
+
+TEST_F(Deadlines, AThreadThatHoldsTheLockOfStandardErrorKeepsNobodyFromEnding) {
+  EXPECT_EXIT(
+      {
+        flockfile(stderr);
+        const Deadline deadline(0.1, "still heard", 7);
+        pause_for(60);
+      },
+      testing::ExitedWithCode(7), "still heard");
+}
+
+TEST_F(Deadlines, APipeThatNobodyReadsKeepsNobodyFromEnding) {
+  const auto hang = [] {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_NONBLOCK) != 0) std::_Exit(1);
+    const std::string block(4096, 'x');
+    while (write(ends[1], block.data(), block.size()) > 0) {
+    }
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    const Deadline deadline(0.1, "nobody reads this", 7);
+    pause_for(60);
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
+}
+
+class AlonesWatch : public Deadlines {
+ protected:
+  AlonesWatch() {
+    options_.warn_after = 0.2;
+    options_.timeout = 1.0;
+    world_->activity().enter(Phase::training);
+    world_->activity().begin_step(7);
+  }
+
+  std::unique_ptr<Communicator> world_ = make_self_communicator();
+  DistributedOptions options_;
+};
+
+TEST_F(AlonesWatch, EndsAWorldOfOneThatHangs) {
+  EXPECT_EXIT(
+      {
+        const Watchdog watchdog(*world_, options_);
+        pause_for(60);
+      },
+      testing::ExitedWithCode(1),
+      "warning: rank 0 on .* not moved.*training, step 7(.|\n)*The run ends, after 1 s");
+}
+
+TEST_F(AlonesWatch, IsQuietWhileThereIsProgress) {
+  testing::internal::CaptureStderr();
+  {
+    const Watchdog watchdog(*world_, options_);
+    for (int i = 0; i < 30; ++i, pause_for(0.01)) world_->activity().progressed();
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(AlonesWatch, GivesOtherPhasesTheirTime) {
+  testing::internal::CaptureStderr();
+  world_->activity().enter(Phase::loading);
+  {
+    const Watchdog watchdog(*world_, options_);
+    pause_for(1.5);
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("warning: rank 0 on "), std::string::npos) << text;
+  EXPECT_NE(text.find("loading, step 7"), std::string::npos) << text;
+}
+
+TEST(AwakeClock, CountsNoMoreThanTheLongestStepAtOnce) {
+  AwakeClock clock(0.05);
+  const double begin = clock.now();
+  pause_for(0.5);  // as if stopped
+  const double after = clock.now();
+  EXPECT_GT(after, begin);
+  EXPECT_LE(after, begin + 0.051);
+}
+
+TEST(ClockText, IsLocalTime) {
+  EXPECT_EQ(clock_text(0).size(), std::string("2031-07-09 18:05:59").size());
+  EXPECT_LT(clock_text(100), clock_text(0));
+}
+
+}  // namespace
+}  // namespace vaecf::comm
