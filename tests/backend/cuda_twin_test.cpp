@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "support/cuda_twin/world.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -289,6 +291,43 @@ TEST_F(CudaTwinBackend, WaitsAskTheirCheck) {
   EXPECT_THROW(backend.read_losses(*step), RunError);
   backend.while_waiting({});
   EXPECT_NO_THROW(backend.synchronize());
+}
+
+// Replays wait for nothing: else the host would run ahead until the runtime's queue is full, and then hang in
+// a call that hears of no deadline.
+TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
+  CudaBackend backend(options(Precision::fp32), 0);
+  const auto step = backend.make_step_state();
+  const auto buffer = backend.make_buffer(1);
+  constexpr std::uint64_t work_of_step = 500;
+  const auto recording = backend.record([&] {
+    for (std::uint64_t i = 0; i < work_of_step; ++i) backend.fill(*buffer, 1.0F);
+  });
+  ASSERT_NE(recording, nullptr);
+  const auto ahead = [] {
+    std::uint64_t most = 0;
+    for (const auto& weak : twin::world().timelines) {
+      if (const auto timeline = weak.lock()) most = std::max(most, timeline->queued - timeline->done);
+    }
+    return most;
+  };
+  const auto run = [&] {
+    backend.begin_step({}, *step);
+    backend.replay(*recording);
+  };
+  int checks = 0;
+  backend.while_waiting([&] { ++checks; });
+  backend.synchronize();
+  for (int i = 0; i < 8; ++i) run();
+  EXPECT_GE(ahead(), 8 * work_of_step) << "the host need not wait yet";
+  checks = 0;
+  for (int i = 0; i < 100; ++i) run();
+  EXPECT_LE(ahead(), 20 * work_of_step);
+  EXPECT_GT(checks, 0);
+  backend.while_waiting([] { throw RunError("another rank is late"); });
+  EXPECT_THROW(backend.begin_step({}, *step), RunError);
+  backend.while_waiting({});
+  EXPECT_NO_THROW(run());
 }
 
 TEST_F(CudaTwinBackend, PointsOfMoreThanOneStepAreKeptApart) {

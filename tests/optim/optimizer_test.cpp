@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,27 @@ TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
   EXPECT_FLOAT_EQ(optimizer.rule(1000000, 500).rate, 1.0e-3F);
   EXPECT_FLOAT_EQ(optimizer.rule(0, 500).gradient_scale, 0.002F);
   EXPECT_FLOAT_EQ(optimizer.rule(0, 500).decay, 0.5F);
+}
+
+TEST(Optimizer, ClippingIsInTheRuleAndInItsRange) {
+  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  EXPECT_EQ(Optimizer({}, 0.25, *backend, 10).rule(0, 500).clip_norm, 0.0F);
+  EXPECT_EQ(Optimizer({}, 0.25, *backend, 10, 1.5).rule(0, 500).clip_norm, 1.5F);
+  for (const double norm : {-1.0, 1e-30, 1e30, std::nan("")}) {
+    try {
+      Optimizer({}, 0.0, *backend, 10, norm);
+      ADD_FAILURE() << norm << " was accepted";
+    } catch (const InputError& error) {
+      EXPECT_EQ(std::string(error.what()).rfind("train.clip_gradient_norm: ", 0), 0U) << error.what();
+    }
+  }
+  // What is no number is not hidden behind a factor; what is beyond fp32 stops the update.
+  backend::UpdateRule rule;
+  rule.clip_norm = 2.0F;
+  EXPECT_EQ(clip_factor(rule, std::nanf("")), 1.0F);
+  EXPECT_EQ(clip_factor(rule, std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_EQ(clip_factor(rule, 4.0F), 1.0F);
+  EXPECT_EQ(clip_factor(rule, 16.0F), 0.5F);
 }
 
 TEST(Optimizer, RefusesOptionsByTheirKey) {

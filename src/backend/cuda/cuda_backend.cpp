@@ -9,6 +9,9 @@ namespace {
 
 // A point stays valid for as many marks as this: far more than one step hands out.
 constexpr std::size_t mark_count = 1024;
+// The host is so many steps ahead of the device at most: enough never to keep it waiting, and few enough that
+// what watches over the host's waits hears of a device that hangs.
+constexpr std::size_t steps_ahead = 16;
 
 const char* products_of(Number number) {
   switch (number) {
@@ -31,8 +34,12 @@ CudaBackend::CudaBackend(const backend::BackendOptions& options, int device)
       device_(device),
       scratch_(device_, generation_),
       primitives_(device_),
-      matmuls_(device_, options.deterministic),
-      marks_(mark_count) {}
+      matmuls_(device_, options.deterministic,
+               [this] {
+                 if (check_) check_();
+               }),
+      marks_(mark_count),
+      begun_(steps_ahead) {}
 
 CudaBackend::~CudaBackend() = default;
 

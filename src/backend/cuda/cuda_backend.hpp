@@ -151,6 +151,8 @@ class CudaBackend : public backend::Backend {
   mutable PinnedArray<float> staging_;
   std::vector<Event> marks_;  // handed out in turn
   std::size_t next_mark_ = 0;
+  std::vector<Event> begun_;  // where the last steps began, in turn
+  std::size_t next_begun_ = 0;
 };
 
 inline CudaBuffer& gpu(backend::FloatBuffer& b) {

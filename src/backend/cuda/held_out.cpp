@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <thread>
 
 #include "cuda_backend.hpp"
 #include "eights.hpp"
@@ -225,10 +224,7 @@ void CudaBackend::add_metrics(const backend::Activations& hidden, const backend:
   if (source.resident()) {
     lists = {source.offsets() + rows.begin, source.ids()};
   } else {
-    while (!sums.staging.arrived.done()) {
-      if (check_) check_();
-      std::this_thread::yield();
-    }
+    wait_on_host(sums.staging.arrived, check_);
     const auto columns = source.host_view().columns.subspan(static_cast<std::size_t>(offsets.front()),
                                                             static_cast<std::size_t>(entries));
     lists = copy_in(queue_, scratch_, {offsets, columns}, sums.staging);

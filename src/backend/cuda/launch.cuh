@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+
 #include "block_lanes.cuh"
 #include "check.cuh"
 
@@ -16,6 +20,9 @@ __global__ void __launch_bounds__(Body::threads) run_body(const Body body) {
 template <class Body>
 void launch(Queue& queue, std::int64_t blocks, const Body& body) {
   if (blocks == 0) return;
+  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw std::logic_error("a kernel cannot have so many blocks");
+  }
   run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(queue.native())>>>(
       body);
   check(cudaGetLastError(), "a kernel's start");

@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "check.cuh"
@@ -148,8 +149,9 @@ PlanKey key_of(const MatmulSpec& s, const Operands& x) {
 }  // namespace
 
 struct Matmuls::State {
-  State(Device& device, bool is_deterministic)
+  State(Device& device, bool is_deterministic, std::function<void()> while_waiting)
       : deterministic(is_deterministic),
+        check_now(std::move(while_waiting)),
         workspace(device, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
     check(cublasLtCreate(&made), "starting cuBLASLt");
@@ -170,10 +172,11 @@ struct Matmuls::State {
                      cudaStream_t stream);
   const cublasLtMatmulAlgo_t& fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
                                       const Operands& x, cudaStream_t stream);
-  Plan* plan_for(const Queue& queue, const MatmulSpec& spec, const Operands& x);
+  Plan* plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x);
   bool try_run(Queue& queue, const MatmulSpec& spec, const Operands& x);
 
   bool deterministic;
+  std::function<void()> check_now;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
   std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it
@@ -251,7 +254,7 @@ const cublasLtMatmulAlgo_t& Matmuls::State::fastest(const std::vector<cublasLtMa
 }
 
 /// Null where cuBLASLt has no algorithm.
-Plan* Matmuls::State::plan_for(const Queue& queue, const MatmulSpec& spec, const Operands& x) {
+Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
   const auto [place, is_new] = plans.try_emplace(key_of(spec, x));
   std::optional<Plan>& plan = place->second;
   if (!is_new) return plan ? &*plan : nullptr;
@@ -265,6 +268,7 @@ Plan* Matmuls::State::plan_for(const Queue& queue, const MatmulSpec& spec, const
   if (deterministic || spec.accumulate || queue.capturing() || !worth_it) {
     made.algorithm = algorithms.front();
   } else {
+    queue.finish(check_now);  // trials then wait for nobody but themselves
     made.algorithm = fastest(algorithms, made, x, static_cast<cudaStream_t>(queue.native()));
   }
   plan = std::move(made);
@@ -280,8 +284,8 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   return true;
 }
 
-Matmuls::Matmuls(Device& device, bool deterministic)
-    : state_(std::make_unique<State>(device, deterministic)) {}
+Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check)
+    : state_(std::make_unique<State>(device, deterministic, std::move(check))) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,

@@ -214,8 +214,9 @@ struct MatmulSpec {
 /// other ones are correct and slow. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
 class Matmuls {
  public:
-  /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run.
-  Matmuls(Device& device, bool deterministic);
+  /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
+  /// large product waits for the queue, calling `check` as Queue::finish does.
+  Matmuls(Device& device, bool deterministic, std::function<void()> check = {});
   ~Matmuls();
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);

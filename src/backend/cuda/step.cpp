@@ -177,6 +177,10 @@ std::unique_ptr<backend::StepState> CudaBackend::make_step_state() {
 
 void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepState& step) {
   if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
+  Event& begun = begun_[next_begun_];
+  wait_on_host(begun, check_);
+  queue_.record(begun);
+  next_begun_ = (next_begun_ + 1) % begun_.size();
   CudaStep& s = gpu(step);
   s.numbers = numbers;
   launch(queue_, 1, BeginStep{s.record.data(), s.overflow.data(), s.gradient_squares.data(), numbers});

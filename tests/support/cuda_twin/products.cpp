@@ -84,7 +84,7 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 }  // namespace
 
 struct Matmuls::State {};
-Matmuls::Matmuls(Device&, bool) {}
+Matmuls::Matmuls(Device&, bool, std::function<void()>) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
