@@ -1,5 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
+#include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/train/session.hpp>
 
@@ -63,13 +64,15 @@ void check_checkpoint(const std::string& path) {
              path));
 }
 
-std::unique_ptr<comm::Communicator> make_communicator(const std::string& algorithm) {
-  return comm::launched_by_mpi() ? comm::make_mpi_communicator(algorithm) : comm::make_self_communicator();
+std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
+  if (!comm::launched_by_mpi()) return comm::make_self_communicator();
+  return comm::make_mpi_communicator(options.algorithm, comm::largest_mpi_piece, options.loading_timeout);
 }
 
 /// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
 struct Parts {
   std::unique_ptr<comm::Communicator> communicator;  // of host memory
+  std::unique_ptr<comm::Watchdog> watchdog;          // over its ranks
   std::unique_ptr<backend::Backend> backend;
   std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
   Log log;
@@ -104,6 +107,7 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   parts.log.info("backend: {}", parts.backend->description());
   parts.log.info("ranks: {}", parts.ranks().description());
+  parts.log.debug("watchdog: {}", parts.watchdog->description());
   parts.log.debug("configuration:\n{}", config.session.configuration_text);
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
                                             wanted_threads(config), parts.backend->threads());
@@ -185,11 +189,15 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
 
 /// Ends all ranks. Where several fail alike, as by a loss that is no number, the lowest speaks: the others
 /// give it time to end them.
-void end_all(comm::Communicator& communicator, const Outcome& outcome) {
-  const int rank = communicator.rank();
-  std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
-  complain(outcome, rank);
-  communicator.abort(static_cast<int>(outcome.code));
+void end_all(Parts& parts, Outcome outcome, const std::string& phase) {
+  comm::Communicator& ranks = parts.ranks();
+  parts.watchdog->this_rank_fails();
+  const Activity::Report at = ranks.activity().report();
+  outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
+                           to_string(at.phase), at.step);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(ranks.rank(), 8));
+  complain(outcome, ranks.rank());
+  ranks.abort(static_cast<int>(outcome.code));
 }
 
 }  // namespace
@@ -204,8 +212,10 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
     });
   }
   Parts parts;
-  const Outcome connected =
-      attempt([&] { parts.communicator = make_communicator(config.session.distributed.algorithm); });
+  const Outcome connected = attempt([&] {
+    parts.communicator = make_communicator(config.session.distributed);
+    parts.watchdog = std::make_unique<comm::Watchdog>(*parts.communicator, config.session.distributed);
+  });
   if (!connected.ok()) {
     complain(connected);
     return connected.code;
@@ -222,10 +232,7 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   });
   if (outcome.ok()) return ended;
   parts.progress->end();
-  if (parts.communicator->size() > 1) {
-    outcome.message = format("{} failed: {}", phase, outcome.message);
-    end_all(parts.ranks(), outcome);
-  }
+  if (parts.communicator->size() > 1) end_all(parts, outcome, phase);
   complain(outcome);
   return outcome.code;
 }
