@@ -64,11 +64,22 @@ void write_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t coun
   check(H5Dwrite(dataset, type, rows.memory.id(), rows.file.id(), H5P_DEFAULT, data), "write a dataset");
 }
 
+/// All groups on the way to `path`, without the times that the library would store in them: the same content
+/// is the same file whenever it is written.
+static void make_groups(hid_t file, const std::string& path) {
+  const Handle creation(H5Pcreate(H5P_GROUP_CREATE), "prepare a group");
+  check(H5Pset_obj_track_times(creation.id(), false), "prepare a group");
+  for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string group = path.substr(0, slash);
+    if (check(H5Lexists(file, group.c_str(), H5P_DEFAULT), "look for a group") > 0) continue;
+    const Handle made(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+                      format("create {}", group));
+  }
+}
+
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span<const hsize_t> shape,
                       hsize_t chunk) {
-  // Groups made on the way carry no times: the library stores them for datasets only.
-  const Handle links(H5Pcreate(H5P_LINK_CREATE), "prepare a dataset");
-  check(H5Pset_create_intermediate_group(links.id(), 1), "prepare a dataset");
+  make_groups(file, path);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
   check(H5Pset_obj_track_times(creation.id(), false), "prepare a dataset");
   const hsize_t unlimited = H5S_UNLIMITED;
@@ -76,7 +87,7 @@ Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span
   const Handle space(
       H5Screate_simple(static_cast<int>(shape.size()), shape.data(), chunk > 0 ? &unlimited : nullptr),
       "prepare a dataset");
-  return Handle(H5Dcreate2(file, path.c_str(), type, space.id(), links.id(), creation.id(), H5P_DEFAULT),
+  return Handle(H5Dcreate2(file, path.c_str(), type, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
                 format("create {}", path));
 }
 

@@ -1,0 +1,54 @@
+#include "app/stop_signals.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace vaecf::app {
+namespace {
+
+TEST(StopSignals, AreARequest) {
+  for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
+    StopFlag flag;
+    const StopSignals signals(flag, true);
+    EXPECT_FALSE(flag.requested());
+    std::raise(number);
+    EXPECT_TRUE(flag.requested()) << number;
+  }
+}
+
+TEST(StopSignals, Usr1MayComeOftenAndLate) {
+  StopFlag flag;
+  {
+    const StopSignals signals(flag, false);
+    for (int i = 0; i < 3; ++i) std::raise(SIGUSR1);
+  }
+  std::raise(SIGUSR1);  // the run is over
+  EXPECT_TRUE(flag.requested());
+}
+
+using StopSignalsDeathTest = ::testing::Test;
+
+TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
+  const auto twice = [](int first, int second) {
+    StopFlag flag;
+    const StopSignals signals(flag, true);
+    std::raise(first);
+    std::raise(second);
+  };
+  EXPECT_EXIT(twice(SIGINT, SIGINT), ::testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
+  const auto interrupted = [] {
+    StopFlag flag;
+    const StopSignals signals(flag, false);
+    std::raise(SIGINT);
+  };
+  EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace vaecf::app

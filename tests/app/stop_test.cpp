@@ -1,0 +1,116 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vaecf::app {
+namespace {
+
+/// Starts `command` in the background, waits for its first epoch, sends `signal` to what `target` says, and
+/// prints how it ended.
+std::string stopped_run(const std::string& command, const std::string& signal,
+                        const std::string& target = "$job") {
+  return command +
+         " --train --test --set train.epochs=1000000 & job=$!\n"
+         "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep "
+         "0.1; "
+         "done\n"
+         "kill -" +
+         signal + " " + target + "; wait $job; echo \"code $?\"";
+}
+
+/// All ended as asked, with one checkpoint of its end, and a run that goes on from there.
+void expect_stopped(const Workplace& place, const Result& result, const std::string& ranks) {
+  EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
+  EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 0) << result.err;
+  const std::string events = place.read("runs/small/metrics.jsonl");
+  EXPECT_EQ(count(events, "\"reason\":\"stopped\""), 1) << events;
+  EXPECT_EQ(count(events, "\"event\":\"test\""), 0) << events;
+  const int epochs = count(events, "\"event\":\"epoch\"");
+  const Result again =
+      place.bash(ranks + " small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(count(again.err, "going on from runs/small/checkpoints/"), 1) << again.err;
+  const std::string all = place.read("runs/small/metrics.jsonl");
+  EXPECT_EQ(count(all, "\"event\":\"epoch\""), epochs + 2) << all;
+  EXPECT_EQ(count(all, "\"event\":\"end\""), 1) << all;
+  EXPECT_EQ(count(all, "\"event\":\"test\""), 1) << all;
+}
+
+TEST(Stop, Usr1ToMpirunReachesAllRanks) {
+  const Workplace place;
+  place.make_small_run();
+  expect_stopped(place, place.bash(stopped_run("$MPIRUN -np 3 $PROGRAM small.yaml", "USR1")),
+                 "$MPIRUN -np 2 $PROGRAM");
+}
+
+TEST(Stop, Usr1ToOneRankStopsAll) {
+  const Workplace place;
+  place.make_small_run();
+  expect_stopped(
+      place,
+      place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "USR1", "$(pgrep -P $job | tail -n 1)")),
+      "$MPIRUN -np 2 $PROGRAM");
+}
+
+TEST(Stop, TermToTheRanksAsFromSrun) {
+  const Workplace place;
+  place.make_small_run();
+  expect_stopped(place,
+                 place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
+                 "$MPIRUN -np 2 $PROGRAM");
+}
+
+TEST(Stop, AloneTermAndIntAskForIt) {
+  for (const char* signal : {"TERM", "INT", "USR1"}) {
+    SCOPED_TRACE(signal);
+    const Workplace place;
+    place.make_small_run();
+    expect_stopped(place, place.bash(stopped_run("$PROGRAM small.yaml", signal)), "$PROGRAM");
+  }
+}
+
+TEST(Resume, WithoutACheckpointTrainsFromTheStart) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.program("small.yaml --resume auto");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.err, "holds no whole checkpoint: training from the start"), 1) << result.err;
+}
+
+TEST(Resume, AContradictionIsRefusedOnAllRanks) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train").code, 0);
+  for (const int ranks : {1, 3}) {
+    const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_EQ(
+        count(result.err, "epoch-0002.h5: it was trained with model.latent 8, and the configuration says 9"),
+        1)
+        << result.err;
+  }
+  const Result gone = place.ranks(2, "small.yaml --resume none.h5");
+  EXPECT_EQ(gone.code, 2) << gone.err;
+  EXPECT_EQ(count(gone.err, "none.h5"), 1) << gone.err;
+  // What was there is there still.
+  EXPECT_TRUE(place.exists("runs/small/checkpoints/epoch-0002.h5"));
+  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
+}
+
+TEST(Resume, PassesOverADamagedCheckpointAndSaysWhy) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train").code, 0);
+  const Result result = place.bash(
+      "rm runs/small/checkpoints/best.h5\n"
+      "printf x | dd of=runs/small/checkpoints/epoch-0002.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null\n"
+      "$PROGRAM small.yaml --resume auto");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.err, "passed over: runs/small/checkpoints/epoch-0002.h5: is damaged"), 1)
+      << result.err;
+  EXPECT_EQ(count(result.err, "going on from runs/small/checkpoints/epoch-0001.h5"), 1) << result.err;
+}
+
+}  // namespace
+}  // namespace vaecf::app
