@@ -156,9 +156,11 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
 void connect_gpus(Parts& parts, const config::Config& config) {
   if (parts.backend->device() != "cuda" || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
-  parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, *parts.backend,
-                                                    {distributed.algorithm, config.backend.deterministic,
-                                                     config.backend.allow_shared_gpu, distributed.timeout});
+  constexpr double after_the_watchdog = 10.0;  // seconds: it knows which rank is at fault, NCCL does not
+  parts.between_gpus = comm::make_nccl_communicator(
+      *parts.communicator, *parts.backend,
+      {distributed.algorithm, config.backend.deterministic, config.backend.allow_shared_gpu,
+       distributed.timeout, after_the_watchdog});
 }
 
 /// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left

@@ -151,7 +151,7 @@ class NcclCommunicator final : public Communicator {
       : control_(control),
         backend_(backend),
         settings_(agree_on_nccl(control, options, backend.device_id(), nccl_version())),
-        watch_(this_world(), control.rank(), control.host(), options.timeout),
+        watch_(this_world(), control.rank(), control.host(), options.timeout, options.grace),
         connection_(share_id(control), control.size(), control.rank(), watch_) {
     backend_.while_waiting([this] { look(); });
   }

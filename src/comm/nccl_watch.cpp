@@ -14,18 +14,19 @@ constexpr double seconds_between_looks = 0.01;
 
 }  // namespace
 
-NcclWatch::NcclWatch(World world, int rank, std::string host, double timeout)
+NcclWatch::NcclWatch(World world, int rank, std::string host, double timeout, double grace)
     : world_(std::move(world)),
       rank_(rank),
       host_(std::move(host)),
       timeout_(timeout),
+      grace_(grace),
       next_look_(world_.now()) {}
 
 void NcclWatch::until(const std::function<bool()>& done, const std::string& what) const {
   const double begin = world_.now();
   while (!done()) {
     const double waited = world_.now() - begin;
-    if (waited > timeout_) {
+    if (waited > timeout_ + grace_) {
       give_up(
           waited, what,
           "Another rank did not come to it, or cannot be reached: see what the other ranks say, and whether "
@@ -51,7 +52,7 @@ void NcclWatch::look(const Device& device, const std::function<std::string()>& w
     return;
   }
   const double waited = now - marked_at_;
-  if (waited > timeout_) {
+  if (waited > timeout_ + grace_) {
     give_up(waited, vaecf::format("its GPU, whose last work between ranks was {}", what()),
             "Another rank did not come to the same point, or this GPU hangs: see what the other ranks say, "
             "and nvidia-smi and dmesg of this host");

@@ -21,7 +21,8 @@ class NcclWatch {
     std::function<bool()> reached;  ///< whether the last mark was reached
   };
 
-  NcclWatch(World world, int rank, std::string host, double timeout);
+  /// A wait ends `grace` seconds after the timeout.
+  NcclWatch(World world, int rank, std::string host, double timeout, double grace = 0.0);
 
   /// Waits until `done`, which may throw. RunError after the timeout: `what` was not done.
   void until(const std::function<bool()>& done, const std::string& what) const;
@@ -38,6 +39,7 @@ class NcclWatch {
   int rank_;
   std::string host_;
   double timeout_;
+  double grace_;
   double next_look_;
   bool marked_ = false;
   double marked_at_ = 0.0;

@@ -149,7 +149,6 @@ TEST_F(LateRanks, PhasesHaveTheirOwnLimits) {
     return late().at(0).over;
   };
   for (const Phase phase : {Phase::setup, Phase::loading}) {
-    states_[1].moved = start;
     EXPECT_FALSE(over(phase, 999)) << to_string(phase);
     EXPECT_TRUE(over(phase, 1001)) << to_string(phase);
   }

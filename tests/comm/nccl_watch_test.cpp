@@ -107,6 +107,17 @@ TEST_F(Watch, ItWaitsForAsLongAsItWasToldAndNoLess) {
   look_for(0.95 * timeout);
 }
 
+TEST_F(Watch, AGraceLeavesOthersTheTimeToNameWhoIsAtFault) {
+  watch_ = NcclWatch(world(), 2, "node7", timeout, 10.0);
+  alive_ = false;
+  look_for(timeout + 9.0);
+  const std::string text = message_of([&] { look_for(2.0); });
+  expect_parts(text, {"has waited 40 s, since ", "distributed.timeout (30 s)"});
+  const double begin = now_;
+  message_of([&] { watch_.until([] { return false; }, "NCCL"); });
+  EXPECT_NEAR(now_ - begin, timeout + 10.0, 1.0);
+}
+
 TEST_F(Watch, TimeBetweenWaitsIsNotHeldAgainstTheDevice) {
   alive_ = false;
   look_for(1.0);  // a mark is left behind

@@ -14,6 +14,7 @@ struct NcclOptions {
   bool deterministic = false;      ///< the same bits from run to run
   bool allow_shared_gpu = false;   ///< ranks may share a GPU: for tests, timings mean nothing
   double timeout = 300.0;          ///< seconds without progress after which a wait is given up
+  double grace = 0.0;              ///< seconds more, in which a Watchdog may name the rank at fault first
 };
 
 /// The ranks of `control`, with started forms on the memory of `backend`, a CUDA backend, by NCCL: in a
