@@ -54,17 +54,17 @@ const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
 }
 
 void damage(fuzz::Input& input, std::string& bytes) {
-  for (int n = input.ConsumeIntegralInRange<int>(1, 4); n > 0 && !bytes.empty(); --n) {
-    const auto at = input.ConsumeIntegralInRange<std::size_t>(0, bytes.size() - 1);
-    switch (input.ConsumeIntegralInRange<int>(0, 3)) {
+  for (int n = input.number<int>(1, 4); n > 0 && !bytes.empty(); --n) {
+    const auto at = input.number<std::size_t>(0, bytes.size() - 1);
+    switch (input.number<int>(0, 3)) {
       case 0:
         bytes.resize(at);
         break;
       case 1:
-        bytes.insert(at, input.ConsumeRandomLengthString(16));
+        bytes.insert(at, input.text(16));
         break;
       default:
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << input.ConsumeIntegralInRange<int>(0, 7)));
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << input.number<int>(0, 7)));
     }
   }
 }
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   const std::string path = (folder.path() / "checkpoint.h5").string();
   fuzz::Input input(data, size);
-  if (input.ConsumeBool()) {
+  if (input.coin()) {
     const std::string& whole = whole_checkpoint(folder);
     std::string bytes = whole;
     damage(input, bytes);

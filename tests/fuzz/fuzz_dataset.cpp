@@ -17,16 +17,36 @@ using vaecf::fuzz::put_something;
 
 namespace {
 
+/// Offsets and columns that belong together; the columns themselves may be wrong.
+void put_rows(fuzz::Input& input, test::Hdf5Editor& file, const std::string& matrix) {
+  std::vector<std::int64_t> offsets = {0};
+  std::vector<std::int64_t> columns;
+  for (int rows = input.number<int>(0, 4); rows > 0; --rows) {
+    std::int64_t column = -1;
+    for (int n = input.number<int>(0, 4); n > 0; --n) {
+      column += input.number<std::int64_t>(0, 3);
+      columns.push_back(column);
+    }
+    offsets.push_back(static_cast<std::int64_t>(columns.size()));
+  }
+  file.put_integers(matrix + "/indptr", offsets, H5T_STD_I64LE);
+  file.put_integers(matrix + "/indices", columns, H5T_STD_I32LE);
+}
+
 void write(fuzz::Input& input, const std::string& path) {
   test::Hdf5Editor file(path);
   put_some_attribute(input, file, "items");
   put_some_attribute(input, file, "format_version");
   for (const std::string matrix : {"train", "validation/fold_in", "validation/held_out"}) {
+    if (input.coin()) {
+      put_rows(input, file, "/" + matrix);
+      continue;
+    }
     put_something(input, file, "/" + matrix + "/indptr", true);
-    if (input.ConsumeIntegralInRange<int>(0, 3) == 0) {
+    if (input.number<int>(0, 3) == 0) {
       put_something(input, file, "/" + matrix + "/data", false);
     }
-    put_something(input, file, "/" + matrix + "/indices", input.ConsumeBool());
+    put_something(input, file, "/" + matrix + "/indices", input.coin());
   }
   put_something(input, file, "/items/id", false);
 }

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "fuzz/input.hpp"
 #include "support/bad_hdf5.hpp"
-
-#include <fuzzer/FuzzedDataProvider.h>
 
 #include <string>
 #include <vector>
@@ -11,30 +10,28 @@
 /// hostile is what the file says, not how it says it.
 namespace vaecf::fuzz {
 
-using Input = FuzzedDataProvider;
-
 inline hid_t any_integer_type(Input& input) {
   const hid_t types[] = {H5T_STD_I8LE,  H5T_STD_I16BE, H5T_STD_I32LE, H5T_STD_I64LE,
                          H5T_STD_I64BE, H5T_STD_U8LE,  H5T_STD_U32LE, H5T_STD_U64LE};
-  return types[input.ConsumeIntegralInRange<int>(0, 7)];
+  return input.pick(types);
 }
 
 /// Mostly small numbers, sometimes any.
 inline std::int64_t any_number(Input& input) {
-  switch (input.ConsumeIntegralInRange<int>(0, 7)) {
+  switch (input.number<int>(0, 7)) {
     case 0:
-      return input.ConsumeIntegral<std::int64_t>();
+      return input.any<std::int64_t>();
     case 1:
-      return input.ConsumeIntegral<std::int32_t>();
+      return input.any<std::int32_t>();
     default:
-      return input.ConsumeIntegralInRange<std::int64_t>(0, 12);
+      return input.number<std::int64_t>(0, 12);
   }
 }
 
 inline std::vector<std::int64_t> any_numbers(Input& input, bool ascending) {
   std::vector<std::int64_t> values;
   std::int64_t sum = 0;
-  for (int n = input.ConsumeIntegralInRange<int>(0, 12); n > 0; --n) {
+  for (int n = input.number<int>(0, 12); n > 0; --n) {
     const std::int64_t step = any_number(input);
     if (ascending && __builtin_add_overflow(sum, step, &sum)) sum = step;
     values.push_back(ascending ? sum : step);
@@ -45,47 +42,51 @@ inline std::vector<std::int64_t> any_numbers(Input& input, bool ascending) {
 /// One dataset of numbers in some form, often a proper one.
 inline void put_something(Input& input, test::Hdf5Editor& file, const std::string& path, bool ascending) {
   using Packing = test::Hdf5Editor::Packing;
-  switch (input.ConsumeIntegralInRange<int>(0, 15)) {
+  switch (input.number<int>(0, 15)) {
     case 0:
       return;
     case 1:
       return file.put_group(path);
-    case 2:
-      return file.put_table(path, input.ConsumeIntegralInRange<hsize_t>(0, 3),
-                            input.ConsumeIntegralInRange<hsize_t>(0, 3));
-    case 3:
-      return file.put_claim(path, input.ConsumeIntegral<std::uint32_t>(), input.ConsumeBool());
+    case 2: {
+      const auto rows = input.number<hsize_t>(0, 3);
+      return file.put_table(path, rows, input.number<hsize_t>(0, 3));
+    }
+    case 3: {
+      const auto claimed = input.any<std::uint32_t>();
+      return file.put_claim(path, claimed, input.coin());
+    }
     case 4: {
       std::vector<double> values;
-      for (int n = input.ConsumeIntegralInRange<int>(0, 6); n > 0; --n) {
-        values.push_back(input.ConsumeFloatingPoint<double>());
+      for (int n = input.number<int>(0, 6); n > 0; --n) {
+        values.push_back(input.any<double>());
       }
-      return file.put_doubles(path, values, input.ConsumeBool() ? H5T_IEEE_F64LE : H5T_STD_I32LE);
+      return file.put_doubles(path, values, input.coin() ? H5T_IEEE_F64LE : H5T_STD_I32LE);
     }
     case 5:
-      return file.put_variable_strings(path, {input.ConsumeRandomLengthString(8)});
+      return file.put_variable_strings(path, {input.text(8)});
     case 6:
-      return file.put_soft_link(path, input.ConsumeBool() ? "/train/indptr" : path);
+      return file.put_soft_link(path, input.coin() ? "/train/indptr" : path);
     case 7:
       return file.put_external_link(path, "other.h5", "/x");
     case 8: {
       const auto values = any_numbers(input, ascending);
-      return file.put_integers(
-          path, values, any_integer_type(input),
-          values.empty() ? Packing::none : input.PickValueInArray({Packing::gzip, Packing::fletcher32}));
+      const hid_t type = any_integer_type(input);
+      const Packing packing = input.coin() ? Packing::gzip : Packing::fletcher32;
+      return file.put_integers(path, values, type, values.empty() ? Packing::none : packing);
     }
-    default:
-      return file.put_integers(path, any_numbers(input, ascending),
-                               input.ConsumeBool() ? H5T_STD_I64LE : any_integer_type(input));
+    default: {
+      const auto values = any_numbers(input, ascending);
+      return file.put_integers(path, values, input.coin() ? H5T_STD_I64LE : any_integer_type(input));
+    }
   }
 }
 
 inline void put_some_attribute(Input& input, test::Hdf5Editor& file, const std::string& name) {
-  switch (input.ConsumeIntegralInRange<int>(0, 7)) {
+  switch (input.number<int>(0, 7)) {
     case 0:
       return;
     case 1:
-      return file.put_double_attribute(name, input.ConsumeFloatingPoint<double>());
+      return file.put_double_attribute(name, input.any<double>());
     case 2:
       return file.put_variable_string_attribute(name, "text");
     default:
