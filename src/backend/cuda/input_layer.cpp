@@ -148,6 +148,8 @@ struct SumUsers {
 template <class T>
 struct SumPart {
   static constexpr int threads = row_threads;
+  // Left to itself, the compiler wants more of the narrow ones, and spills.
+  static constexpr int blocks_at_once = std::is_same_v<T, float> ? 0 : 12;
   static constexpr int scratch_bytes = sizeof(PickedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;

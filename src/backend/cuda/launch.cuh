@@ -9,8 +9,15 @@
 
 namespace vaecf::cuda {
 
+/// How many blocks of a body a multiprocessor should have room for; 0: as the compiler thinks best.
 template <class Body>
-__global__ void __launch_bounds__(Body::threads) run_body(const Body body) {
+constexpr int blocks_at_once() {
+  if constexpr (requires { Body::blocks_at_once; }) return Body::blocks_at_once;
+  return 0;
+}
+
+template <class Body>
+__global__ void __launch_bounds__(Body::threads, blocks_at_once<Body>()) run_body(const Body body) {
   __shared__ typename BlockLanes<Body::threads>::Shared shared;
   __shared__ alignas(16) std::byte scratch[Body::scratch_bytes > 0 ? Body::scratch_bytes : 1];
   BlockLanes<Body::threads> lanes(shared);
