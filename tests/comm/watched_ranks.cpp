@@ -50,10 +50,10 @@ int work(comm::Communicator& comm, comm::Watchdog& watchdog, const Plan& plan) {
   if (how == "bad_input") return 2;
   const bool chosen = comm.rank() == plan.rank;
   std::vector<float> values(1000, 0.0F);
-  const bool ends = how != "endless";
-  comm.activity().enter(how == "in_validation" ? Phase::validation : Phase::training);
   // Endless for a person who waits, but no orphan.
-  for (std::int64_t t = 0; t < (ends ? 40 : 4000); ++t) {
+  const int steps = how == "endless" ? 4000 : how == "paused" ? 200 : 40;
+  comm.activity().enter(how == "in_validation" ? Phase::validation : Phase::training);
+  for (int t = 0; t < steps; ++t) {
     step(comm, values, t);
     if (t == 60 && comm.rank() == 0) leave(plan.folder / "going", "");
     if (t != 20 || !chosen) continue;
@@ -92,7 +92,7 @@ int main(int, char** argv) {
     options.timeout = options.loading_timeout = 3.0;
     options.validation_timeout = 4.0;
     const std::string rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    leave(plan.folder / (rank + ".pid"), std::to_string(getpid()));
+    leave(plan.folder / (rank + ".pid"), std::to_string(getpid()) + "\n");
     if (plan.how == "never_starts" && rank == argv[2]) pause_for(60.0);
     const MpiWithoutThreads mpi(plan.how.starts_with("no_threads"));
     const auto comm = comm::make_mpi_communicator("ring", comm::largest_mpi_piece, options.loading_timeout);

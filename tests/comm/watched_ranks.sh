@@ -1,7 +1,7 @@
 #!/bin/bash
 # watched_ranks.sh PROGRAM RANKS HOW RANK SIGNAL CODES [TEXT ...] [-- NOT ...] : LAUNCHER...
-# Starts `LAUNCHER PROGRAM HOW RANK FOLDER`; once it is going, sends SIGNAL (none: -) to rank RANK, or to the launcher
-# where it is @SIGNAL. Passes if it ends in time with one of CODES ("not0": any but 0), if standard error holds a line with
+# Starts `LAUNCHER PROGRAM HOW RANK FOLDER`; once it is going, sends SIGNAL (none: -) to rank RANK ("all": to all), or to
+# the launcher where it is @SIGNAL; pause:N stops for N seconds. Passes if it ends in time with one of CODES ("not0": any but 0), if standard error holds a line with
 # each TEXT (regular expressions) and no line with a NOT, and if none of its processes is left.
 program=$1 ranks=$2 how=$3 rank=$4 signal=$5 codes=$6
 shift 6
@@ -16,16 +16,19 @@ failed=0
 complain() { echo "$*" >&2; failed=1; }
 
 begin=$(date +%s%N)
-timeout --kill-after=5 60 "$@" -np "$ranks" "$program" "$how" "$rank" "$folder" > "$folder/out" 2> "$folder/err" &
+timeout --foreground --kill-after=5 60 "$@" -np "$ranks" "$program" "$how" "$rank" "$folder" > "$folder/out" 2> "$folder/err" &
 launcher=$!
 if [ "$signal" != - ]; then
   for _ in $(seq 300); do [ -e "$folder/going" ] && break; sleep 0.1; done
   [ -e "$folder/going" ] || complain "it never got going"
   case $signal in
-    @*) victim=$launcher signal=${signal#@} ;;
-    *) victim=$(cat "$folder/$rank.pid") ;;
+    @*) victims=$launcher signal=${signal#@} ;;
+    *) victims=$(cat "$folder"/${rank/all/*}.pid) ;;
   esac
-  kill "-$signal" "$victim" || complain "it is gone already"
+  case $signal in
+    pause:*) kill -STOP $victims && sleep "${signal#pause:}" && kill -CONT $victims ;;
+    *) kill "-$signal" $victims ;;
+  esac || complain "it is gone already"
   begin=$(date +%s%N)
 fi
 wait "$launcher"
