@@ -35,16 +35,29 @@ run_gently() {
   # Ctrl-C may well have ended whoever reads what is said from here on, as in `launch/train ... | tee log`.
   trap '' PIPE
   start "$@"
+  started=$SECONDS
   while :; do
     signalled=
     status=0
     wait "$child" || status=$?
     # A signal to this script ends the wait, not the command.
     if [ -z "$signalled" ]; then break; fi
+    pass_request_on
   done
   child=
   gentle=
   return "$status"
+}
+
+# USR1 ends a program that is only just starting, or is lost on it.
+seconds_to_start=${VAECF_SECONDS_TO_START:-3}
+pass_request_on() {
+  while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$child"; do sleep 0.1; done
+  # Of several requests in a row one counts.
+  if [ "$gentle" = passed ] && [ $((SECONDS - passed)) -lt 10 ]; then return; fi
+  gentle=passed
+  passed=$SECONDS
+  kill -s USR1 "$child" 2>/dev/null || true
 }
 
 signalled=
@@ -53,7 +66,6 @@ on_signal() {  # signal, exit code
   signalled=yes
   if [ "$gentle" = yes ]; then
     gentle=asked
-    kill -s USR1 "$child" 2>/dev/null || true
     say "stopping at the next step, with a checkpoint; press Ctrl-C to end at once" || true
   elif [ "$1" = INT ]; then
     say "ending at once" || true
@@ -67,7 +79,7 @@ stop() {  # signal, exit code
   trap '' INT TERM HUP USR1
   if [ -n "$child" ]; then
     local family
-    family=$(descendants "$child")
+    family=$(descendants "$child" || true)
     kill -s "$1" -- "-$child" 2>/dev/null || true
     await_end "$seconds_to_obey"
     kill -s TERM -- "-$child" 2>/dev/null || true  # whoever of the group ignored the signal
@@ -91,7 +103,7 @@ await_end() {  # seconds
 ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
 # All processes below one: mpirun gives its ranks groups of their own.
 descendants() {
-  cat /proc/[0-9]*/stat 2>/dev/null | awk -v of="$1" '
+  { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v of="$1" '
     { id = $1; sub(/^.*\) [^ ]+ /, ""); parent[id] = $1 }
     END {
       do {
