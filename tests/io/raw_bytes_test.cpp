@@ -115,7 +115,11 @@ TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
   const std::string good = bytes_of(whole);
   const std::string damaged = file("damaged.h5");
 
+#ifdef __SANITIZE_ADDRESS__
+  constexpr int trials = 200;  // each of these children takes long to start
+#else
   constexpr int trials = 600;
+#endif
   int counts[7] = {};
   for (int trial = 0; trial < trials; ++trial) {
     std::mt19937 random(static_cast<unsigned>(trial));

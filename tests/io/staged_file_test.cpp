@@ -19,6 +19,12 @@ namespace {
 
 using Staging = StagedFile::Staging;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kills = 20;  // each of these children takes long to start
+#else
+constexpr int kills = 60;
+#endif
+
 constexpr Staging unnamed = StagedFile::Staging::unnamed_where_possible;
 constexpr Staging named = StagedFile::Staging::named;
 
@@ -121,7 +127,7 @@ void kill_a_writer(Staging staging, std::mt19937& random, Name&& name, pid_t& ch
 TEST_P(StagedFileTest, KilledWritersOfNewFilesLeaveWholeFilesOnly) {
   std::mt19937 random(1);
   int in_the_middle = 0;
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < kills; ++trial) {
     pid_t child = 0;
     const auto name = [&](int i) { return file("f-" + std::to_string(trial) + "-" + std::to_string(i)); };
     ASSERT_NO_FATAL_FAILURE(kill_a_writer(GetParam(), random, name, child));
@@ -142,7 +148,7 @@ TEST_P(StagedFileTest, KilledWritersOfNewFilesLeaveWholeFilesOnly) {
 
 TEST_P(StagedFileTest, KilledWritersOfOneFileLeaveItWhole) {
   std::mt19937 random(2);
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < kills; ++trial) {
     pid_t child = 0;
     ASSERT_NO_FATAL_FAILURE(kill_a_writer(
         GetParam(), random, [&](int) { return file("one"); }, child));
