@@ -146,6 +146,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   const bool any = line.train || line.test || line.benchmark;
   if (!any) line.train = line.test = true;
+  if (!line.train && line.resume != "never" && line.resume != "auto") {
+    throw InputError(format(
+        "--resume {} names a checkpoint to train on from, and nothing is to be trained: add --train; --test "
+        "takes best.h5 of the run folder (vaecf_dist --help)",
+        line.resume));
+  }
   return line;
 }
 

@@ -136,7 +136,8 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   code = agree(ranks, attempt([&] {
                  prepare_to_speak(parts, line);
                  parts.backend = backend::make_backend(for_rank(config, ranks));
-                 if (line.test && !line.train) check_checkpoint(config.session.best_checkpoint());
+                 if (line.test && !line.train && ranks.rank() == 0)
+                   check_checkpoint(config.session.best_checkpoint());
                }));
   if (code != ExitCode::done) return code;
   // Each on its own: they exchange something themselves, so no rank may miss them.

@@ -174,7 +174,9 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
         .set("peak_device_mib", result.peak_device_mib)
         .set("data_memory_mib", result.data_memory_mib)
         .set("evaluation_users_per_second", result.evaluation_users_per_second);
-    RunLog(options, services, RunLog::Mode::append).write(event);
+    RunLog log(options, services, RunLog::Mode::append);
+    log.write(event);
+    log.finish();
   });
   return result;
 }

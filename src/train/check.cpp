@@ -59,6 +59,17 @@ void check_validation(const SessionOptions& options) {
   }
 }
 
+void check_run(const RunOptions& run) {
+  require_at_least("run.keep", run.keep, 1);
+  const CheckpointEvery& every = run.checkpoint_every;
+  require_at_least("run.checkpoint_every.epochs", every.epochs, 0);
+  require_at_least("run.checkpoint_every.steps", every.steps, 0);
+  const bool several = (every.epochs > 0) + (every.steps > 0) + (every.minutes > 0.0) > 1;
+  if (several || !std::isfinite(every.minutes) || every.minutes < 0.0) {
+    throw InputError("run.checkpoint_every: give at most one of epochs, steps and minutes, above 0");
+  }
+}
+
 void check_distributed(const SessionOptions& options, int ranks) {
   const comm::DistributedOptions& distributed = options.distributed;
   require_choice("distributed.optimizer", distributed.optimizer, {"replicated", "sharded"});
@@ -117,6 +128,7 @@ void check(const SessionOptions& options, const Services& services) {
   model::check(options.model);
   check_training(options);
   check_validation(options);
+  check_run(options.run);
   check_distributed(options, services.communicator.size());
   check_dataset(options, services);
   if (services.communicator.rank() == 0) prepare_run_folder(options);

@@ -68,12 +68,23 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
 }
 
 CheckpointKeeper::Written CheckpointKeeper::write(const Job& job) {
+  Written written;
   try {
     snapshot_.write(job.file);
-    if (job.purpose.go_on && job.purpose.best) io::publish_alias(job.file, options_.best_checkpoint());
-    return {"", seconds_since(job.begin)};
+    if (job.purpose.go_on && job.purpose.best) written.best_error = name_best(job.file);
   } catch (const std::exception& error) {
-    return {error.what(), seconds_since(job.begin)};
+    written.error = error.what();
+  }
+  written.seconds = seconds_since(job.begin);
+  return written;
+}
+
+std::string CheckpointKeeper::name_best(const std::string& file) const {
+  try {
+    io::publish_alias(file, options_.best_checkpoint());
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
   }
 }
 
@@ -86,28 +97,29 @@ void CheckpointKeeper::report() {
 }
 
 void CheckpointKeeper::settle(const Written& written) {
+  const std::string& error = written.error.empty() ? written.best_error : written.error;
   if (job_.purpose.go_on) go_on_error_ = written.error;
-  if (job_.purpose.best) best_error_ = written.error;
-  io::Event event(written.error.empty() ? "checkpoint" : "checkpoint_failed");
+  if (job_.purpose.best) best_error_ = error;
+  if (job_.purpose.go_on && written.error.empty()) {
+    last_file_ = job_.file;
+    std::erase(kept_, job_.file);
+    kept_.push_back(job_.file);
+    remove_older();
+  }
+  io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
   event.set("epoch", job_.epoch)
       .set("step", job_.step)
       .set("file", job_.file)
       .set("best", job_.purpose.best)
       .set("copy_seconds", job_.copy_seconds)
       .set("seconds", written.seconds);
-  if (!written.error.empty()) {
+  if (error.empty()) {
+    services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", job_.file,
+                        job_.copy_seconds, written.seconds);
+  } else {
     ++failures_;
-    services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", written.error, failures_);
-    events_.write(event.set("error", written.error));
-    return;
-  }
-  services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", job_.file,
-                      job_.copy_seconds, written.seconds);
-  if (job_.purpose.go_on) {
-    last_file_ = job_.file;
-    std::erase(kept_, job_.file);
-    kept_.push_back(job_.file);
-    remove_older();
+    services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", error, failures_);
+    event.set("error", error);
   }
   events_.write(event);
 }
@@ -120,15 +132,15 @@ void CheckpointKeeper::remove_older() {
   }
 }
 
-void CheckpointKeeper::finish() {
+void CheckpointKeeper::finish(bool stopped) {
   on_root(services_.communicator, [&] {
     await();
-    if (!best_error_.empty()) {
+    if (!best_error_.empty() && !stopped) {
       throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
     }
     if (!go_on_error_.empty()) {
-      throw RunError(
-          format("training is done, but its last checkpoint could not be written: {}", go_on_error_));
+      throw RunError(format("{}, but its last checkpoint could not be written: {}",
+                            stopped ? "training was stopped" : "training is done", go_on_error_));
     }
   });
 }

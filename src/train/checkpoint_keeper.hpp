@@ -36,8 +36,8 @@ class CheckpointKeeper {
   /// Logs what was written since; never waits.
   void report();
   /// Collective. Waits for the write under way; RunError on all ranks where the last checkpoint to go on from
-  /// or the last best.h5 is not there.
-  void finish();
+  /// is not there, or, unless the run was `stopped` and goes on, the last best.h5.
+  void finish(bool stopped);
 
   /// The step of the last save() to go on from, whatever became of it; -1: none.
   std::int64_t last_step() const { return last_step_; }
@@ -46,7 +46,8 @@ class CheckpointKeeper {
 
  private:
   struct Written {
-    std::string error;  ///< empty: done
+    std::string error;       ///< empty: done
+    std::string best_error;  ///< of best.h5 alone, as a second name for the file
     double seconds = 0.0;
   };
   struct Job {
@@ -59,6 +60,8 @@ class CheckpointKeeper {
   };
 
   Written write(const Job& job);
+  /// What went wrong.
+  std::string name_best(const std::string& file) const;
   void await();
   void settle(const Written& written);
   void remove_older();

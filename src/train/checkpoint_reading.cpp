@@ -131,8 +131,14 @@ void load_weights(const std::string& path, const Services& services, model::Mode
 RunState restore(const std::string& path, const Services& services, Trainer& trainer) {
   SharedFile file(path, services, trainer.model().layout());
   RunState state;
-  on_root(services.communicator, [&] { state = state_of(file.file()); });
+  on_root(services.communicator, [&] { state = state_of(path, file.file()); });
   broadcast(state, services.communicator);
+  const std::int64_t steps = trainer.steps_per_epoch();
+  if (state.step_in_epoch >= steps || state.updates_done != state.epoch * steps + state.step_in_epoch) {
+    throw InputError(
+        format("{}: {} updates do not make {} epochs of {} steps and {} steps more; use another checkpoint",
+               path, state.updates_done, state.epoch, steps, state.step_in_epoch));
+  }
   trainer.set_flat(FlatState::weights, [&](backend::FloatBuffer& flat) { file.fill("weights", flat); });
   trainer.set_flat(FlatState::first_moment,
                    [&](backend::FloatBuffer& flat) { file.fill("optimizer/first_moment", flat); });

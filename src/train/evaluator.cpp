@@ -47,6 +47,7 @@ EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of) {
     for (std::size_t m = 0; m < metrics_.size(); ++m) {
       sums[m].add(math::metric_of_user(metrics_[m], ranks, items_));
     }
+    services_.communicator.activity().progressed();
   }
   return reduce(sums);
 }

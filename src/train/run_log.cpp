@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
 
 #include <cerrno>
@@ -38,6 +39,24 @@ void move_aside(const SessionOptions& options) {
   std::filesystem::rename(folder, older(folder), ignored);
 }
 
+/// best.h5 does not tell by its name. One that cannot be read is nobody's to go on from.
+std::int64_t step_of(const std::string& path) {
+  try {
+    return io::CheckpointFile(path).attribute<std::int64_t>("step");
+  } catch (const InputError&) {
+    return 0;
+  }
+}
+
+void move_later_aside(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step) {
+  for (const io::CheckpointCandidate& file : io::list_checkpoints(options.checkpoint_folder())) {
+    const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
+                       (file.kind == io::CheckpointKind::step && file.number > step) ||
+                       (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
+    if (later) move_checkpoint_aside(options, file.path);
+  }
+}
+
 io::EventLog open_events(const SessionOptions& options, const Services& services, RunLog::Mode mode) {
   if (services.communicator.rank() != 0) return {};
   if (mode == RunLog::Mode::fresh) move_aside(options);
@@ -50,6 +69,22 @@ io::EventLog open_events(const SessionOptions& options, const Services& services
 }
 
 }  // namespace
+
+void move_checkpoint_aside(const SessionOptions& options, const std::string& path) {
+  const std::filesystem::path folder = older(options.checkpoint_folder());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::filesystem::rename(path, folder / std::filesystem::path(path).filename(), error);
+  if (!error) {
+    // Where both names are one file already, the rename has done nothing.
+    std::filesystem::remove(path, error);
+    return;
+  }
+  throw RunError(
+      format("{}: it does not belong to the road that the run goes on, and cannot be moved to {} ({}); move "
+             "it away, or check your rights",
+             path, folder.string(), error.message()));
+}
 
 void prepare_run_folder(const SessionOptions& options) {
   const std::string folder = options.checkpoint_folder();
@@ -69,6 +104,8 @@ void prepare_run_folder(const SessionOptions& options) {
 }
 
 void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
+  // First the checkpoints: a run killed in between finds the log's lines for whichever is then the newest.
+  move_later_aside(options, epochs_done, step);
   const io::CutEvents cut =
       io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::EventView& event) {
         const std::string name = event.name();
@@ -80,25 +117,28 @@ void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int6
     log.debug("metrics.jsonl: {} lines later than the checkpoint and {} unreadable ones cut", cut.dropped,
               cut.unreadable);
   }
-  const std::string folder = options.checkpoint_folder();
-  for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
-    const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
-                       (file.kind == io::CheckpointKind::step && file.number > step);
-    if (!later) continue;
-    std::error_code error;
-    std::filesystem::create_directories(older(folder), error);
-    std::filesystem::rename(file.path, older(folder) / std::filesystem::path(file.path).filename(), error);
-    if (error) {
-      throw RunError(
-          format("{}: it is later than the checkpoint to go on from, and cannot be moved to {} ({}); "
-                 "move it away, or check your rights",
-                 file.path, older(folder), error.message()));
-    }
-  }
 }
 
 RunLog::RunLog(const SessionOptions& options, const Services& services, Mode mode)
-    : events_(open_events(options, services, mode)) {}
+    : log_(services.log), events_(open_events(options, services, mode)) {}
+
+void RunLog::write_waiting() {
+  for (; !waiting_.empty(); waiting_.pop_front()) events_.write(waiting_.front());
+}
+
+void RunLog::write(const io::Event& event) {
+  const bool in_order = waiting_.empty();
+  waiting_.push_back(event);
+  try {
+    write_waiting();
+  } catch (const RunError& error) {
+    if (in_order) log_.warn("{} (the run goes on; what is to be logged waits)", error.what());
+  }
+}
+
+void RunLog::finish() {
+  write_waiting();
+}
 
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       std::int64_t items, std::int64_t parameters) {

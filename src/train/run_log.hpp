@@ -4,6 +4,7 @@
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <string>
 
 namespace vaecf::train {
@@ -20,10 +21,17 @@ class RunLog {
   /// RunError where the folder cannot be written.
   RunLog(const SessionOptions& options, const Services& services, Mode mode);
 
-  void write(const io::Event& event) { events_.write(event); }
+  /// What cannot be written now (a full disk) costs a warning and waits for the next event, or for finish().
+  void write(const io::Event& event);
+  /// RunError where an event still waits.
+  void finish();
 
  private:
+  void write_waiting();
+
+  Log& log_;
   io::EventLog events_;
+  std::deque<io::Event> waiting_;
 };
 
 /// Event "start": what runs on what.
@@ -36,6 +44,9 @@ std::string metrics_line(const EvaluationResult& result);
 
 /// Creates RUN/checkpoints and tries to write there. RunError otherwise.
 void prepare_run_folder(const SessionOptions& options);
+
+/// Moves a file of RUN/checkpoints to checkpoints.old, in place of what has its name there. RunError.
+void move_checkpoint_aside(const SessionOptions& options, const std::string& path);
 
 /// Takes the run folder back to a checkpoint: lines of metrics.jsonl that came later go, and later
 /// checkpoints, which a run that went another way has left, move to checkpoints.old. On rank 0. RunError.

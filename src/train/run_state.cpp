@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <span>
 
 namespace vaecf::train {
@@ -61,11 +62,20 @@ void add_sums(io::Attributes& attributes, const std::vector<backend::LossSums>& 
   attributes["epoch_loss"] = all.nll + all.weighted_kl;
 }
 
-std::vector<backend::LossSums> read_sums(const io::CheckpointFile& file) {
+void require_sense(const std::string& path, bool holds, const char* name) {
+  if (holds) return;
+  throw InputError(format("{}: its attribute {} makes no sense; use another checkpoint", path, name));
+}
+
+std::vector<backend::LossSums> read_sums(const std::string& path, const io::CheckpointFile& file) {
   std::vector<backend::LossSums> by_rank;
   for (const Sum& sum : sums) {
     const auto values = file.attribute<std::vector<double>>(format("{}_by_rank", sum.name));
-    by_rank.resize(std::max(by_rank.size(), values.size()));
+    if (&sum == sums.data()) by_rank.resize(values.size());
+    bool sane = values.size() == by_rank.size();
+    constexpr double largest = 0x1p53;  // of a count
+    for (const double value : values) sane = sane && std::abs(value) < largest;
+    require_sense(path, sane, sum.name);
     for (std::size_t r = 0; r < values.size(); ++r) sum.set(by_rank[r], values[r]);
   }
   return by_rank;
@@ -109,19 +119,29 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
   return attributes;
 }
 
-RunState state_of(const io::CheckpointFile& file) {
-  const auto integer = [&](const char* name) { return file.attribute<std::int64_t>(name); };
+RunState state_of(const std::string& path, const io::CheckpointFile& file) {
+  const auto integer = [&](const char* name) {
+    const auto value = file.attribute<std::int64_t>(name);
+    require_sense(path, value >= 0 && value <= std::numeric_limits<std::uint32_t>::max(), name);
+    return value;
+  };
   RunState state;
   state.updates_done = integer("step");
   state.epoch = integer("epoch");
   state.step_in_epoch = integer("step_in_epoch");
-  state.users_seen = integer("users_seen");
+  state.users_seen = file.attribute<std::int64_t>("users_seen");
+  require_sense(path, state.users_seen >= 0, "users_seen");
   state.best_metric = file.attribute<double>("best_metric");
   state.best_epoch = integer("best_epoch");
+  require_sense(path, state.best_epoch <= state.epoch, "best_epoch");
   state.patience_count = integer("patience_count");
   state.loss_scale = {static_cast<float>(file.attribute<double>("loss_scale")),
                       static_cast<std::int32_t>(integer("loss_scale_good_steps"))};
-  state.epoch_sums = read_sums(file);
+  require_sense(path, state.loss_scale.scale >= 0.0F && state.loss_scale.scale <= backend::LossScale::largest,
+                "loss_scale");
+  require_sense(path, state.loss_scale.good_steps < backend::LossScale::growth_interval,
+                "loss_scale_good_steps");
+  state.epoch_sums = read_sums(path, file);
   return state;
 }
 

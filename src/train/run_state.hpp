@@ -21,7 +21,7 @@ struct RunState {
   double best_metric = 0.0;
   std::int64_t best_epoch = 0;  ///< 0: none yet
   std::int64_t patience_count = 0;
-  backend::LossScale loss_scale{1.0F, 0};
+  backend::LossScale loss_scale{0.0F, 0};  ///< 0: it had none, not being fp16
   /// Of the epoch under way, by rank. Their total is exact only for as many ranks as there were.
   std::vector<backend::LossSums> epoch_sums = {};
 
@@ -35,7 +35,7 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
                              const std::string& fingerprint, const model::Model& model);
 
 /// InputError where an attribute is missing or makes no sense.
-RunState state_of(const io::CheckpointFile& file);
+RunState state_of(const std::string& path, const io::CheckpointFile& file);
 
 /// Rank 0's state on all ranks.
 void broadcast(RunState& state, comm::Communicator& communicator);

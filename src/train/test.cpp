@@ -43,7 +43,9 @@ TestResult test(const SessionOptions& options, const Services& services, const s
         .set("users_without_target", result.model.users_without_target);
     add_metrics(event, result.model);
     add_metrics(event, result.popularity, "popularity_");
-    RunLog(options, services, RunLog::Mode::append).write(event);
+    RunLog log(options, services, RunLog::Mode::append);
+    log.write(event);
+    log.finish();
   });
   return result;
 }

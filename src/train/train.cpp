@@ -59,11 +59,11 @@ class TrainingRun {
       end_epoch();
     }
     if (!stopped) {
-      finish_training();
       stopped = boundary_.stop_requested();
+      finish_training(stopped);
     }
     services_.communicator.activity().enter(Phase::checkpoint);
-    keeper_->finish();
+    keeper_->finish(stopped);
     const double seconds = seconds_since(begin);
     const bool over = selection_.over() && epochs_done_ < options_.train.epochs;
     events_->write(io::Event("end")
@@ -75,9 +75,11 @@ class TrainingRun {
                        .set("best_epoch", selection_.best_epoch())
                        .set("best_metric", selection_.best_metric())
                        .set("seconds", seconds));
+    on_root(services_.communicator, [&] { events_->finish(); });
     if (stopped) {
+      const std::string& file = keeper_->last_file();
       services_.log.info("stopped on request after {} steps; --resume auto goes on from {}",
-                         trainer_->updates_done(), keeper_->last_file());
+                         trainer_->updates_done(), file.empty() ? options_.resume_from : file);
     }
     return {
         epochs_done_, trainer_->updates_done(), selection_.best_epoch(), selection_.best_metric(), seconds,
@@ -88,7 +90,7 @@ class TrainingRun {
   /// Goes on from a checkpoint where one is named, and opens the log: cut back to it, or new.
   void open_run_folder() {
     const bool resumes = !options_.resume_from.empty();
-    const bool goes_on = resumes && goes_on_in_its_folder(options_);
+    const bool goes_on = resumes && goes_on_in_its_folder(options_, services_.communicator);
     RunState state;
     if (resumes) state = restore(options_.resume_from, services_, *trainer_);
     on_root(services_.communicator, [&] {
@@ -111,6 +113,12 @@ class TrainingRun {
     const comm::Communicator& ranks = services_.communicator;
     earlier_sums_ = state.sums_of(ranks.rank(), ranks.size());
     boundary_.saved(state.updates_done);
+    take_up_epoch();
+  }
+
+  void take_up_epoch() {
+    trainer_->start_epoch(epochs_done_);
+    if (first_step_ > 0) trainer_->set_losses(earlier_sums_);
   }
 
   void announce() {
@@ -152,8 +160,7 @@ class TrainingRun {
   bool run_steps() {
     services_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
-    trainer_->start_epoch(epochs_done_);
-    if (first_step_ > 0) trainer_->set_losses(earlier_sums_);
+    take_up_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
     // Batches of an epoch are of one size, the last one apart.
     const std::int64_t users_before = trainer_->users_seen() - first_step_ * options_.train.batch_size;
@@ -193,15 +200,16 @@ class TrainingRun {
   }
 
   /// Whatever the schedule, a run that writes checkpoints leaves one of its end, also where patience ended
-  /// it: more epochs can follow.
-  void finish_training() {
+  /// it: more epochs can follow. And so does any that was asked to stop.
+  void finish_training(bool stopped) {
     if (selection_.over()) {
       services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
                          options_.validation.select, options_.train.patience, selection_.best_epoch());
     }
     const bool wants_best = selection_.best_epoch() == 0;  // lost, with no epoch left to find another in
     if (wants_best) selection_.better(epochs_done_, 0.0);
-    const bool wants_last = writes_to_go_on() && keeper_->last_step() != trainer_->updates_done() &&
+    const bool wants_last = (writes_to_go_on() || stopped) &&
+                            keeper_->last_step() != trainer_->updates_done() &&
                             resumed_at_ != trainer_->updates_done();
     if (wants_best || wants_last) save({.go_on = wants_last, .best = wants_best});
   }
@@ -283,7 +291,7 @@ class TrainingRun {
     state.best_metric = selection_.best_metric();
     state.best_epoch = selection_.best_epoch();
     state.patience_count = selection_.waited();
-    state.loss_scale = trainer_->loss_scale();
+    if (services_.backend.precision() == backend::Precision::fp16) state.loss_scale = trainer_->loss_scale();
     state.epoch_sums = gather_sums();
     keeper_->save(state, purpose, *trainer_);
     if (purpose.go_on) boundary_.saved(state.updates_done);

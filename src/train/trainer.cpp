@@ -77,7 +77,7 @@ void Trainer::set_flat(FlatState state, const std::function<void(backend::FloatB
 void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, backend::LossScale scale) {
   updates_done_ = updates_done;
   users_seen_ = users_seen;
-  services_.backend.set_loss_scale(scale, *step_);
+  if (scale.scale > 0.0F) services_.backend.set_loss_scale(scale, *step_);
   // Before the first update all ranks compute with the weights as they were drawn.
   if (updates_done > 0) updater_->round_weights();
 }

@@ -61,6 +61,36 @@ TEST(Stop, TermToTheRanksAsFromSrun) {
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
+// It kills the ranks a second later.
+TEST(Stop, AfterTermToMpirunTheNextRunGoesOn) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
+  EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
+  EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
+  const int epochs = count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
+  const Result again = place.bash("$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --set train.epochs=" +
+                                  std::to_string(epochs + 2));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(count(again.err, "passed over"), 0) << again.err;
+  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
+}
+
+// Rank 0 alone reads and writes checkpoints: the others may be on hosts that do not see them.
+TEST(Resume, RunFoldersThatOnlyRankZeroSees) {
+  const Workplace place;
+  place.make_small_run();
+  place.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
+  for (const std::string arguments :
+       {"--train", "--train --resume auto", "--train --resume auto --set train.epochs=3", "--test"}) {
+    const std::string call = "$PROGRAM small.yaml " + arguments;
+    const Result result = place.bash("$MPIRUN -np 1 " + call + " : -np 1 -wdir $PWD/elsewhere " + call);
+    EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
+  }
+  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 3);
+  EXPECT_FALSE(place.exists("elsewhere/runs"));
+}
+
 TEST(Stop, AloneTermAndIntAskForIt) {
   for (const char* signal : {"TERM", "INT", "USR1"}) {
     SCOPED_TRACE(signal);

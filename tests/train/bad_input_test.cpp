@@ -54,6 +54,19 @@ TEST_F(BadInput, ImpossibleValuesAreNamedByTheirKey) {
       {"distributed.bucket_mib: 0", [](O& o) { o.distributed.bucket_mib = 0.0; }},
       {"data.virtual_shards: 0", [](O& o) { o.data.virtual_shards = 0; }},
       {"model.hidden: 0", [](O& o) { o.model.hidden = {0}; }},
+      {"run.keep: 0", [](O& o) { o.run.keep = 0; }},
+      {"run.checkpoint_every.steps: -1",
+       [](O& o) {
+         o.run.checkpoint_every = {0, -1, 0.0};
+       }},
+      {"run.checkpoint_every",
+       [](O& o) {
+         o.run.checkpoint_every = {1, 5, 0.0};
+       }},
+      {"run.checkpoint_every",
+       [](O& o) {
+         o.run.checkpoint_every = {0, 0, NAN};
+       }},
       {"none.h5", [](O& o) { o.data.file = "none.h5"; }},
   };
   for (const auto& [expected, change] : cases) {

@@ -2,6 +2,9 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
 
+#include <optional>
+
+#include "io/bad_disk.hpp"
 #include "train/checkpoint_keeper.hpp"
 #include "train/train_fixture.hpp"
 
@@ -100,6 +103,80 @@ TEST_F(Keeping, TheLastThatCannotBeWrittenIsAnErrorAtTheEnd) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
 }
 
+TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
+  /// Full from before the first checkpoint until behind the second.
+  struct FillsIt : Progress {
+    void update(std::int64_t) override {
+      ++steps;
+      if (steps == 1) disk.emplace(1);
+      if (steps == 13) disk.reset();
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int steps = 0;
+  } progress;
+  run();
+  const std::string whole = events();
+  options_.name = "again";
+  on_ranks(1, [&](const Services& services) {
+    train(options_, {services.communicator, services.backend, services.log, progress});
+  });
+  const std::string text = events();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
+  EXPECT_NE(text.find("\"event\":\"epoch\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"event\":\"checkpoint_failed\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
+  struct FillsIt : Progress {
+    void end() override {
+      if (++epochs == 3) disk.emplace(1);
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int epochs = 0;
+  } progress;
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  const std::string message = message_of<RunError>([&] {
+    on_ranks(1, [&](const Services& services) {
+      train(options_, {services.communicator, services.backend, services.log, progress});
+    });
+  });
+  EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
+}
+
+TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
+  struct Stops : Progress {
+    explicit Stops(StopFlag& flag) : stop(flag) {}
+    void update(std::int64_t) override { stop.request(); }
+    StopFlag& stop;
+  };
+  StopFlag stop;
+  Stops progress(stop);
+  block("step-00000001.h5");
+  const std::string message = message_of<RunError>([&] {
+    on_ranks(1, [&](const Services& services) {
+      train(options_, {services.communicator, services.backend, services.log, progress, &stop});
+    });
+  });
+  EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
+}
+
+TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
+  struct Stops : Progress {
+    explicit Stops(StopFlag& flag) : stop(flag) {}
+    void end() override { stop.request(); }
+    StopFlag& stop;
+  };
+  StopFlag stop;
+  Stops progress(stop);
+  block("best.h5");
+  on_ranks(1, [&](const Services& services) {
+    EXPECT_TRUE(
+        train(options_, {services.communicator, services.backend, services.log, progress, &stop}).stopped);
+  });
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+}
+
 TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
   struct RemovesIt : Progress {
     explicit RemovesIt(std::string path) : folder(std::move(path)) {}
@@ -124,7 +201,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     RunState state;
     state.epoch = 1;
     keeper.save(state, {.go_on = true, .best = true}, trainer);
-    keeper.finish();
+    keeper.finish(false);
     trainer.set_flat(FlatState::weights, [&](backend::FloatBuffer& flat) {
       services.backend.fill(flat, std::numeric_limits<float>::quiet_NaN());
     });

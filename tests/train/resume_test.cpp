@@ -1,125 +1,7 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
-
-#include <regex>
-
-#include "train/train_fixture.hpp"
+#include "train/resume_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
-
-/// Asks for a stop after so many calls.
-class StopsAfter : public Progress {
- public:
-  StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
-  void update(std::int64_t) override {
-    if (--left_ == 0) flag_.request();
-  }
-
- private:
-  StopFlag& flag_;
-  int left_;
-};
-
-class Resume : public TrainTest {
- protected:
-  void SetUp() override {
-    TrainTest::SetUp();
-    options_.train.epochs = 3;  // of 6 steps
-    options_.run.checkpoint_every = {0, 4, 0.0};
-    options_.run.keep = 100;
-  }
-
-  /// Trains into RUNS/`name`; from `resume` where given: a file, or "auto".
-  TrainResult run(int ranks, const std::string& name, const std::string& resume = "",
-                  int stop_after_updates = 0) {
-    SessionOptions options = options_;
-    options.name = name;
-    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
-    StopFlag stop;
-    on_ranks(ranks, [&](const Services& services) {
-      SessionOptions mine = options;
-      StopsAfter progress(stop, services.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
-      const Services with_stop{services.communicator, services.backend, services.log, progress, &stop};
-      if (!resume.empty()) {
-        const auto point = find_resume_point(mine, with_stop, resume);
-        if (point) mine.resume_from = point->path;
-      }
-      results[static_cast<std::size_t>(services.communicator.rank())] = train(mine, with_stop);
-    });
-    for (const TrainResult& result : results) {
-      EXPECT_EQ(result.stopped, results[0].stopped);
-      EXPECT_EQ(result.steps, results[0].steps);
-      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
-    }
-    return results[0];
-  }
-
-  std::string folder(const std::string& name) const { return file("runs") + "/" + name; }
-  std::string checkpoints(const std::string& name) const { return folder(name) + "/checkpoints"; }
-
-  std::vector<std::string> names(const std::string& run) const {
-    std::vector<std::string> found;
-    for (const auto& candidate : io::list_checkpoints(checkpoints(run))) {
-      found.push_back(std::filesystem::path(candidate.path).filename().string());
-    }
-    return found;
-  }
-
-  /// All epoch and validation lines, but for the fields that no two runs share.
-  std::string curve(const std::string& name) const {
-    static const std::regex times(",\"(seconds|users_per_second)\":[^,}]*");
-    std::string lines;
-    std::ifstream stream(folder(name) + "/metrics.jsonl");
-    for (std::string line; std::getline(stream, line);) {
-      if (line.starts_with("{\"event\":\"epoch\"") || line.starts_with("{\"event\":\"validation\"")) {
-        lines += std::regex_replace(line, times, "") + "\n";
-      }
-    }
-    return lines;
-  }
-
-  int count(const std::string& name, const std::string& event) const {
-    const std::string text = text_of(folder(name) + "/metrics.jsonl");
-    const std::string begin = "{\"event\":\"" + event + "\"";
-    int found = 0;
-    for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) ++found;
-    return found;
-  }
-
-  static Tensors tensors_of(const std::string& path) {
-    const io::CheckpointFile checkpoint(path);
-    Tensors tensors;
-    for (const auto& info : checkpoint.tensors()) {
-      auto& values = tensors[info.name];
-      values.resize(static_cast<std::size_t>(info.rows * info.columns));
-      checkpoint.read_rows(info.name, 0, info.rows, values);
-    }
-    return tensors;
-  }
-
-  /// Goes on from each checkpoint that a run has left, as if it had ended right behind it.
-  void expect_same_from_everywhere(int ranks) {
-    run(ranks, "whole");
-    const auto points = io::list_checkpoints(checkpoints("whole"));
-    // Within epochs: steps 4, 8 and 16; at an end of one: 12 and 18.
-    ASSERT_EQ(names("whole"), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
-                                                        "step-00000008.h5", "step-00000016.h5", "best.h5"}));
-    for (const auto& point : points) {
-      SCOPED_TRACE(point.path);
-      std::filesystem::remove_all(folder("again"));
-      std::filesystem::copy(folder("whole"), folder("again"), std::filesystem::copy_options::recursive);
-      const std::string file = std::filesystem::path(point.path).filename().string();
-      run(ranks, "again", checkpoints("again") + "/" + file);
-      EXPECT_EQ(curve("again"), curve("whole"));
-      EXPECT_EQ(count("again", "end"), 1);
-      for (const char* last : {"/epoch-0003.h5", "/best.h5"}) {
-        EXPECT_EQ(tensors_of(checkpoints("again") + last), tensors_of(checkpoints("whole") + last)) << last;
-      }
-    }
-  }
-};
 
 TEST_F(Resume, IsBitwiseTheRunThatWasNotInterrupted) {
   for (const int ranks : {1, 3}) {
@@ -142,6 +24,107 @@ TEST_F(Resume, IsBitwiseTheSameWithAShardedOptimiser) {
     expect_same_from_everywhere(3);
     std::filesystem::remove_all(folder("whole"));
   }
+}
+
+// What a checkpoint must hold for each of these to go on alike.
+TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
+  const SessionOptions plain = options_;
+  const std::vector<std::pair<const char*, std::function<void(SessionOptions&)>>> settings = {
+      {"annealing by users",
+       [](SessionOptions& o) {
+         o.train.annealing = {0.2, 0, 0, 1000};
+       }},
+      {"annealing by epochs",
+       [](SessionOptions& o) {
+         o.train.annealing = {0.2, 0, 4, 0};
+       }},
+      {"short batches dropped", [](SessionOptions& o) { o.train.last_batch = "drop"; }},
+      {"clipping and decay",
+       [](SessionOptions& o) {
+         o.train.clip_gradient_norm = 0.5;
+         o.train.weight_decay = 1e-3;
+       }},
+      {"few validations", [](SessionOptions& o) { o.validation.every = 2; }},
+      {"the last is the best", [](SessionOptions& o) { o.validation.select = "last"; }},
+      {"no validation", [](SessionOptions& o) { o.validation.every = 0; }},
+      {"one is kept", [](SessionOptions& o) { o.run.keep = 1; }},
+      {"rmsprop",
+       [](SessionOptions& o) {
+         o.optimizer.type = "rmsprop";
+         o.optimizer.momentum = 0.5;
+       }},
+  };
+  for (const auto& [name, set] : settings) {
+    SCOPED_TRACE(name);
+    options_ = plain;
+    set(options_);
+    const TrainResult whole = run(2, "whole");
+    for (const int stop : {2, 8, 14}) {
+      std::filesystem::remove_all(folder("again"));
+      EXPECT_TRUE(run(2, "again", "auto", stop).stopped);
+      const TrainResult again = run(2, "again", "auto");
+      EXPECT_EQ(again.best_epoch, whole.best_epoch) << stop;
+      EXPECT_EQ(again.best_metric, whole.best_metric) << stop;
+      EXPECT_EQ(curve("again"), curve("whole")) << stop;
+      for (const char* file : {"/epoch-0003.h5", "/best.h5"}) {
+        EXPECT_EQ(tensors_of(checkpoints("again") + file), tensors_of(checkpoints("whole") + file)) << stop;
+      }
+    }
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(Resume, Fp16GoesOnWithItsScaleAndStartsWithItsOwn) {
+  backend_.precision = backend::Precision::fp16;
+  try {
+    run(1, "whole");
+  } catch (const InputError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_NE(curve("whole").find("\"loss_scale\":"), std::string::npos);
+  run(1, "again", "auto", 4);  // the first steps are skipped
+  run(1, "again", "auto");
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+  // From a run that had no scale.
+  backend_.precision = backend::Precision::bf16;
+  std::filesystem::remove_all(folder("again"));
+  run(1, "again", "auto", 4);
+  backend_.precision = backend::Precision::fp16;
+  run(1, "again", "auto");
+  const io::CheckpointFile checkpoint(checkpoints("again") + "/epoch-0003.h5");
+  EXPECT_GE(checkpoint.attribute<double>("loss_scale"), 4096.0);
+}
+
+TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
+  run(2, "whole");
+  SessionOptions options = options_;
+  options.name = "again";
+  StopFlag stop;
+  stop.request();  // while it loads
+  on_ranks(2, [&](const Services& s) {
+    EXPECT_TRUE(train(options, {s.communicator, s.backend, s.log, s.progress, &stop}).stopped);
+  });
+  EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
+  run(2, "again", "auto");
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+}
+
+TEST_F(Resume, AfterAStopInTheLastStep) {
+  options_.run.checkpoint_every = {0, 0, 0.0};  // none but the best, and what a stop needs
+  end_two_epochs_after_the_best();
+  const TrainResult whole = run(1, "whole");
+  ASSERT_LT(whole.best_epoch, whole.epochs);
+  const TrainResult stopped = run(1, "again", "", static_cast<int>(whole.steps));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, whole.steps);
+  EXPECT_EQ(names("again").size(), 2U);
+  const TrainResult again = run(1, "again", "auto");
+  EXPECT_FALSE(again.stopped);
+  EXPECT_EQ(again.best_epoch, whole.best_epoch);
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(count("again", "end"), 1);
 }
 
 TEST_F(Resume, AfterAStopOnRequest) {
@@ -212,94 +195,6 @@ TEST_F(Resume, MoreEpochsFollowAFinishedRun) {
   EXPECT_EQ(count("again", "start"), 2);
   EXPECT_EQ(count("again", "resume"), 1);
   EXPECT_EQ(count("again", "end"), 1);
-}
-
-TEST_F(Resume, AutoTakesTheNewestWholeCheckpoint) {
-  run(1, "whole");
-  const auto damage = [&](const std::string& name) {
-    std::fstream file(checkpoints("whole") + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(2000);
-    file.put('\x5a');
-  };
-  const auto newest = [&] {
-    SessionOptions options = options_;
-    options.name = "whole";
-    std::string name;
-    on_ranks(2, [&](const Services& services) {
-      const auto point = find_resume_point(options, services, "auto");
-      if (services.communicator.rank() == 1) {
-        name = point ? std::filesystem::path(point->path).filename().string() : "none";
-        if (point) {
-          EXPECT_EQ(point->configuration, options.configuration_text);
-        }
-      }
-    });
-    return name;
-  };
-  // best.h5 may be the newest epoch's other name: then it is damaged with it.
-  std::filesystem::remove(checkpoints("whole") + "/best.h5");
-  EXPECT_EQ(newest(), "epoch-0003.h5");
-  damage("epoch-0003.h5");
-  EXPECT_EQ(newest(), "step-00000016.h5");
-  damage("step-00000016.h5");
-  EXPECT_EQ(newest(), "epoch-0002.h5");
-  for (const char* name : {"epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) damage(name);
-  EXPECT_EQ(newest(), "none");
-}
-
-TEST_F(Resume, AnOlderFileLeavesTheOtherRoadAside) {
-  run(1, "whole");
-  const std::string expected = curve("whole");
-  const std::string from = checkpoints("whole") + "/step-00000004.h5";
-  run(1, "whole", from, 2);
-  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
-  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
-  run(1, "whole", "auto");
-  EXPECT_EQ(curve("whole"), expected);
-}
-
-TEST_F(Resume, AFileOfAnotherRunBeginsANewFolder) {
-  run(1, "whole");
-  run(1, "other", checkpoints("whole") + "/step-00000008.h5");
-  EXPECT_EQ(count("other", "epoch"), 2);  // the second, from its third step on, and the third
-  EXPECT_EQ(tensors_of(checkpoints("other") + "/epoch-0003.h5"),
-            tensors_of(checkpoints("whole") + "/epoch-0003.h5"));
-}
-
-TEST_F(Resume, ANewRunMovesAnOlderOneAside) {
-  run(1, "whole");
-  options_.train.epochs = 1;
-  run(1, "whole");
-  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
-  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
-  EXPECT_TRUE(std::filesystem::exists(folder("whole") + "/metrics.jsonl.old"));
-  const std::string old =
-      message_of<InputError>([&] { run(1, "whole", checkpoints("whole") + ".old/epoch-0003.h5"); });
-  EXPECT_NE(old.find("move it to another folder first"), std::string::npos) << old;
-}
-
-TEST_F(Resume, RepairsABestThatWasNotNamedYet) {
-  options_.run.checkpoint_every = {1, 0, 0.0};
-  run(1, "whole");
-  const TrainResult again = run(1, "again", "", 7);
-  ASSERT_EQ(again.best_epoch, 1);
-  // Killed between writing epoch 1 and naming it best.
-  std::filesystem::remove(checkpoints("again") + "/best.h5");
-  std::filesystem::remove(checkpoints("again") + "/step-00000007.h5");
-  run(1, "again", "auto", 1);
-  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"),
-            tensors_of(checkpoints("again") + "/epoch-0001.h5"));
-  run(1, "again", "auto");
-  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
-}
-
-TEST_F(Resume, OfOtherDataIsRefusedWithBothChecksums) {
-  run(1, "whole");
-  MadeUpData other;
-  other.users = 204;
-  options_.data.file = make("other.h5", other);
-  const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
-  EXPECT_NE(message.find("it was trained on the dataset with checksum"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class Trainer {
   /// Writes weights or a moment from outside: `fill` gets a buffer in the layout of the weights, on every
   /// rank the same values. All ranks call it, for all three, and then go_on.
   void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill);
-  /// As if so many updates had been done, over so many users.
+  /// As if so many updates had been done, over so many users. A `scale` of 0 leaves the one of a start.
   void go_on(std::int64_t updates_done, std::int64_t users_seen, backend::LossScale scale);
   /// After start_epoch, for one that was begun before: this rank's losses of the steps done so far.
   void set_losses(const backend::LossSums& sums) { services_.backend.set_losses(sums, *step_); }

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+
+#include <regex>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+
+/// Asks for a stop after so many calls.
+class StopsAfter : public Progress {
+ public:
+  StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
+  void update(std::int64_t) override {
+    if (--left_ == 0) flag_.request();
+  }
+
+ private:
+  StopFlag& flag_;
+  int left_;
+};
+
+class Resume : public TrainTest {
+ protected:
+  void SetUp() override {
+    TrainTest::SetUp();
+    options_.train.epochs = 3;  // of 6 steps
+    options_.run.checkpoint_every = {0, 4, 0.0};
+    options_.run.keep = 100;
+  }
+
+  /// Trains into RUNS/`name`; from `resume` where given: a file, or "auto".
+  TrainResult run(int ranks, const std::string& name, const std::string& resume = "",
+                  int stop_after_updates = 0) {
+    SessionOptions options = options_;
+    options.name = name;
+    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
+    StopFlag stop;
+    on_ranks(ranks, [&](const Services& services) {
+      SessionOptions mine = options;
+      StopsAfter progress(stop, services.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
+      const Services with_stop{services.communicator, services.backend, services.log, progress, &stop};
+      if (!resume.empty()) {
+        const auto point = find_resume_point(mine, with_stop, resume);
+        if (point) mine.resume_from = point->path;
+      }
+      results[static_cast<std::size_t>(services.communicator.rank())] = train(mine, with_stop);
+    });
+    for (const TrainResult& result : results) {
+      EXPECT_EQ(result.stopped, results[0].stopped);
+      EXPECT_EQ(result.steps, results[0].steps);
+      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
+    }
+    return results[0];
+  }
+
+  std::string folder(const std::string& name) const { return file("runs") + "/" + name; }
+  std::string checkpoints(const std::string& name) const { return folder(name) + "/checkpoints"; }
+
+  std::vector<std::string> names(const std::string& run) const {
+    std::vector<std::string> found;
+    for (const auto& candidate : io::list_checkpoints(checkpoints(run))) {
+      found.push_back(std::filesystem::path(candidate.path).filename().string());
+    }
+    return found;
+  }
+
+  /// All epoch and validation lines, but for the fields that no two runs share.
+  std::string curve(const std::string& name) const {
+    static const std::regex times(",\"(seconds|users_per_second)\":[^,}]*");
+    std::string lines;
+    std::ifstream stream(folder(name) + "/metrics.jsonl");
+    for (std::string line; std::getline(stream, line);) {
+      if (line.starts_with("{\"event\":\"epoch\"") || line.starts_with("{\"event\":\"validation\"")) {
+        lines += std::regex_replace(line, times, "") + "\n";
+      }
+    }
+    return lines;
+  }
+
+  int count(const std::string& name, const std::string& event) const {
+    const std::string text = text_of(folder(name) + "/metrics.jsonl");
+    const std::string begin = "{\"event\":\"" + event + "\"";
+    int found = 0;
+    for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) ++found;
+    return found;
+  }
+
+  static Tensors tensors_of(const std::string& path) {
+    const io::CheckpointFile checkpoint(path);
+    Tensors tensors;
+    for (const auto& info : checkpoint.tensors()) {
+      auto& values = tensors[info.name];
+      values.resize(static_cast<std::size_t>(info.rows * info.columns));
+      checkpoint.read_rows(info.name, 0, info.rows, values);
+    }
+    return tensors;
+  }
+
+  void end_two_epochs_after_the_best() {
+    options_.train.epochs = 40;
+    options_.train.patience = 2;
+    options_.train.epochs = run(1, "found out").epochs;
+    options_.train.patience = 0;
+  }
+
+  std::int64_t epoch_of_best(const std::string& name) const {
+    return io::CheckpointFile(checkpoints(name) + "/best.h5").attribute<std::int64_t>("epoch");
+  }
+
+  /// Goes on from each checkpoint that a run has left, as if it had ended right behind it.
+  void expect_same_from_everywhere(int ranks) {
+    run(ranks, "whole");
+    const auto points = io::list_checkpoints(checkpoints("whole"));
+    // Within epochs: steps 4, 8 and 16; at an end of one: 12 and 18.
+    ASSERT_EQ(names("whole"), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
+                                                        "step-00000008.h5", "step-00000016.h5", "best.h5"}));
+    for (const auto& point : points) {
+      SCOPED_TRACE(point.path);
+      std::filesystem::remove_all(folder("again"));
+      std::filesystem::copy(folder("whole"), folder("again"), std::filesystem::copy_options::recursive);
+      const std::string file = std::filesystem::path(point.path).filename().string();
+      run(ranks, "again", checkpoints("again") + "/" + file);
+      EXPECT_EQ(curve("again"), curve("whole"));
+      EXPECT_EQ(count("again", "end"), 1);
+      for (const char* last : {"/epoch-0003.h5", "/best.h5"}) {
+        EXPECT_EQ(tensors_of(checkpoints("again") + last), tensors_of(checkpoints("whole") + last)) << last;
+      }
+    }
+  }
+};
+
+}  // namespace vaecf::train
