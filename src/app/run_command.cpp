@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 namespace vaecf::app {
@@ -78,6 +79,7 @@ struct Parts {
   Log log;
   std::unique_ptr<Progress> progress;
   StopFlag stop;
+  std::optional<StopSignals> signals;
 
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
@@ -172,8 +174,9 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const bool speaks = parts.communicator->rank() == 0;
   if (line.train) {
     phase = "training";
-    const StopSignals signals(parts.stop, parts.communicator->size() == 1);
+    if (parts.communicator->size() == 1) parts.signals->interrupts_too();
     if (train::train(session, services).stopped) return ExitCode::stopped;
+    parts.signals.reset();
   }
   if (line.test) {
     phase = "testing";
@@ -208,13 +211,15 @@ void end_all(Parts& parts, Outcome outcome, const std::string& phase) {
 ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   config::Config config;
   Outcome parsed = usage;
+  Parts parts;
   if (usage.ok()) {
+    // From the first moment: a request while data are loaded is kept for the first step.
+    if (line.train) parts.signals.emplace(parts.stop);
     parsed = attempt([&] {
       config = config::load(line.config, line.overrides);
       config.session.version = version_text();
     });
   }
-  Parts parts;
   const Outcome connected = attempt([&] {
     parts.communicator = make_communicator(config.session.distributed);
     parts.watchdog = std::make_unique<comm::Watchdog>(*parts.communicator, config.session.distributed);

@@ -31,19 +31,23 @@ void handle(int number, void (*handler)(int)) {
 
 }  // namespace
 
-StopSignals::StopSignals(StopFlag& flag, bool alone) : alone_(alone) {
+StopSignals::StopSignals(StopFlag& flag) {
   asked = &flag;
   ends_next_time = false;
   handle(SIGUSR1, on_request);
   handle(SIGTERM, on_ending);
-  if (alone_) handle(SIGINT, on_ending);
+}
+
+void StopSignals::interrupts_too() {
+  interrupts_too_ = true;
+  handle(SIGINT, on_ending);
 }
 
 StopSignals::~StopSignals() {
   // A late USR1 must not end a run that is done; the others may.
   handle(SIGUSR1, SIG_IGN);
   handle(SIGTERM, SIG_DFL);
-  if (alone_) handle(SIGINT, SIG_DFL);
+  if (interrupts_too_) handle(SIGINT, SIG_DFL);
   asked = nullptr;
 }
 

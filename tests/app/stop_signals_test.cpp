@@ -10,7 +10,8 @@ namespace {
 TEST(StopSignals, AreARequest) {
   for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
     StopFlag flag;
-    const StopSignals signals(flag, true);
+    StopSignals signals(flag);
+    signals.interrupts_too();
     EXPECT_FALSE(flag.requested());
     std::raise(number);
     EXPECT_TRUE(flag.requested()) << number;
@@ -20,7 +21,7 @@ TEST(StopSignals, AreARequest) {
 TEST(StopSignals, Usr1MayComeOftenAndLate) {
   StopFlag flag;
   {
-    const StopSignals signals(flag, false);
+    const StopSignals signals(flag);
     for (int i = 0; i < 3; ++i) std::raise(SIGUSR1);
   }
   std::raise(SIGUSR1);  // the run is over
@@ -32,7 +33,8 @@ using StopSignalsDeathTest = ::testing::Test;
 TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
   const auto twice = [](int first, int second) {
     StopFlag flag;
-    const StopSignals signals(flag, true);
+    StopSignals signals(flag);
+    signals.interrupts_too();
     std::raise(first);
     std::raise(second);
   };
@@ -44,7 +46,7 @@ TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
 TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
   const auto interrupted = [] {
     StopFlag flag;
-    const StopSignals signals(flag, false);
+    const StopSignals signals(flag);
     std::raise(SIGINT);
   };
   EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGINT), "");

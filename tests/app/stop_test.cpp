@@ -100,6 +100,23 @@ TEST(Stop, AloneTermAndIntAskForIt) {
   }
 }
 
+// The configuration comes through a pipe, so that the request surely finds a run that has yet to begin.
+TEST(Stop, BeforeTheFirstStep) {
+  for (const char* signal : {"USR1", "TERM"}) {
+    SCOPED_TRACE(signal);
+    const Workplace place;
+    place.make_small_run();
+    const Result result = place.bash(
+        "mkfifo pipe.yaml; $PROGRAM pipe.yaml & job=$!\n"
+        "catches_usr1() { (( 0x$(awk '/^SigCgt/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
+        "for i in $(seq 200); do catches_usr1 && break; sleep 0.1; done\n"
+        "kill -" +
+        std::string(signal) + " $job; cat small.yaml >pipe.yaml; wait $job; echo \"code $?\"");
+    EXPECT_EQ(count(result.err, "stopped on request after 0 steps"), 1) << result.err;
+    expect_stopped(place, result, "$PROGRAM");
+  }
+}
+
 TEST(Resume, WithoutACheckpointTrainsFromTheStart) {
   const Workplace place;
   place.make_small_run();
