@@ -2,13 +2,22 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace vaecf::app {
 namespace {
 
-// A handler has no other way to what it is for.
+// A handler has no other way to what it is for, and may not do much.
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 std::atomic<StopFlag*> asked = nullptr;
-std::atomic<bool> ends_next_time = false;
+std::atomic<std::int64_t> first_at = 0;  // milliseconds; of the first TERM or INT
+
+std::int64_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1000} * now.tv_sec + now.tv_nsec / 1000000;
+}
 
 void on_request(int) {
   if (StopFlag* flag = asked.load()) flag->request();
@@ -16,7 +25,12 @@ void on_request(int) {
 
 void on_ending(int number) {
   on_request(number);
-  if (!ends_next_time.exchange(true)) return;
+  std::int64_t first = 0;
+  const std::int64_t now = milliseconds();
+  if (first_at.compare_exchange_strong(first, now)) return;
+  // Slurm sends two TERMs at once when a job's time is over.
+  constexpr std::int64_t one_request = 2000;
+  if (number == SIGTERM && now - first < one_request) return;
   std::signal(number, SIG_DFL);
   std::raise(number);  // delivered when this handler returns
 }
@@ -33,7 +47,7 @@ void handle(int number, void (*handler)(int)) {
 
 StopSignals::StopSignals(StopFlag& flag) {
   asked = &flag;
-  ends_next_time = false;
+  first_at = 0;
   handle(SIGUSR1, on_request);
   handle(SIGTERM, on_ending);
 }

@@ -5,8 +5,8 @@
 namespace vaecf::app {
 
 /// While it lives, signals ask for an early end with a checkpoint: USR1, and TERM, as srun hands it to every
-/// rank. A second TERM ends the process at once. mpirun answers TERM and INT with a KILL one second later,
-/// whatever a rank does: it is to be sent USR1, which it hands on.
+/// rank. A second TERM, two seconds later or more, ends the process at once. mpirun answers TERM and INT with
+/// a KILL one second later, whatever a rank does: it is to be sent USR1, which it hands on.
 class StopSignals {
  public:
   /// One at a time in a process. `flag` outlives it.

@@ -1,5 +1,6 @@
 #include "launcher.hpp"
 
+#include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <charconv>
@@ -45,6 +46,13 @@ std::optional<int> launcher_rank() {
     if (const auto rank = number(variable)) return static_cast<int>(*rank);
   }
   return std::nullopt;
+}
+
+std::string launch_advice() {
+  const int tasks = srun_tasks().value_or(1);
+  if (tasks <= 1 || number("PMIX_RANK") || number("OMPI_COMM_WORLD_SIZE")) return "";
+  return vaecf::format("srun started {} tasks without PMIx; should MPI not join them, use srun --mpi=pmix",
+                       tasks);
 }
 
 bool launched_by_mpi() {

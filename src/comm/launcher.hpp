@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 namespace vaecf::comm {
 
@@ -10,5 +11,9 @@ std::optional<int> launcher_size();
 
 /// The number that the launcher gave this process, which becomes its rank; empty as above.
 std::optional<int> launcher_rank();
+
+/// What to say before MPI starts, where srun started several tasks by a protocol that most MPI libraries do
+/// not speak: it may end in a message that names no way out. Empty where there is nothing to say.
+std::string launch_advice();
 
 }  // namespace vaecf::comm

@@ -1,4 +1,5 @@
 #include "deadline.hpp"
+#include "last_words.hpp"
 #include "launcher.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
@@ -267,6 +268,9 @@ class MpiCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm, std::int64_t piece_elements,
                                                     double loading_timeout) {
+  if (launcher_rank().value_or(0) == 0) {
+    if (const std::string advice = launch_advice(); !advice.empty()) last_words("warning: " + advice);
+  }
   return std::make_unique<MpiCommunicator>(algorithm, piece_elements, loading_timeout);
 }
 

@@ -21,15 +21,6 @@ void require_share(const char* key, double value) {
       format("train.optimizer.{}: {} would never forget: give a number from 0 to below 1", key, value));
 }
 
-/// Its square is an fp32 number too.
-void require_usable_norm(double norm) {
-  if (norm >= 1e-15 && norm <= 1e15) return;
-  throw InputError(
-      format("train.clip_gradient_norm: {} is not usable: give 0 for no clipping, or a number from 1e-15 to "
-             "1e15",
-             norm));
-}
-
 /// Also as the fp32 number that the update computes with.
 void require_positive(const char* key, double value) {
   if (std::isfinite(value) && static_cast<float>(value) > 0.0F) return;
@@ -49,6 +40,15 @@ void check(const OptimizerOptions& options) {
   if (kind != backend::OptimizerKind::adam) require_share("momentum", options.momentum);
 }
 
+void check_clip_norm(double norm) {
+  // Its square is an fp32 number too.
+  if (norm == 0.0 || (norm >= 1e-15 && norm <= 1e15)) return;
+  throw InputError(
+      format("train.clip_gradient_norm: {} is not usable: give 0 for no clipping, or a number from 1e-15 to "
+             "1e15",
+             norm));
+}
+
 Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
                      std::int64_t elements, double clip_norm)
     : options_(options),
@@ -60,7 +60,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backe
   if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));
   }
-  if (clip_norm != 0.0) require_usable_norm(clip_norm);
+  check_clip_norm(clip_norm);
   first_moment_ = backend.make_buffer(elements);
   second_moment_ = backend.make_buffer(elements);
 }

@@ -40,6 +40,7 @@ void check_training(const SessionOptions& options) {
   }
   (void)Annealing(train.annealing, 1);
   optim::check(options.optimizer);
+  optim::check_clip_norm(train.clip_gradient_norm);
 }
 
 void check_validation(const SessionOptions& options) {

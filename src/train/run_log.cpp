@@ -4,25 +4,13 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/text_file.hpp>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 namespace vaecf::train {
 namespace {
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text << std::flush;
-  if (file) return;
-  throw RunError(
-      format("{}: cannot be written ({}); check the disk and your rights, or give another "
-             "run.directory",
-             path, std::strerror(errno)));
-}
 
 std::string older(const std::string& path) {
   return path + ".old";
@@ -63,7 +51,7 @@ io::EventLog open_events(const SessionOptions& options, const Services& services
   prepare_run_folder(options);
   if (mode != RunLog::Mode::append) {
     io::remove_stale_temporaries(options.checkpoint_folder());
-    write_text(options.run_folder() + "/config.yaml", options.configuration_text);
+    io::write_text_file(options.run_folder() + "/config.yaml", options.configuration_text);
   }
   return io::EventLog(options.run_folder() + "/metrics.jsonl");
 }
@@ -98,7 +86,7 @@ void prepare_run_folder(const SessionOptions& options) {
   }
   for (const std::string& place : {options.run_folder(), folder}) {
     const std::string probe = place + "/.writable";
-    write_text(probe, "\n");
+    io::write_text_file(probe, "\n");
     std::filesystem::remove(probe, error);
   }
 }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 
 namespace vaecf::app {
 namespace {
@@ -31,16 +34,20 @@ TEST(StopSignals, Usr1MayComeOftenAndLate) {
 using StopSignalsDeathTest = ::testing::Test;
 
 TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
-  const auto twice = [](int first, int second) {
+  const auto twice = [](int first, int second, int seconds = 0) {
     StopFlag flag;
     StopSignals signals(flag);
     signals.interrupts_too();
     std::raise(first);
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
     std::raise(second);
+    std::exit(flag.requested() ? 7 : 8);
   };
   EXPECT_EXIT(twice(SIGINT, SIGINT), ::testing::KilledBySignal(SIGINT), "");
   EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
-  EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(twice(SIGTERM, SIGTERM, 3), ::testing::KilledBySignal(SIGTERM), "");
+  // As Slurm sends them when a job's time is over: one request.
+  EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::ExitedWithCode(7), "");
 }
 
 TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "comm/launcher.hpp"
+
 namespace vaecf::comm {
 namespace {
 
@@ -14,12 +16,17 @@ constexpr const char* known[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK",      "PMI_S
                                  "SLURM_JOB_ID",         "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS",
                                  "SLURM_STEP_NUM_TASKS"};
 
-bool launched_in(const Environment& environment) {
+template <class Question>
+auto asked_in(const Environment& environment, Question question) {
   for (const char* name : known) unsetenv(name);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  const bool launched = launched_by_mpi();
+  const auto answer = question();
   for (const char* name : known) unsetenv(name);
-  return launched;
+  return answer;
+}
+
+bool launched_in(const Environment& environment) {
+  return asked_in(environment, launched_by_mpi);
 }
 
 TEST(Launcher, APlainShellIsNone) {
@@ -43,6 +50,18 @@ TEST(Launcher, SrunOfSeveralTasksIsButItsAllocationsShellIsNot) {
   EXPECT_FALSE(in_step("0", "1")) << "a shell by srun --pty";
   EXPECT_FALSE(in_step("0", "many"));
   EXPECT_TRUE(in_step("0", "4"));
+}
+
+TEST(Launcher, SrunWithoutPmixGetsAdvice) {
+  const auto advice = [](Environment environment) {
+    environment.insert({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+    return asked_in(environment, launch_advice);
+  };
+  EXPECT_NE(advice({}).find("srun started 4 tasks without PMIx"), std::string::npos) << advice({});
+  EXPECT_NE(advice({{"PMI_RANK", "1"}}).find("--mpi=pmix"), std::string::npos);
+  EXPECT_EQ(advice({{"PMIX_RANK", "1"}}), "");
+  EXPECT_EQ(advice({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "1"}}), "");
+  EXPECT_EQ(asked_in({}, launch_advice), "");
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace vaecf::optim {
 
 /// Every option in its range, else InputError naming the key (train.optimizer.*).
 void check(const OptimizerOptions& options);
+/// The same for a bound on the gradient's norm; 0: none.
+void check_clip_norm(double norm);
 
 /// Elements that are updated alike.
 struct UpdatePiece {
