@@ -87,5 +87,25 @@ TEST(Ranks, CtrlCEndsAllWithoutTraces) {
   }
 }
 
+TEST(Ranks, AKilledOneIsNamedAndEndsAll) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(
+      "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000000 --set validation.every=0 & "
+      "job=$!\n"
+      "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
+      "done\n"
+      "kill -KILL $(pgrep -P $job | tail -n 1); wait $job; echo \"code $?\"\n"
+      "sleep 0.5; pgrep -f 'small.yaml --train --set train.epochs=1000000' > /dev/null && echo left over\n"
+      "exit 0");
+  EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("left over"), std::string::npos) << result.out;
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+  EXPECT_EQ(count(result.err, " is gone since "), 1) << result.err;
+  // Epochs are short: it may have been in any of an epoch's phases.
+  EXPECT_NE(result.err.find("It was last seen in "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find(", step "), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace vaecf::app

@@ -1,0 +1,78 @@
+#include "config/key_making.hpp"
+
+namespace vaecf::config {
+
+void add_data_keys(Keys& keys) {
+  keys.push_back(make_key(
+      "name", [](Config & c) -> auto& { return c.session.name; }, "runs go to run.directory/name",
+      folder_name()));
+  keys.push_back(make_key(
+      "data.file", [](Config & c) -> auto& { return c.session.data.file; },
+      "the HDF5 dataset that prepare writes and train reads"));
+  keys.push_back(make_key(
+      "data.virtual_shards", [](Config & c) -> auto& { return c.session.data.virtual_shards; },
+      "train users are cut into this many parts; ranks share them out", at_least(1)));
+  keys.push_back(make_key(
+      "data.source.format", [](Config & c) -> auto& { return c.source.format; },
+      "prepare: how the raw ratings are written",
+      one_of({"movielens_csv", "movielens_dat", "movielens_100k", "delimited"})));
+  keys.push_back(make_key(
+      "data.source.path", [](Config & c) -> auto& { return c.source.path; },
+      "prepare: the file of raw ratings"));
+  keys.push_back(make_key(
+      "data.source.separator", [](Config & c) -> auto& { return c.source.separator; },
+      "delimited: what stands between columns, e.g. \",\" or \"\\t\"", not_empty()));
+  keys.push_back(make_key(
+      "data.source.header", [](Config & c) -> auto& { return c.source.header; },
+      "delimited: the first line names the columns"));
+  keys.push_back(make_key(
+      "data.source.user_column", [](Config & c) -> auto& { return c.source.user_column; },
+      "delimited: index from 0, or a name from the header", not_empty()));
+  keys.push_back(make_key(
+      "data.source.item_column", [](Config & c) -> auto& { return c.source.item_column; },
+      "delimited: index from 0, or a name from the header", not_empty()));
+  keys.push_back(make_key(
+      "data.source.rating_column", [](Config & c) -> auto& { return c.source.rating_column; },
+      "delimited: the same; empty: every line is an interaction"));
+  keys.push_back(make_key(
+      "data.prepare.min_rating", [](Config & c) -> auto& { return c.prepare.min_rating; },
+      "keep rating >= this (\"> 3.5\" is 4.0 on half stars)"));
+  keys.push_back(make_key(
+      "data.prepare.min_user_items", [](Config & c) -> auto& { return c.prepare.min_user_items; },
+      "then keep users with at least this many items", at_least<i64>(0)));
+  keys.push_back(make_key(
+      "data.prepare.min_item_users", [](Config & c) -> auto& { return c.prepare.min_item_users; },
+      "before that, keep items with at least this many users", at_least<i64>(0)));
+  keys.push_back(make_key(
+      "data.prepare.validation_users", [](Config & c) -> auto& { return c.prepare.validation_users; },
+      "users held out for validation", at_least<i64>(0)));
+  keys.push_back(make_key(
+      "data.prepare.test_users", [](Config & c) -> auto& { return c.prepare.test_users; },
+      "users held out for the test", at_least<i64>(0)));
+  keys.push_back(make_key("data.prepare.held_out_fraction",
+                          [](Config & c) -> auto& { return c.prepare.held_out_fraction; },
+                          "share of a held-out user's items that the model must find",
+                          {"greater than 0 and below 1", [](const double& v) { return v > 0 && v < 1; }}));
+  keys.push_back(make_key(
+      "data.prepare.split", [](Config & c) -> auto& { return c.prepare.split; },
+      "liang2018: bit-exact to the published one", one_of({"liang2018", "random"})));
+  keys.push_back(make_key(
+      "data.prepare.seed", [](Config & c) -> auto& { return c.prepare.seed; }, "of the split"));
+}
+
+void add_model_keys(Keys& keys) {
+  keys.push_back(make_key(
+      "model.type", [](Config & c) -> auto& { return c.session.model.type; },
+      "mult_vae: variational; mult_dae: denoising, no sampling, no KL", one_of({"mult_vae", "mult_dae"})));
+  keys.push_back(make_key(
+      "model.hidden", [](Config & c) -> auto& { return c.session.model.hidden; },
+      "widths of the encoder's hidden layers, mirrored in the decoder", widths()));
+  keys.push_back(make_key(
+      "model.latent", [](Config & c) -> auto& { return c.session.model.latent; }, "width of the latent layer",
+      at_least<i64>(1)));
+  keys.push_back(make_key(
+      "model.dropout", [](Config & c) -> auto& { return c.session.model.dropout; },
+      "share of input items dropped in training", fraction_below_one()));
+}
+
+}  // namespace vaecf::config
