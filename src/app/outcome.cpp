@@ -16,11 +16,11 @@ Outcome attempt(const std::function<void()>& work) {
     work();
     return {};
   } catch (const Error& error) {
-    return {error.code(), error.what()};
+    return {error.code(), error.what(), error.on_all_ranks()};
   } catch (const std::bad_alloc&) {
-    return {ExitCode::failed, "out of memory: use a smaller batch or model, or more ranks"};
+    return {ExitCode::failed, "out of memory: use a smaller batch or model, or more ranks", false};
   } catch (const std::exception& error) {
-    return {ExitCode::failed, format("internal error: {}", error.what())};
+    return {ExitCode::failed, format("internal error: {}", error.what()), false};
   }
 }
 

@@ -12,6 +12,7 @@ namespace vaecf::app {
 struct Outcome {
   ExitCode code = ExitCode::done;
   std::string message;
+  bool on_all_ranks = false;  ///< every rank has the same to say
   bool ok() const { return code == ExitCode::done; }
 };
 

@@ -193,16 +193,21 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   return ExitCode::done;
 }
 
-/// Ends all ranks. Where several fail alike, as by a loss that is no number, the lowest speaks: the others
-/// give it time to end them.
+/// Ends all ranks. What all have to say, rank 0 says; the others give it time to end them. Where several fail
+/// each for itself, as by a loss that is no number, the lowest is given the first word.
 void end_all(Parts& parts, Outcome outcome, const std::string& phase) {
   comm::Communicator& ranks = parts.ranks();
+  const int rank = ranks.rank();
   parts.watchdog->this_rank_fails();
   const Activity::Report at = ranks.activity().report();
   outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
                            to_string(at.phase), at.step);
-  std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(ranks.rank(), 8));
-  complain(outcome, ranks.rank());
+  if (outcome.on_all_ranks && rank > 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
+    complain(outcome, rank);
+  }
   ranks.abort(static_cast<int>(outcome.code));
 }
 

@@ -17,6 +17,14 @@ std::int64_t hash(std::string_view text) {
   return static_cast<std::int64_t>(state);
 }
 
+/// What every rank throws alike.
+template <class E>
+E alike(const std::string& message) {
+  E error(message);
+  error.mark_on_all_ranks();
+  return error;
+}
+
 }  // namespace
 
 void on_root(comm::Communicator& communicator, const std::function<void()>& work) {
@@ -37,8 +45,8 @@ void on_root(comm::Communicator& communicator, const std::function<void()>& work
   if (status[0] == static_cast<std::int64_t>(ExitCode::done)) return;
   message.resize(static_cast<std::size_t>(status[1]));
   communicator.broadcast(std::span<char>(message), 0);
-  if (status[0] == static_cast<std::int64_t>(ExitCode::bad_input)) throw InputError(message);
-  throw RunError(message);
+  if (status[0] == static_cast<std::int64_t>(ExitCode::bad_input)) throw alike<InputError>(message);
+  throw alike<RunError>(message);
 }
 
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
@@ -46,7 +54,7 @@ void require_same(comm::Communicator& communicator, std::string_view text, std::
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
   if (lowest == highest) return;
-  throw InputError(
+  throw alike<InputError>(
       format("{} differs between ranks (this is rank {} of {} on {}): all ranks must be given the "
              "same; check that every host sees the same files and the same command line",
              what, communicator.rank(), communicator.size(), communicator.host()));

@@ -20,8 +20,13 @@ class Error : public std::runtime_error {
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ExitCode code() const { return code_; }
 
+  /// Whether every rank throws the same, so that one can speak for all.
+  bool on_all_ranks() const { return on_all_ranks_; }
+  void mark_on_all_ranks() { on_all_ranks_ = true; }
+
  private:
   ExitCode code_;
+  bool on_all_ranks_ = false;
 };
 
 /// The user's command line, configuration or files are at fault.
