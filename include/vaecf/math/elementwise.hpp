@@ -16,12 +16,24 @@ VAECF_HD inline T step_gradient(T gradient, T gradient_scale, T decay, T w) {
   return gradient_scale * gradient + decay * w;
 }
 
+/// Adam's running means of the gradient and of its square.
+template <class T>
+VAECF_HD inline void adam_moments(T g, T beta1, T beta2, T& m, T& v) {
+  m = beta1 * m + (T{1} - beta1) * g;
+  v = beta2 * v + (T{1} - beta2) * g * g;
+}
+
+/// By how much Adam moves a weight.
+template <class T>
+VAECF_HD inline T adam_change(T rate, T epsilon, T m, T v) {
+  return rate * m / (std::sqrt(v) + epsilon);
+}
+
 /// Adam in TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them.
 template <class T>
 VAECF_HD inline void adam_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
-  m = beta1 * m + (T{1} - beta1) * g;
-  v = beta2 * v + (T{1} - beta2) * g * g;
-  w -= rate * m / (std::sqrt(v) + epsilon);
+  adam_moments(g, beta1, beta2, m, v);
+  w -= adam_change(rate, epsilon, m, v);
 }
 
 /// RMSProp with momentum beta1; epsilon inside the root.

@@ -6,18 +6,7 @@
 #include <bit>
 #include <cmath>
 
-// Levels of x86-64, which are asked for by feature: the name of a processor would stand for that model alone.
-// Sanitizers instrument the resolvers that function multiversioning needs before their runtime is up.
-#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define VAECF_VERSIONS 1
-#define VAECF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VAECF_VERSIONS 0
-#define VAECF_CLONES
-#endif
-// Inlined into each clone, so that it is compiled for that clone's instruction set.
-#define VAECF_INLINE inline __attribute__((always_inline))
+#include "versions.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -204,47 +193,6 @@ VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, flo
 #pragma omp simd reduction(+ : count)
   for (std::int64_t i = target + 1; i < n; ++i) count += scores[i] <= score ? 0 : 1;
   return count;
-}
-
-VAECF_CLONES void update_elements(const backend::UpdateRule& rule, const float* gradient, float* m, float* v,
-                                  float* w, std::uint16_t* shadow, std::int64_t n) {
-  const float scale = rule.gradient_scale;
-  const float decay = rule.decay;
-  const float rate = rule.rate;
-  const float beta1 = rule.beta1;
-  const float beta2 = rule.beta2;
-  const float epsilon = rule.epsilon;
-  // Small enough that the weights are still in the nearest cache when the bf16 copy is made of them.
-  constexpr std::int64_t chunk = 2048;
-  for (std::int64_t begin = 0; begin < n; begin += chunk) {
-    const std::int64_t end = begin + chunk < n ? begin + chunk : n;
-    switch (rule.kind) {
-      case backend::OptimizerKind::adam:
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) {
-          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-          math::adam_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
-        }
-        break;
-      case backend::OptimizerKind::rmsprop:
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) {
-          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-          math::rmsprop_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
-        }
-        break;
-      case backend::OptimizerKind::sgd:
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) {
-          const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-          math::sgd_element(g, rate, beta1, m[i], w[i]);
-        }
-        break;
-    }
-    if (shadow == nullptr) continue;
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) shadow[i] = math::to_bf16(w[i]);
-  }
 }
 
 }  // namespace vaecf::cpu

@@ -1,0 +1,136 @@
+#include <vaecf/math/elementwise.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "backend/cpu/parallel.hpp"
+#include "backend/cpu/vector_kernels.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+using backend::OptimizerKind;
+using backend::UpdateRule;
+
+constexpr float smallest = 1.17549435e-38F;  // of the normal numbers
+
+/// Elements of every kind: fresh, ordinary, all but faded away, already denormal, and weights at zero.
+struct Elements {
+  std::vector<float> g, m, v, w;
+
+  explicit Elements(std::int64_t n) {
+    std::mt19937 random(static_cast<unsigned>(n) + 3);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float size = std::pow(10.0F, static_cast<float>(-(i % 23)));
+      g.push_back(i % 3 == 0 ? 0.0F : 100.0F * normal(random));
+      m.push_back(i % 7 == 0 ? 0.0F : normal(random) * size);
+      v.push_back(i % 7 == 0 ? 0.0F : std::abs(normal(random)) * size * size);
+      w.push_back(i % 11 == 0 ? 0.0F : 0.01F * normal(random));
+      if (i % 29 == 0) m.back() = -3e-40F;
+      if (i % 31 == 0) v.back() = 2e-41F;
+      if (i % 37 == 0) w.back() = -1e-39F;
+    }
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(g.size()); }
+  void expect_same_bits(const Elements& other) const {
+    const auto bits = [](const std::vector<float>& values) {
+      std::vector<std::uint32_t> all;
+      for (const float x : values) all.push_back(std::bit_cast<std::uint32_t>(x));
+      return all;
+    };
+    EXPECT_EQ(bits(m), bits(other.m));
+    EXPECT_EQ(bits(v), bits(other.v));
+    EXPECT_EQ(bits(w), bits(other.w));
+  }
+};
+
+void update(const UpdateRule& rule, const std::vector<float>& gradient, Elements& e) {
+  update_elements(rule, gradient.data(), e.m.data(), e.v.data(), e.w.data(), nullptr, e.size());
+}
+
+TEST(UpdateKernels, AdamIsAccurateWhateverTheSizesOfMomentsAre) {
+  for (const float epsilon : {1e-8F, 1e-20F, 1.0F}) {
+    const UpdateRule rule{OptimizerKind::adam, 1e-3F, 0.9F, 0.999F, epsilon, 1.0F / 500, 0.0F};
+    Elements found(2003);
+    found.w.assign(found.w.size(), 0.0F);  // so that they show the change as it is
+    const Elements before = found;
+    update(rule, found.g, found);
+    for (std::size_t i = 0; i < found.g.size(); ++i) {
+      const double g = static_cast<double>(before.g[i]) * rule.gradient_scale;
+      double m = before.m[i];
+      double v = before.v[i];
+      math::adam_moments<double>(g, rule.beta1, rule.beta2, m, v);
+      EXPECT_NEAR(found.m[i], m, 1e-6 * (std::abs(before.m[i]) + std::abs(g)) + smallest);
+      EXPECT_NEAR(found.v[i], v, 1e-6 * v + smallest);
+      const double change = math::adam_change<double>(rule.rate, epsilon, found.m[i], found.v[i]);
+      EXPECT_NEAR(found.w[i], -change, 1e-6 * std::abs(change) + smallest / rule.rate) << i;
+    }
+  }
+}
+
+TEST(UpdateKernels, LateUpdatesLeaveTheSameBits) {
+  const UpdateRule rules[] = {{OptimizerKind::adam, 0.0F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
+                              {OptimizerKind::adam, 0.0F, 0.0F, 0.9F, 1e-3F, 1.0F, 0.0F},
+                              {OptimizerKind::adam, 0.0F, 0.99F, 0.5F, 1e-8F, 1.0F, 0.0F},   // grows
+                              {OptimizerKind::adam, 0.0F, 0.5F, 0.9F, 1e-30F, 1.0F, 0.0F}};  // no floor
+  for (const UpdateRule& rule : rules) {
+    for (const std::int64_t n : {1, 16, 63, 600, 1000}) {
+      for (const std::int64_t steps : {1, 2, 3, 30, 200, 1500}) {
+        for (const bool with_gradient : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << rule.beta1 << " " << n << " elements, " << steps << " steps");
+          Elements late(n);
+          Elements at_once = late;
+          std::vector<float> rates;
+          for (std::int64_t s = 0; s < steps; ++s) {
+            rates.push_back(1e-3F * (1.0F + 0.5F * std::sin(static_cast<float>(s))));
+            UpdateRule mine = rule;
+            mine.rate = rates.back();
+            update(mine, s == 0 && with_gradient ? at_once.g : std::vector<float>(at_once.g.size()), at_once);
+          }
+          update_late(rule, with_gradient ? late.g.data() : nullptr, rates.data(), steps, late.m.data(),
+                      late.v.data(), late.w.data(), n);
+          late.expect_same_bits(at_once);
+        }
+      }
+    }
+  }
+}
+
+// Callers are threads of OpenMP and others, in whatever mode they are.
+TEST(UpdateKernels, TheCallersModeChangesNoBitAndIsKept) {
+  volatile float tiny = 2e-38F;
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::rmsprop, OptimizerKind::sgd}) {
+    const UpdateRule rule{kind, 1e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F};
+    Elements plain(1000);
+    Elements flushing = plain;
+    const std::vector<float> zeros(plain.g.size());
+    const float rates[] = {1e-3F, 1e-3F, 1e-3F};
+    const auto run = [&](Elements& e) {
+      for (int s = 0; s < 40; ++s) update(rule, s == 0 ? e.g : zeros, e);
+      if (kind == OptimizerKind::adam) {
+        update_late(rule, nullptr, rates, 3, e.m.data(), e.v.data(), e.w.data(), e.size());
+      }
+    };
+    run(plain);
+    EXPECT_GT(tiny / 4.0F, 0.0F);
+    {
+      const FlushDenormals guard;
+      run(flushing);
+      EXPECT_EQ(tiny / 4.0F, 0.0F);
+    }
+    plain.expect_same_bits(flushing);
+    if (kind == OptimizerKind::sgd) plain.v.clear();  // has none
+    for (const auto* values : {&plain.m, &plain.v, &plain.w}) {
+      for (const float x : *values) EXPECT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::cpu
