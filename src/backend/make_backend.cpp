@@ -36,7 +36,11 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
         !portable && cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
   }
   const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
-  return std::make_unique<cpu::CpuBackend>(threads, precision, portable);
+  cpu::LateUpdates late = portable ? cpu::LateUpdates::off : cpu::LateUpdates::where_it_pays;
+  if (options.late_updates != "auto") {
+    late = options.late_updates == "on" ? cpu::LateUpdates::on : cpu::LateUpdates::off;
+  }
+  return std::make_unique<cpu::CpuBackend>(threads, precision, portable, late);
 }
 
 /// Plain loops are a wish that only the CPU can fulfil.
@@ -50,6 +54,7 @@ bool takes_gpu(const BackendOptions& options) {
 std::unique_ptr<Backend> make_backend(const BackendOptions& options) {
   require_one_of(options.device, "device", {"auto", "cpu", "cuda"});
   require_one_of(options.kernels, "backend.kernels", {"auto", "portable"});
+  require_one_of(options.late_updates, "late_updates", {"auto", "on", "off"});
   require_one_of(options.resident, "backend.resident", {"auto", "on", "off"});
   require_one_of(options.graph, "backend.graph", {"auto", "on", "off"});
   if (!takes_gpu(options)) return make_cpu_backend(options);

@@ -101,7 +101,7 @@ void Model::forward_backward(const backend::Batch& batch, StepState& step, backe
   }
   const Stage& first = encoder_.front();
   backend_.input_gradient(batch, layout_, first.layer, first.act, keep_, step, *first.output, *first.d_output,
-                          gradients, ready);
+                          gradients, ready, fused);
   clock.lap(&StepSeconds::backward);
 }
 

@@ -2,6 +2,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/optim/optimizer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -85,11 +86,14 @@ backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t user
 }
 
 void Optimizer::step(const backend::StepState& step, const backend::FloatBuffer& gradients,
-                     backend::Parameters& parameters, backend::Layer done) {
+                     backend::Parameters& parameters, std::span<const backend::Layer> done) {
   const auto& tensors = parameters.layout().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto tensor = static_cast<int>(i);
-    if (tensor == done.weight || tensor == done.bias) continue;
+    const bool is_done = std::any_of(done.begin(), done.end(), [&](const backend::Layer& layer) {
+      return tensor == layer.weight || tensor == layer.bias;
+    });
+    if (is_done) continue;
     backend_.update(step, tensors[i].spec.decays, tensors[i].range, gradients, *first_moment_,
                     *second_moment_, parameters);
   }

@@ -62,6 +62,11 @@ void Trainer::start_epoch(std::int64_t epoch) {
   services_.backend.clear_losses(*step_);
 }
 
+model::Model& Trainer::model() {
+  services_.backend.finish_updates(model_.parameters());
+  return model_;
+}
+
 const backend::FloatBuffer& Trainer::gradient() const {
   return updater_->gradients();
 }
@@ -106,7 +111,9 @@ void Trainer::run_step(std::int64_t users) {
   const backend::FusedUpdate fused = updater_->fused_update();
   const bool fuses = alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
   compute_gradient(*step_, users, fuses ? &fused : nullptr);
-  updater_->update(*step_, clock_, fuses ? model_.output_layer() : backend::Layer{});
+  const auto layers = model_.fused_layers();
+  updater_->update(*step_, clock_,
+                   fuses ? std::span<const backend::Layer>(layers) : std::span<const backend::Layer>{});
   services_.backend.end_step(*step_);
   clock_.lap(&model::StepSeconds::update);
 }
@@ -124,6 +131,7 @@ void Trainer::record_or_run_step(std::int64_t t) {
 }
 
 backend::LossSums Trainer::accumulate(std::int64_t t) {
+  services_.backend.finish_updates(model_.parameters());
   const auto step = services_.backend.make_step_state();
   begin_step(t, *step);
   compute_gradient(*step, batches_->users(t), nullptr);

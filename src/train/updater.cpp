@@ -68,6 +68,7 @@ void Updater::take_weights() {
 }
 
 void Updater::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {
+  services_.backend.finish_updates(model_.parameters());
   if (state == FlatState::weights) {
     fill(model_.parameters().master());
     services_.backend.weights_changed(model_.parameters());
@@ -148,7 +149,8 @@ void Updater::update_shard(backend::StepState& step, model::StepClock& clock) {
   clock.lap(&model::StepSeconds::reduce);
 }
 
-void Updater::update(backend::StepState& step, model::StepClock& clock, backend::Layer done) {
+void Updater::update(backend::StepState& step, model::StepClock& clock,
+                     std::span<const backend::Layer> done) {
   if (sharded()) return update_shard(step, clock);
   await_sums(step);
   if (!alone()) exchange_.finish();
@@ -158,6 +160,7 @@ void Updater::update(backend::StepState& step, model::StepClock& clock, backend:
 }
 
 const backend::FloatBuffer& Updater::flat(FlatState state) {
+  services_.backend.finish_updates(model_.parameters());
   const backend::FloatBuffer& master = model_.parameters().master();
   if (!sharded()) {
     if (state == FlatState::weights) return master;

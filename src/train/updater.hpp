@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace vaecf::train {
@@ -25,7 +26,7 @@ class Updater {
 
   const optim::Optimizer& optimizer() const { return optimizer_; }
   backend::FloatBuffer& gradients() { return *gradients_; }
-  /// What lets the backend update the output layer by itself; only where there is nothing to sum.
+  /// What lets the backend update the largest layers by itself; only where there is nothing to sum.
   backend::FusedUpdate fused_update();
 
   /// The weights were written from outside: the masters follow.
@@ -39,7 +40,7 @@ class Updater {
   /// gradients() becomes the sum over all ranks, on all ranks; ends the step without an update.
   void sum(backend::StepState& step);
   /// Ends the step with the update of all layers but `done`.
-  void update(backend::StepState& step, model::StepClock& clock, backend::Layer done);
+  void update(backend::StepState& step, model::StepClock& clock, std::span<const backend::Layer> done);
 
   /// As Trainer::flat.
   const backend::FloatBuffer& flat(FlatState state);

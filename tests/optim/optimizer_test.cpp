@@ -132,7 +132,8 @@ TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
   Optimizer optimizer({}, 0.0, *backend, layout.size);
   const auto state = backend->make_step_state();
   backend->begin_step({.rule = optimizer.rule(0, 1)}, *state);
-  optimizer.step(*state, *gradients, *parameters, {0, 1});
+  const backend::Layer done[] = {{0, 1}};
+  optimizer.step(*state, *gradients, *parameters, done);
   const auto moved = [&](int tensor) {
     const backend::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));

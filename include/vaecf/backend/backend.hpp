@@ -26,6 +26,9 @@ struct BackendOptions {
   Precision precision = Precision::automatic;  ///< auto: bf16 on CUDA and on CPUs with AMX, else fp32
   std::string kernels = "auto";                ///< auto | portable: plain loops, no library products
   int threads = 0;                             ///< 0: this rank's share of the cores it is bound to
+  /// auto | on | off: put off Adam's updates of input rows until the rows are read (CPU). The bits are the
+  /// same; auto: where it is faster, on: wherever it is possible. No key of the configuration.
+  std::string late_updates = "auto";
   // On GPUs:
   std::string resident =
       "auto";                  ///< auto | on | off: keep the shard in the GPU's memory (auto: where it fits)
@@ -103,7 +106,9 @@ class Batch {
 using GradientReady = std::function<void(Range flat, Completion)>;
 
 /// Lets a verb that makes a layer's weight gradient apply the step's rule to that layer at once, while the
-/// gradient is in cache. The gradient buffer is then not written and nothing is reported as ready.
+/// gradient is in cache. The layer's ranges of the gradient buffer then mean nothing, and nothing is
+/// reported as ready. Rows of the input table may be updated later, and their gradients wait in that buffer:
+/// see Backend::finish_updates.
 struct FusedUpdate {
   Parameters& parameters;
   FloatBuffer& first_moment;
@@ -266,10 +271,11 @@ class Backend {
   virtual void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
                                const Activations& d_z, Activations& d_statistics) = 0;
   /// Weight gradient of `encode_input`: a segment reduction over the batch's transpose, no atomics. Rows of
-  /// items that no user of the batch holds get zero.
+  /// items that no user of the batch holds get zero. With `fused` as in softmax_layer_step.
   virtual void input_gradient(const Batch& batch, const ParameterLayout& layout, Layer layer, Activation act,
                               float keep, const StepState& step, const Activations& output,
-                              Activations& d_output, FloatBuffer& gradients, const GradientReady& ready) = 0;
+                              Activations& d_output, FloatBuffer& gradients, const GradientReady& ready,
+                              const FusedUpdate* fused = nullptr) = 0;
 
   // Optimiser.
   /// Applies the step's rule, without its decay unless `decays`, to the flat elements of `range`, which lies
@@ -279,6 +285,11 @@ class Backend {
   /// The same on buffers that hold some part of the flat elements, back to back: no copies to renew.
   virtual void update_part(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                            FloatBuffer& first_moment, FloatBuffer& second_moment, FloatBuffer& weights) = 0;
+  /// Applies what a backend has put off of the fused updates of input rows. Verbs that take `parameters` do
+  /// so by themselves where they must; this has to come before anyone else reads or writes weights or
+  /// moments, and before another gradient is written to the buffer of those steps. Leaves the bits of updates
+  /// at once.
+  virtual void finish_updates(Parameters& parameters) = 0;
   /// Sum of squares of one tensor, fp64: the loss term of weight decay.
   virtual double sum_of_squares(const Parameters& parameters, int tensor) = 0;
 

@@ -5,6 +5,7 @@
 #include <vaecf/model/network.hpp>
 #include <vaecf/model/step_clock.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,8 +28,8 @@ class Model {
 
   /// Sums over the users of the batch of the loss terms, into `step`, and of the gradient of
   /// nll + beta * kl, into `gradients`, with beta and randomness as `step` says; ranges are told to `ready`
-  /// as they become final. With `fused` (only where the backend fuses updates) the output layer is updated at
-  /// once instead, and its ranges of `gradients` are left as they were.
+  /// as they become final. With `fused` (only where the backend fuses updates) `fused_layers` are updated at
+  /// once instead, and their ranges of `gradients` mean nothing.
   void forward_backward(const backend::Batch& batch, backend::StepState& step,
                         backend::FloatBuffer& gradients, const backend::GradientReady& ready,
                         StepClock& clock, const backend::FusedUpdate* fused = nullptr);
@@ -55,8 +56,10 @@ class Model {
   const NetworkShape& shape() const { return shape_; }
   const backend::ParameterLayout& layout() const { return layout_; }
   backend::Parameters& parameters() { return *parameters_; }
-  /// The last decoder layer.
-  backend::Layer output_layer() const { return decoder_.back().layer; }
+  /// The largest layers: those of the output and of the input.
+  std::array<backend::Layer, 2> fused_layers() const {
+    return {decoder_.back().layer, encoder_.front().layer};
+  }
 
   /// Activations of the last forward pass; for tests and for those who look inside.
   const backend::Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }

@@ -37,9 +37,10 @@ class Optimizer {
   /// sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
   backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
 
-  /// Applies the rule that `step` holds to all tensors, but those of layer `done`, which are updated already.
+  /// Applies the rule that `step` holds to all tensors, but those of the layers `done`, which are updated
+  /// already.
   void step(const backend::StepState& step, const backend::FloatBuffer& gradients,
-            backend::Parameters& parameters, backend::Layer done = {});
+            backend::Parameters& parameters, std::span<const backend::Layer> done = {});
 
   /// Applies it to `pieces` of buffers that hold a part of the elements.
   void step_part(const backend::StepState& step, std::span<const UpdatePiece> pieces,

@@ -55,7 +55,8 @@ class Trainer {
   std::string shard_description() const { return rows_->description(); }
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
-  model::Model& model() { return model_; }
+  /// With all updates done, until the next step.
+  model::Model& model();
   const backend::FloatBuffer& gradient() const;
   /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them;
   /// gradient() is lost. All ranks call it; valid until the next call or step.

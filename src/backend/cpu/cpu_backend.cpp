@@ -12,10 +12,11 @@
 
 namespace vaecf::cpu {
 
-CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable)
+CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late)
     : threads_(threads),
       precision_(precision),
       portable_(portable),
+      late_(late),
       workspace_(std::make_unique<Workspace>()) {
   for (int t = 0; t < threads_; ++t) {
     engines_.push_back(portable ? make_portable_engine() : make_onednn_engine());

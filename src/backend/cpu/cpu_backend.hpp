@@ -14,13 +14,16 @@
 
 namespace vaecf::cpu {
 
+/// Whether updates of input rows wait until the rows are read; see LateRows.
+enum class LateUpdates { off, where_it_pays, on };
+
 /// The backend for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
 /// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
 /// vector lanes. In bf16 all products take bf16 operands and sum in fp32; the gather of the input layer, its
 /// gradient, the master weights and all else are fp32.
 class CpuBackend : public backend::Backend {
  public:
-  CpuBackend(int threads, backend::Precision precision, bool portable);
+  CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late = LateUpdates::off);
   ~CpuBackend() override;
 
   std::string description() const override;
@@ -113,7 +116,7 @@ class CpuBackend : public backend::Backend {
                       backend::Layer layer, backend::Activation act, float keep,
                       const backend::StepState& step, const backend::Activations& output,
                       backend::Activations& d_output, backend::FloatBuffer& gradients,
-                      const backend::GradientReady& ready) override;
+                      const backend::GradientReady& ready, const backend::FusedUpdate* fused) override;
 
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
               backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
@@ -121,6 +124,7 @@ class CpuBackend : public backend::Backend {
   void update_part(const backend::StepState& step, bool decays, Range range,
                    const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                    backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
+  void finish_updates(backend::Parameters& parameters) override;
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
 
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
@@ -155,6 +159,7 @@ class CpuBackend : public backend::Backend {
   int threads_;
   backend::Precision precision_;
   bool portable_;
+  LateUpdates late_;
   std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
   std::unique_ptr<class Workspace> workspace_;
 };

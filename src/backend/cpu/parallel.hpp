@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 
@@ -70,6 +71,18 @@ void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   on_each_thread(threads, [&](int thread) {
     const Range part = split(n, threads, thread, grain);
     if (part.size() > 0) f(thread, part);
+  });
+}
+
+/// f(thread, range) with [0, n) cut into pieces of `grain`, each for the thread that is free next: for work
+/// that is more in one piece than in another, and whose result does not depend on who does it.
+template <class F>
+void on_pieces(int threads, std::int64_t n, std::int64_t grain, F&& f) {
+  std::atomic<std::int64_t> next{0};
+  on_each_thread(threads, [&](int thread) {
+    for (std::int64_t begin = next.fetch_add(grain); begin < n; begin = next.fetch_add(grain)) {
+      f(thread, Range{begin, begin + grain < n ? begin + grain : n});
+    }
   });
 }
 

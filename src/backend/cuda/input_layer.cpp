@@ -247,7 +247,8 @@ void CudaBackend::input_gradient(const backend::Batch& batch, const backend::Par
                                  backend::Layer layer, Activation act, float keep,
                                  const backend::StepState& step, const backend::Activations& output,
                                  backend::Activations& d_output, backend::FloatBuffer& gradients,
-                                 const backend::GradientReady& ready) {
+                                 const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
+  if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
   const CudaBatch& b = gpu(batch);
   CudaActivations& d = gpu(d_output);
   const backend::TensorLayout& table = layout.tensors[layer.weight];

@@ -1,0 +1,167 @@
+// Moments that fade away: a row without a gradient loses a tenth of its first moment each step, and after
+// some hundred steps would hold denormal numbers, with which processors compute many times slower.
+#include <vaecf/backend/backend.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/parallel.hpp"
+
+namespace vaecf::backend {
+namespace {
+
+constexpr std::int64_t width = 48;
+constexpr std::int64_t items = 256;
+constexpr float smallest = std::numeric_limits<float>::min();  // of the normal numbers
+
+const UpdateRule rules[] = {{OptimizerKind::adam, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F},
+                            {OptimizerKind::rmsprop, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F},
+                            {OptimizerKind::sgd, 1e-2F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.0F}};
+
+std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const FloatBuffer>> buffers) {
+  std::vector<float> all;
+  for (const FloatBuffer& buffer : buffers)
+    all.insert(all.end(), buffer.data(), buffer.data() + buffer.size());
+  return all;
+}
+
+/// A layer whose gradient is zero, and its moments.
+struct Fading {
+  explicit Fading(Backend& b) : backend(b) {
+    const TensorSpec spec[] = {{"weight", width, items, TensorKind::output_table, false}};
+    layout = b.plan_parameters(spec);
+    parameters = b.make_parameters(layout);
+    first = b.make_buffer(layout.size);
+    second = b.make_buffer(layout.size);
+    gradients = b.make_buffer(layout.size);
+    step = b.make_step_state();
+  }
+  void set(float m, float v) {
+    backend.fill(parameters->master(), 0.01F);
+    backend.fill(*first, m);
+    backend.fill(*second, v);
+  }
+  void update(const UpdateRule& rule) {
+    backend.begin_step({.rule = rule}, *step);
+    backend.update(*step, false, layout.tensors[0].range, *gradients, *first, *second, *parameters);
+  }
+  std::vector<float> values() const { return all_of({parameters->master(), *first, *second}); }
+
+  Backend& backend;
+  ParameterLayout layout;
+  std::unique_ptr<Parameters> parameters;
+  std::unique_ptr<FloatBuffer> first, second, gradients;
+  std::unique_ptr<StepState> step;
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// By turns within one run, the best of each: noise of the machine hits both. Without flushing, moments in the
+// denormal range make this some 5 to 50 times slower.
+TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
+  const auto backend = make_backend({.device = "cpu", .precision = Precision::bf16, .threads = 1});
+  for (const UpdateRule& rule : rules) {
+    Fading layer(*backend);
+    double ordinary = std::numeric_limits<double>::max();
+    double faded = ordinary;
+    for (int turn = 0; turn < 4; ++turn) {
+      layer.set(1e-30F, 1e-30F);
+      for (int block = 0; block < 40; ++block) {
+        const double seconds = seconds_of([&] {
+          for (int s = 0; s < 10; ++s) layer.update(rule);
+        });
+        // After 174 steps moments that lose a tenth each time are below 2^-126, after 325 below 2^-149.
+        double& best = block < 17 ? ordinary : faded;
+        if (block < 17 || (block > 18 && block < 32)) best = std::min(best, seconds);
+      }
+    }
+    EXPECT_LT(faded, 3.0 * ordinary) << "rule " << static_cast<int>(rule.kind);
+    for (const float x : layer.values()) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+  }
+}
+
+/// Every way in which a step changes weights and moments, from moments that are about to fade away.
+std::vector<float> train_layers(bool late, int users) {
+  const auto backend = make_backend(
+      {.device = "cpu", .precision = Precision::fp32, .threads = 3, .late_updates = late ? "on" : "off"});
+  const TensorSpec specs[] = {{"decoder_1/weight", width, items, TensorKind::output_table, false},
+                              {"decoder_1/bias", 1, items, TensorKind::output_bias, false},
+                              {"encoder_1/weight", items, width, TensorKind::input_table, false},
+                              {"encoder_1/bias", 1, width, TensorKind::bias, false}};
+  const ParameterLayout layout = backend->plan_parameters(specs);
+  const auto parameters = backend->make_parameters(layout);
+  const auto first = backend->make_buffer(layout.size);
+  const auto second = backend->make_buffer(layout.size);
+  const auto gradients = backend->make_buffer(layout.size);
+  for (std::int64_t i = 0; i < layout.size; ++i) {
+    parameters->master().data()[i] = i % 5 == 0 ? 1e-37F : 0.01F * static_cast<float>(i % 7 - 3);
+    first->data()[i] = (i % 2 == 0 ? -1.0F : 1.0F) * 2e-37F / static_cast<float>(1 + i % 50);
+    second->data()[i] = 1e-37F / static_cast<float>(1 + i % 30);
+  }
+  Csr rows;
+  for (std::int32_t u = 0; u < users; ++u) {
+    for (std::int32_t item = u; item < items; item += 40) rows.columns.push_back(item);
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  const auto held = backend->hold_rows(rows.view(), 0, items);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(users));
+  std::iota(all.begin(), all.end(), 0);
+  const auto batch = backend->make_batch();
+  const auto hidden = backend->make_activations(8, width);
+  const auto d_hidden = backend->make_activations(8, width);
+  const auto step = backend->make_step_state();
+  const FusedUpdate fused{*parameters, *first, *second};
+  for (std::uint32_t s = 0; s < 30; ++s) {
+    backend->begin_step({.step = s, .rule = rules[0]}, *step);
+    backend->gather_batch(*held, all, true, *batch);
+    backend->encode_input(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
+    backend->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
+                                &fused);
+    backend->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
+                            *gradients, {}, &fused);
+    if (s % 10 == 9) backend->finish_updates(*parameters);
+  }
+  return all_of({parameters->master(), *first, *second});
+}
+
+// Whoever calls, in whatever mode: the main thread, one of another kind, one that flushes already.
+TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
+  for (const bool late : {false, true}) {
+    for (const int users : {0, 7}) {
+      const std::vector<float> values = train_layers(late, users);
+      for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+      std::vector<float> of_thread;
+      std::vector<float> of_flushing_thread;
+      std::thread([&] { of_thread = train_layers(late, users); }).join();
+      std::thread([&] {
+        const cpu::FlushDenormals guard;
+        of_flushing_thread = train_layers(late, users);
+      }).join();
+      EXPECT_TRUE(same_bits(values, of_thread)) << users;
+      EXPECT_TRUE(same_bits(values, of_flushing_thread)) << users;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::backend
