@@ -40,7 +40,8 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
   if (options.late_updates != "auto") {
     late = options.late_updates == "on" ? cpu::LateUpdates::on : cpu::LateUpdates::off;
   }
-  return std::make_unique<cpu::CpuBackend>(threads, precision, portable, late);
+  return std::make_unique<cpu::CpuBackend>(threads, precision, portable, late,
+                                           portable ? nullptr : cpu::choose_tiles());
 }
 
 /// Plain loops are a wish that only the CPU can fulfil.

@@ -2,26 +2,44 @@
 
 #include <vaecf/backend/backend.hpp>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
+#include "support/emulated_tiles.hpp"
+
 namespace vaecf::testing {
 
 std::vector<ContractBackend> contract_backends() {
+  const auto read = [](const backend::FloatBuffer& buffer) {
+    return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
+  };
   std::vector<ContractBackend> all;
   for (const auto& [precision, precision_name] :
        {std::pair{backend::Precision::fp32, "fp32"}, std::pair{backend::Precision::bf16, "bf16"}}) {
     for (const char* kernels : {"auto", "portable"}) {
       const backend::BackendOptions options{"cpu", precision, kernels, 2};
       all.push_back({std::string("cpu_") + precision_name + "_" + kernels,
-                     [options] { return backend::make_backend(options); },
-                     [](const backend::FloatBuffer& buffer) {
-                       return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
-                     },
+                     [options] { return backend::make_backend(options); }, read,
                      std::string(kernels) == "auto"});
     }
   }
+  // bf16_auto takes the best kernel of this machine; the others that it has are held to the contract too.
+  const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
+                       bool fast) {
+    all.push_back({"cpu_bf16_" + name,
+                   [tiles] {
+                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::bf16, false,
+                                                              cpu::LateUpdates::off, tiles);
+                   },
+                   read, fast});
+  };
+  add("onednn", nullptr, true);
+  add("emulated", std::make_shared<EmulatedTiles>(), false);
+  const auto avx512 = cpu::make_avx512_tiles();
+  if (avx512 && cpu::make_amx_tiles()) add("avx512", avx512, true);
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
@@ -12,11 +13,13 @@
 
 namespace vaecf::cpu {
 
-CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late)
+CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late,
+                       std::shared_ptr<const TileKernels> tiles)
     : threads_(threads),
       precision_(precision),
       portable_(portable),
       late_(late),
+      tiles_(precision == backend::Precision::bf16 ? std::move(tiles) : nullptr),
       workspace_(std::make_unique<Workspace>()) {
   for (int t = 0; t < threads_; ++t) {
     engines_.push_back(portable ? make_portable_engine() : make_onednn_engine());
@@ -46,8 +49,9 @@ std::string CpuBackend::description() const {
       }
     }
   }
-  return format("cpu, {} thread{}, products in {} by {}, row math in {}", threads_, threads_ == 1 ? "" : "s",
-                products, portable_ ? "plain loops" : onednn_version(), vector_isa());
+  return format("cpu, {} thread{}, products in {} by {}{}, row math in {}", threads_,
+                threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(),
+                tiles_ ? format(", output layer by an own kernel ({})", tiles_->name()) : "", vector_isa());
 }
 
 std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout,

@@ -11,6 +11,7 @@
 
 #include "product.hpp"
 #include "storage.hpp"
+#include "tile_kernels.hpp"
 
 namespace vaecf::cpu {
 
@@ -23,7 +24,9 @@ enum class LateUpdates { off, where_it_pays, on };
 /// gradient, the master weights and all else are fp32.
 class CpuBackend : public backend::Backend {
  public:
-  CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late = LateUpdates::off);
+  /// `tiles`: the kernel of the output layer in bf16; null for oneDNN or, with `portable`, plain loops.
+  CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late = LateUpdates::off,
+             std::shared_ptr<const TileKernels> tiles = nullptr);
   ~CpuBackend() override;
 
   std::string description() const override;
@@ -149,6 +152,10 @@ class CpuBackend : public backend::Backend {
   friend class Scorer;
 
   bool bf16() const { return precision_ == backend::Precision::bf16; }
+  /// use(slice) with the output layer for some users, as this machine does it best.
+  template <class F>
+  void with_slice(const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
+                  backend::Layer layer, Range users, F&& use);
   /// `values` as operand of a product: themselves, or in bf16 runs their copy in `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
   /// Where element `index` of such an operand lies.
@@ -160,6 +167,7 @@ class CpuBackend : public backend::Backend {
   backend::Precision precision_;
   bool portable_;
   LateUpdates late_;
+  std::shared_ptr<const TileKernels> tiles_;
   std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
   std::unique_ptr<class Workspace> workspace_;
 };

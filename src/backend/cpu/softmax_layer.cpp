@@ -6,35 +6,13 @@
 #include <type_traits>
 
 #include "cpu_backend.hpp"
+#include "gradient_sink.hpp"
 #include "parallel.hpp"
+#include "tile_softmax.hpp"
 #include "vector_kernels.hpp"
 #include "workspace.hpp"
 
 namespace vaecf::cpu {
-
-/// Where the layer's gradients go: into the flat buffer, which the first slice overwrites and later ones add
-/// to, and with `fused`, on the last slice, from there or straight out of the cache into the weights.
-struct GradientSink {
-  const backend::TensorLayout& weight;
-  const backend::TensorLayout& bias;
-  const CpuStepState& step;
-  float* gradients;
-  const backend::FusedUpdate* fused;
-  bool first_slice = true;
-  bool last_slice = true;
-
-  bool updates() const { return fused != nullptr && last_slice; }
-  /// No flat gradient is needed: all of it passes through the cache.
-  bool stays_in_cache() const { return updates() && first_slice; }
-
-  /// `gradient` is that of the `n` flat elements from `begin` on.
-  void update(const backend::TensorLayout& tensor, std::int64_t begin, const float* gradient,
-              std::int64_t n) const {
-    CpuParameters& p = cpu(fused->parameters);
-    update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
-                    fused->second_moment.data() + begin, p.master().data() + begin, p.shadow_of(begin), n);
-  }
-};
 
 /// One slice of users through the output layer, in two passes over tiles of items.
 ///
@@ -49,6 +27,8 @@ class SoftmaxLayer {
   static constexpr bool is_bf16 = std::is_same_v<Operand, std::uint16_t>;
 
  public:
+  static constexpr std::int64_t items_per_block = tile_items;
+
   SoftmaxLayer(CpuBackend& backend, const CpuActivations& hidden, const CpuBatch& batch,
                const CpuParameters& parameters, backend::Layer layer, Range users)
       : b_(backend),
@@ -140,7 +120,7 @@ class SoftmaxLayer {
     });
   }
 
-  std::int64_t tiles() const { return tiles_; }
+  std::int64_t blocks() const { return tiles_; }
 
  private:
   const void* hidden_operand() const {
@@ -299,6 +279,21 @@ void for_slices(std::int64_t users, F&& f) {
 
 }  // namespace
 
+template <class F>
+void CpuBackend::with_slice(const CpuActivations& hidden, const CpuBatch& batch,
+                            const CpuParameters& parameters, backend::Layer layer, Range users, F&& use) {
+  if (tiles_) {
+    TileSoftmax slice(*tiles_, workspace_->tiles, threads_, hidden, batch, parameters, layer, users);
+    use(slice);
+  } else if (bf16()) {
+    SoftmaxLayer<std::uint16_t> slice(*this, hidden, batch, parameters, layer, users);
+    use(slice);
+  } else {
+    SoftmaxLayer<float> slice(*this, hidden, batch, parameters, layer, users);
+    use(slice);
+  }
+}
+
 void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
                                     const backend::Parameters& parameters, backend::Layer layer,
                                     backend::StepState& step, backend::Activations& d_hidden,
@@ -325,32 +320,30 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
     }
     return;
   }
-  // Reported in stretches of whole tiles, several per thread: about the size of a bucket.
-  const std::int64_t block = std::max<std::int64_t>(16, 4 * threads_);
-  const auto run = [&](auto operand) {
-    for_slices(hidden.rows(), [&](Range users, bool first, bool last) {
-      SoftmaxLayer<decltype(operand)> slice(*this, cpu(hidden), cpu(batch), p, layer, users);
+  // Reported in stretches of whole blocks, several per thread: about the size of a bucket.
+  const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
+  for_slices(hidden.rows(), [&](Range users, bool first, bool last) {
+    with_slice(cpu(hidden), cpu(batch), p, layer, users, [&](auto& slice) {
       cpu(step).nll += slice.forward(true);
       sink.first_slice = first;
       sink.last_slice = last;
-      for (std::int64_t t = 0; t < slice.tiles(); t += block) {
-        const Range tiles{t, std::min(t + block, slice.tiles())};
-        slice.backward(tiles, sink);
-        if (!last || !ready || fused != nullptr) continue;
-        const std::int64_t tile_size = tile_items * hidden.columns();
-        const bool end = tiles.end == slice.tiles();
-        ready({weight.range.begin + tiles.begin * tile_size,
-               end ? weight.range.end : weight.range.begin + tiles.end * tile_size},
+      const bool reports = last && ready && fused == nullptr;
+      const std::int64_t items = slice.items_per_block;
+      const std::int64_t step_blocks = reports ? stretch / items : slice.blocks();
+      for (std::int64_t b = 0; b < slice.blocks(); b += step_blocks) {
+        const Range blocks{b, std::min(b + step_blocks, slice.blocks())};
+        slice.backward(blocks, sink);
+        if (!reports) continue;
+        const std::int64_t block_size = items * hidden.columns();
+        const bool end = blocks.end == slice.blocks();
+        ready({weight.range.begin + blocks.begin * block_size,
+               end ? weight.range.end : weight.range.begin + blocks.end * block_size},
               {});
       }
-      if (last && ready && fused == nullptr) ready(bias.range, {});
+      if (reports) ready(bias.range, {});
       slice.finish_hidden_gradient(d);
     });
-  };
-  if (bf16())
-    run(std::uint16_t{});
-  else
-    run(float{});
+  });
 }
 
 void CpuBackend::softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
@@ -358,16 +351,10 @@ void CpuBackend::softmax_layer_loss(const backend::Activations& hidden, const ba
                                     backend::StepState& step) {
   cpu(step).users = hidden.rows();
   if (hidden.rows() == 0) return;
-  const auto run = [&](auto operand) {
-    for_slices(hidden.rows(), [&](Range users, bool, bool) {
-      SoftmaxLayer<decltype(operand)> slice(*this, cpu(hidden), cpu(batch), cpu(parameters), layer, users);
-      cpu(step).nll += slice.forward(false);
-    });
-  };
-  if (bf16())
-    run(std::uint16_t{});
-  else
-    run(float{});
+  for_slices(hidden.rows(), [&](Range users, bool, bool) {
+    with_slice(cpu(hidden), cpu(batch), cpu(parameters), layer, users,
+               [&](auto& slice) { cpu(step).nll += slice.forward(false); });
+  });
 }
 
 }  // namespace vaecf::cpu

@@ -4,6 +4,7 @@
 
 #include "product.hpp"
 #include "storage.hpp"
+#include "tile_softmax.hpp"
 
 namespace vaecf::cpu {
 
@@ -29,6 +30,7 @@ class Workspace {
   AlignedArray<float> factor;                                  // (tiles, width)
   AlignedArray<float> scores;                                  // (users, padded items)
   AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the layers between, in bf16 runs
+  TileWorkspace tiles;
   std::unique_ptr<PackedOperand> forward_operand;
   std::unique_ptr<PackedOperand> gradient_operand;
 };
