@@ -22,16 +22,6 @@
 namespace vaecf::app {
 namespace {
 
-/// The configuration of rank 0, as text, on every rank.
-std::string text_of_rank_0(comm::Communicator& communicator, const std::string& mine) {
-  auto size = static_cast<std::int64_t>(mine.size());
-  communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
-  std::string text = mine;
-  text.resize(static_cast<std::size_t>(size));
-  communicator.broadcast(std::span<char>(text), 0);
-  return text;
-}
-
 std::string flags_text(const CommandLine& line) {
   return format("{}{}{}--resume {} of {}", line.train ? "--train " : "", line.test ? "--test " : "",
                 line.benchmark ? "--benchmark " : "", line.resume, version_text());
@@ -41,8 +31,8 @@ std::string flags_text(const CommandLine& line) {
 /// Every rank calls it; the exchange comes before any throw.
 void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine& line,
                              const config::Config& config) {
-  const std::string flags = text_of_rank_0(communicator, flags_text(line));
-  const std::string text = text_of_rank_0(communicator, config.session.configuration_text);
+  const std::string flags = communicator.broadcast_text(flags_text(line), 0);
+  const std::string text = communicator.broadcast_text(config.session.configuration_text, 0);
   if (flags != flags_text(line)) {
     throw InputError(format("its command is \"{}\", that of rank 0 \"{}\"; start the same on all ranks",
                             flags_text(line), flags));

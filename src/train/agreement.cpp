@@ -2,10 +2,10 @@
 
 #include <vaecf/base/format.hpp>
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace vaecf::train {
 namespace {
@@ -29,23 +29,22 @@ E alike(const std::string& message) {
 
 void on_root(comm::Communicator& communicator, const std::function<void()>& work) {
   std::string message;
-  std::array<std::int64_t, 2> status = {static_cast<std::int64_t>(ExitCode::done), 0};  // code, length
+  auto code = static_cast<std::int64_t>(ExitCode::done);
   if (communicator.rank() == 0) {
     try {
       work();
     } catch (const Error& error) {
       message = error.what();
-      status = {static_cast<std::int64_t>(error.code()), static_cast<std::int64_t>(message.size())};
+      code = static_cast<std::int64_t>(error.code());
     } catch (const std::exception& error) {
       message = error.what();
-      status = {static_cast<std::int64_t>(ExitCode::failed), static_cast<std::int64_t>(message.size())};
+      code = static_cast<std::int64_t>(ExitCode::failed);
     }
   }
-  communicator.broadcast(std::span<std::int64_t>(status), 0);
-  if (status[0] == static_cast<std::int64_t>(ExitCode::done)) return;
-  message.resize(static_cast<std::size_t>(status[1]));
-  communicator.broadcast(std::span<char>(message), 0);
-  if (status[0] == static_cast<std::int64_t>(ExitCode::bad_input)) throw alike<InputError>(message);
+  communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
+  if (code == static_cast<std::int64_t>(ExitCode::done)) return;
+  message = communicator.broadcast_text(std::move(message), 0);
+  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw alike<InputError>(message);
   throw alike<RunError>(message);
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace vaecf::train {
@@ -91,34 +92,32 @@ class SharedFile {
 
 LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& services) {
   LoadedCheckpoint state;
-  std::array<std::int64_t, 3> numbers = {};
+  std::array<std::int64_t, 2> numbers = {};
   on_root(services.communicator, [&] {
     const io::CheckpointFile file(path);
     require_format(path, file);
     state.fingerprint = file.attribute<std::string>("dataset_checksum");
-    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items"),
-               static_cast<std::int64_t>(state.fingerprint.size())};
+    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items")};
   });
   services.communicator.broadcast(std::span<std::int64_t>(numbers), 0);
   state.epoch = numbers[0];
   state.items = numbers[1];
-  state.fingerprint.resize(static_cast<std::size_t>(numbers[2]));
-  services.communicator.broadcast(std::span<char>(state.fingerprint), 0);
+  state.fingerprint = services.communicator.broadcast_text(std::move(state.fingerprint), 0);
   return state;
 }
 
-void require_same_dataset(const std::string& path, const LoadedCheckpoint& state,
+void require_same_dataset(const std::string& path, std::int64_t items, const std::string& fingerprint,
                           const io::DatasetFile& dataset) {
-  if (state.items != dataset.items()) {
+  if (items != dataset.items()) {
     throw InputError(
         format("{}: it was trained on {} items, and {} has {}; name the dataset it was trained on", path,
-               state.items, dataset.path(), dataset.items()));
+               items, dataset.path(), dataset.items()));
   }
-  if (state.fingerprint != dataset.fingerprint()) {
+  if (fingerprint != dataset.fingerprint()) {
     throw InputError(
         format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name the "
                "dataset it was trained on",
-               path, state.fingerprint, dataset.path(), dataset.fingerprint()));
+               path, fingerprint, dataset.path(), dataset.fingerprint()));
   }
 }
 

@@ -22,8 +22,9 @@ struct LoadedCheckpoint {
 /// Reads the attributes on rank 0 and gives them to all ranks. InputError on all ranks.
 LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& services);
 
-/// InputError naming both values where the checkpoint is of another dataset.
-void require_same_dataset(const std::string& path, const LoadedCheckpoint& state,
+/// InputError naming both values where the checkpoint at `path`, trained on `items` items of the dataset with
+/// this fingerprint, is of another.
+void require_same_dataset(const std::string& path, std::int64_t items, const std::string& fingerprint,
                           const io::DatasetFile& dataset);
 
 /// Reads the weights on rank 0 and gives them to all ranks, in blocks. InputError on all ranks where tensors

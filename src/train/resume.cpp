@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace vaecf::train {
@@ -48,7 +49,12 @@ bool lies_below(const std::filesystem::path& file, const std::string& folder) {
 ResumePoint read_point(const std::string& path, const io::CheckpointFile& file) {
   require_format(path, file);
   const RunState state = state_of(path, file);
-  return {path, file.attribute<std::string>("configuration"), state.epoch, state.updates_done};
+  return {.path = path,
+          .configuration = file.attribute<std::string>("configuration"),
+          .fingerprint = file.attribute<std::string>("dataset_checksum"),
+          .epoch = state.epoch,
+          .step = state.updates_done,
+          .items = file.attribute<std::int64_t>("items")};
 }
 
 /// The newest whole checkpoint of the folder. Within a kind the number tells which is newer, so that only the
@@ -87,11 +93,19 @@ ResumePoint read_named(const SessionOptions& options, const std::string& path) {
   return read_point(path, io::CheckpointFile(path));
 }
 
-void broadcast_text(std::string& text, comm::Communicator& communicator) {
-  std::int64_t size = static_cast<std::int64_t>(text.size());
-  communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
-  text.resize(static_cast<std::size_t>(size));
-  communicator.broadcast(std::span<char>(text), 0);
+/// Rank 0's point, if it has one, on all ranks.
+void broadcast(std::optional<ResumePoint>& point, comm::Communicator& communicator) {
+  std::array<std::int64_t, 4> numbers = {point ? 1 : 0, point ? point->epoch : 0, point ? point->step : 0,
+                                         point ? point->items : 0};
+  communicator.broadcast(std::span<std::int64_t>(numbers), 0);
+  if (numbers[0] == 0) return;
+  if (!point) point.emplace();
+  point->epoch = numbers[1];
+  point->step = numbers[2];
+  point->items = numbers[3];
+  for (std::string* text : {&point->path, &point->configuration, &point->fingerprint}) {
+    *text = communicator.broadcast_text(std::move(*text), 0);
+  }
 }
 
 /// The epoch that a checkpoint of its end holds; 0 where there is no whole one.
@@ -131,16 +145,10 @@ std::optional<ResumePoint> find_resume_point(const SessionOptions& options, cons
       point = read_named(options, wanted);
     }
   });
-  std::array<std::int64_t, 3> numbers = {point ? 1 : 0, point ? point->epoch : 0, point ? point->step : 0};
-  communicator.broadcast(std::span<std::int64_t>(numbers), 0);
-  if (numbers[0] == 0) return std::nullopt;
-  if (!point) point.emplace();
-  point->epoch = numbers[1];
-  point->step = numbers[2];
-  broadcast_text(point->path, communicator);
-  broadcast_text(point->configuration, communicator);
-  require_same_dataset(point->path, read_checkpoint_state(point->path, services),
-                       io::DatasetFile(options.data.file));
+  broadcast(point, communicator);
+  if (point) {
+    require_same_dataset(point->path, point->items, point->fingerprint, io::DatasetFile(options.data.file));
+  }
   return point;
 }
 

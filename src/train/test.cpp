@@ -18,7 +18,7 @@ TestResult test(const SessionOptions& options, const Services& services, const s
                             options.data.file));
   }
   const LoadedCheckpoint state = read_checkpoint_state(checkpoint, services);
-  require_same_dataset(checkpoint, state, dataset);
+  require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
 
   Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
   TestResult result;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace vaecf::comm {
@@ -89,6 +90,16 @@ TEST(Collectives, BroadcastFromEveryRoot) {
         comm.broadcast(std::span(values), root);
         EXPECT_EQ(values, inputs<double>(root, count));
       }
+    }
+  });
+}
+
+TEST(Collectives, BroadcastOfTextsOfAnyLength) {
+  on_worlds([](Communicator& comm) {
+    for (int root = 0; root < comm.size(); ++root) {
+      const std::string mine(static_cast<std::size_t>(7 * comm.rank()), static_cast<char>('a' + comm.rank()));
+      EXPECT_EQ(comm.broadcast_text(mine, root),
+                std::string(static_cast<std::size_t>(7 * root), static_cast<char>('a' + root)));
     }
   });
 }

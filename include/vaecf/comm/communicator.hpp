@@ -60,6 +60,14 @@ class Communicator {
   void broadcast(std::span<T> values, int root) {
     broadcast_bytes(std::as_writable_bytes(values), root);
   }
+  /// What `text` is on rank `root`; the others' may have any length.
+  std::string broadcast_text(std::string text, int root) {
+    auto size = static_cast<std::int64_t>(text.size());
+    broadcast(std::span<std::int64_t>(&size, 1), root);
+    text.resize(static_cast<std::size_t>(size));
+    broadcast(std::span<char>(text), root);
+    return text;
+  }
   /// In place.
   template <class T>
   void all_reduce(std::span<T> values, Reduction reduction = Reduction::sum) {

@@ -78,12 +78,15 @@ struct TestResult {
 /// memory plan, run folder writable). InputError; called on every rank, and the caller exchanges the outcome.
 void check(const SessionOptions& options, const Services& services);
 
-/// A checkpoint to go on from, and the configuration that it was written under.
+/// A checkpoint to go on from, the configuration that it was written under, and the dataset it was trained
+/// on.
 struct ResumePoint {
   std::string path;
   std::string configuration;
+  std::string fingerprint;
   std::int64_t epoch = 0;
   std::int64_t step = 0;
+  std::int64_t items = 0;
 };
 
 /// `wanted`: a file, or "auto" for the newest whole checkpoint of the run folder, if there is any; it warns
