@@ -9,6 +9,23 @@
 namespace vaecf::cuda {
 namespace {
 
+/// Activations to be written number by number, and their narrow copies, of which there are none where T is
+/// float.
+template <class T>
+struct Written {
+  explicit Written(CudaActivations& to)
+      : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
+
+  VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
+    values[user * stride + column] = value;
+    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = narrowed<T>(value);
+  }
+
+  float* values;
+  T* copy;
+  std::int64_t stride;
+};
+
 // One Philox block, four latents of one user, to a thread. Rows of statistics are [mu | logvar]: logvar need
 // not be aligned to anything, so numbers move one by one; there are few of them.
 template <class T>
@@ -21,9 +38,7 @@ struct SampleLatent {
   std::int64_t latents;
   const float* statistics;
   std::int64_t statistics_stride;
-  float* z;
-  T* copy;
-  std::int64_t z_stride;
+  Written<T> z;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
@@ -38,9 +53,7 @@ struct SampleLatent {
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = first + j;
         if (k >= latents) break;
-        const float value = math::reparameterise(row[k], row[latents + k], noise[j]);
-        z[user * z_stride + k] = value;
-        if constexpr (!std::is_same_v<T, float>) copy[user * z_stride + k] = narrowed<T>(value);
+        z.set(user, k, math::reparameterise(row[k], row[latents + k], noise[j]));
       }
     });
   }
@@ -54,18 +67,14 @@ struct TakeMean {
   std::int64_t latents;
   const float* statistics;
   std::int64_t statistics_stride;
-  float* z;
-  T* copy;
-  std::int64_t z_stride;
+  Written<T> z;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
     each_of_grid<threads>(lanes, block, users * latents, [&](std::int64_t w) {
       const std::int64_t user = w / latents;
       const std::int64_t k = w % latents;
-      const float value = statistics[user * statistics_stride + k];
-      z[user * z_stride + k] = value;
-      if constexpr (!std::is_same_v<T, float>) copy[user * z_stride + k] = narrowed<T>(value);
+      z.set(user, k, statistics[user * statistics_stride + k]);
     });
   }
 };
@@ -82,8 +91,7 @@ struct LatentBackward {
   std::int64_t statistics_stride;
   const float* d_z;
   std::int64_t z_stride;
-  float* d_statistics;  // as far apart as the statistics
-  T* copy;
+  Written<T> d_statistics;
   double* kl;  // (users)
 
   template <class Lanes>
@@ -102,16 +110,11 @@ struct LatentBackward {
         const std::int64_t k = 4 * four + j;
         if (k >= latents) break;
         const float gradient = d_z[user * z_stride + k];
-        write(user, k, math::latent_gradient_mu(gradient, beta, row[k]));
-        write(user, latents + k, math::latent_gradient_logvar(gradient, noise[j], beta, row[latents + k]));
+        d_statistics.set(user, k, math::latent_gradient_mu(gradient, beta, row[k]));
+        d_statistics.set(user, latents + k,
+                         math::latent_gradient_logvar(gradient, noise[j], beta, row[latents + k]));
       }
     });
-  }
-
- private:
-  VAECF_HD void write(std::int64_t user, std::int64_t column, float value) const {
-    d_statistics[user * statistics_stride + column] = value;
-    if constexpr (!std::is_same_v<T, float>) copy[user * statistics_stride + column] = narrowed<T>(value);
   }
 };
 
@@ -129,9 +132,7 @@ void CudaBackend::sample_latent(const backend::Batch& batch, const backend::Acti
                                .latents = to.columns(),
                                .statistics = s.values(),
                                .statistics_stride = s.stride(),
-                               .z = to.values(),
-                               .copy = reinterpret_cast<T*>(to.copy()),
-                               .z_stride = to.stride()};
+                               .z = Written<T>(to)};
     launch(queue_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
   });
 }
@@ -145,9 +146,7 @@ void CudaBackend::latent_mean(const backend::Activations& statistics, backend::A
                            .latents = to.columns(),
                            .statistics = s.values(),
                            .statistics_stride = s.stride(),
-                           .z = to.values(),
-                           .copy = reinterpret_cast<T*>(to.copy()),
-                           .z_stride = to.stride()};
+                           .z = Written<T>(to)};
     launch(queue_, blocks_for(body.users * body.latents, body.threads), body);
   });
 }
@@ -171,8 +170,7 @@ void CudaBackend::latent_backward(const backend::Batch& batch, const backend::Ac
                                  .statistics_stride = s.stride(),
                                  .d_z = from.values(),
                                  .z_stride = from.stride(),
-                                 .d_statistics = to.values(),
-                                 .copy = reinterpret_cast<T*>(to.copy()),
+                                 .d_statistics = Written<T>(to),
                                  .kl = kl};
     launch(queue_, users, body);
   });

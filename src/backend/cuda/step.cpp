@@ -91,27 +91,17 @@ struct EndStep {
   }
 };
 
-struct SetLosses {
+/// One value that came as an argument, into the device's memory.
+template <class T>
+struct Assign {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
-  StepRecord* record;
-  backend::LossSums sums;
+  T* to;
+  T value;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) { record->sums = sums; });
-  }
-};
-
-struct SetScale {
-  static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
-  StepRecord* record;
-  backend::LossScale scale;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) { record->scale = scale; });
+    lanes.each(1, [&](std::int64_t) { *to = value; });
   }
 };
 
@@ -209,7 +199,7 @@ void CudaBackend::clear_losses(backend::StepState& step) {
 }
 
 void CudaBackend::set_losses(const backend::LossSums& sums, backend::StepState& step) {
-  launch(queue_, 1, SetLosses{gpu(step).record.data(), sums.unbroken()});
+  launch(queue_, 1, Assign<backend::LossSums>{&gpu(step).record.data()->sums, sums.unbroken()});
   // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
   gpu(step).looking = false;
   gpu(step).has_looked = false;
@@ -251,7 +241,7 @@ backend::LossScale CudaBackend::loss_scale(backend::StepState& step) {
 void CudaBackend::set_loss_scale(backend::LossScale scale, backend::StepState& step) {
   // Only fp16 gradients carry one.
   if (precision_ != backend::Precision::fp16) return;
-  launch(queue_, 1, SetScale{gpu(step).record.data(), scale});
+  launch(queue_, 1, Assign<backend::LossScale>{&gpu(step).record.data()->scale, scale});
 }
 
 std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void()>& work) {
