@@ -8,8 +8,8 @@ if(VAECF_HAS_CUDA)
              vaecf_backend vaecf_cuda_flags vaecf_cudart)
   target_include_directories(cuda_row_math_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 
-  vaecf_test(contract_cuda_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp ${VAECF_CONTRACT_SOURCES}
-             LIBRARIES vaecf_backend vaecf_cudart)
+  vaecf_test(contract_cuda_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
+             LIBRARIES vaecf_contract vaecf_contract_support vaecf_backend vaecf_cudart)
 endif()
 
 # The twin: the CUDA room's verbs and kernel bodies as plain C++ over host memory, so that a machine without a
@@ -17,6 +17,7 @@ endif()
 # vaecf_backend, which nothing here refers to: make_backend() does, so no program with the twin may call it.
 add_library(vaecf_cuda_twin OBJECT
   ${VAECF_CUDA_VERB_SOURCES}
+  ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)
@@ -31,10 +32,9 @@ target_include_directories(vaecf_cuda_twin PUBLIC
 target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
 vaecf_test(contract_cuda_twin_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp ${VAECF_CONTRACT_SOURCES}
-          ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
-  LIBRARIES vaecf_cuda_twin)
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp
+  LIBRARIES vaecf_contract vaecf_contract_support vaecf_cuda_twin)
 
 vaecf_test(cuda_twin_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp
   LIBRARIES vaecf_cuda_twin)

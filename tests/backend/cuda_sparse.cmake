@@ -3,8 +3,7 @@
 vaecf_test(cuda_twin_rows_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_place_test.cpp
           ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_input_layer_test.cpp
-          ${CMAKE_SOURCE_DIR}/tests/support/reference_verbs.cpp ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
-  LIBRARIES vaecf_cuda_twin)
+  LIBRARIES vaecf_contract_support vaecf_cuda_twin)
 
 # Without a GPU skipped, or failing where VAECF_REQUIRE_GPU=1.
 if(VAECF_HAS_CUDA)
