@@ -37,7 +37,8 @@ target_compile_options(vaecf_flags INTERFACE
 # GCC 13 takes a loop over `view().row(i)` for one over a dead temporary, though rows point into memory that lives on.
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
-if(VAECF_WERROR)
+# In a unity build names of one file shadow those of another.
+if(VAECF_WERROR AND NOT CMAKE_UNITY_BUILD)
   target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(VAECF_SANITIZE)

@@ -9,7 +9,6 @@
 namespace vaecf::io {
 namespace {
 
-const char* const how_to_make = "name a checkpoint that a training run has written";
 constexpr int max_depth = 16;
 
 template <class T>
@@ -23,7 +22,7 @@ constexpr std::string_view kind_name<std::vector<double>> = "a list of floating-
 
 InputFile open_verified(const std::string& path) {
   verify_seal(path);
-  return InputFile(path, how_to_make);
+  return InputFile(path, how_to_get_a_checkpoint);
 }
 
 std::string child_name(hid_t group, hsize_t index) {

@@ -25,7 +25,6 @@ static_assert(std::endian::native == std::endian::little, "the user block is wri
 
 constexpr std::string_view magic = "VAECFCKP";
 constexpr std::uint32_t seal_version = 1;
-const char* const how_to_make = "name a checkpoint that a training run has written";
 
 struct Seal {
   std::uint32_t version = seal_version;
@@ -93,14 +92,14 @@ SealBlock make_seal(int descriptor, const std::string& path) {
 }
 
 void verify_seal(const std::string& path) {
-  require_file(path, how_to_make);
+  require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
   const Descriptor file(path);
   SealBlock block{};
   const ssize_t got = file.value() < 0 ? -1 : read_at(file.value(), block.data(), block.size(), 0);
   if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
   if (!std::equal(magic.begin(), magic.end(), block.begin())) {
-    fail(format("is not a checkpoint of this program; {}", how_to_make));
+    fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
   }
   if (static_cast<std::size_t>(got) < block.size()) fail("was cut short; use an older checkpoint");
 

@@ -8,6 +8,7 @@
 namespace vaecf::io {
 
 inline constexpr std::size_t seal_bytes = 512;
+inline constexpr const char* how_to_get_a_checkpoint = "name a checkpoint that a training run has written";
 
 /// The user block in front of a checkpoint's HDF5 part: magic (8 bytes), format version (uint32), zero
 /// (uint32), length of the rest of the file (uint64), xxh3 (64 bit) of that rest (uint64), zeros to 512; all

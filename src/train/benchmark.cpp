@@ -5,20 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "agreement.hpp"
+#include "clock.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
 
 namespace vaecf::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t warm_up_steps = 12;  // past the trials of distributed.overlap: auto
 constexpr double longest_seconds = 60.0;
@@ -26,20 +24,16 @@ constexpr std::int64_t fewest_steps = 20;
 constexpr std::int64_t timed_steps = 40;
 constexpr std::int64_t block_steps = 5;  // between two waits: a device's queue must not run dry at every step
 
-struct Phase {
+struct StepPhase {
   const char* name;
   double model::StepSeconds::*seconds;
 };
-constexpr std::array<Phase, 6> phases = {{{"input", &model::StepSeconds::input},
-                                          {"forward", &model::StepSeconds::forward},
-                                          {"loss", &model::StepSeconds::loss},
-                                          {"backward", &model::StepSeconds::backward},
-                                          {"all-reduce", &model::StepSeconds::reduce},
-                                          {"optimiser", &model::StepSeconds::update}}};
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+constexpr std::array<StepPhase, 6> phases = {{{"input", &model::StepSeconds::input},
+                                              {"forward", &model::StepSeconds::forward},
+                                              {"loss", &model::StepSeconds::loss},
+                                              {"backward", &model::StepSeconds::backward},
+                                              {"all-reduce", &model::StepSeconds::reduce},
+                                              {"optimiser", &model::StepSeconds::update}}};
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;

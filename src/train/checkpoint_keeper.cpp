@@ -5,6 +5,7 @@
 #include <vaecf/io/checkpoint_folder.hpp>
 
 #include "agreement.hpp"
+#include "clock.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,12 +14,6 @@
 
 namespace vaecf::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// By when they were written: their names count in epochs and in steps.
 std::vector<std::string> files_to_go_on_from(const std::string& folder) {

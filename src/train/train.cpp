@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 #include "agreement.hpp"
 #include "checkpoint_keeper.hpp"
 #include "checkpoint_reading.hpp"
+#include "clock.hpp"
 #include "resume.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
@@ -21,12 +21,6 @@
 
 namespace vaecf::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// One call of train(): decides when to do what.
 class TrainingRun {

@@ -17,6 +17,9 @@
 /// each time with that backend's `contract_backends()`.
 namespace vaecf::testing {
 
+/// Users of a batch: many, none, and around a warp.
+inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
+
 /// A way to make a backend, and to look at all of a flat buffer, padding included.
 struct ContractBackend {
   std::string name;

@@ -15,8 +15,6 @@ using backend::TensorKind;
 class Backward : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Backends, Backward, ::testing::ValuesIn(contract_backends()), contract_name);
 
-constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
-
 /// What a layer with `act` may have put out.
 Matrix plausible_output(Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   Matrix y = random_matrix(rows, columns, seed);

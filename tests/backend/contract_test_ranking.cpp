@@ -30,7 +30,6 @@ struct Shape {
   std::int64_t hidden;
 };
 constexpr Shape shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
-constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
 
 // Whole numbers make scores exact at every precision, with ties in plenty: results must be equal, not near.
 TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {

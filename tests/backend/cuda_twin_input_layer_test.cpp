@@ -117,7 +117,7 @@ TEST(CudaTwinInputLayer, PopularItemsAreSummedInParts) {
     const auto output = setup.activations(y);
     const auto d_output = setup.activations(d_y);
     setup.backend.input_gradient(*setup.batch, setup.layout, {0, 1}, Activation::identity, keep, *setup.step,
-                                 *output, *d_output, *setup.gradients, {});
+                                 *output, *d_output, *setup.gradients, {}, nullptr);
     const auto expected =
         testing::reference::input_gradient(host, keep, {5, 6}, Activation::identity, y, d_y);
     expect_near(setup.exported(0, *setup.gradients), expected.d_weight, 1e-5);
@@ -136,7 +136,7 @@ TEST(CudaTwinInputLayer, GradientsTooLargeToCacheAreReadByTheirCopy) {
     const auto output = setup.activations(y);
     const auto d_output = setup.activations(d_y);
     setup.backend.input_gradient(*setup.batch, setup.layout, {0, 1}, Activation::identity, 0.5F, *setup.step,
-                                 *output, *d_output, *setup.gradients, {});
+                                 *output, *d_output, *setup.gradients, {}, nullptr);
     const std::vector<float> found = setup.exported(0, *setup.gradients);
     expect_near(found, expected.d_weight, precision == Precision::bf16 ? 8e-3 : 1e-3);
     // And not the fp32 values, whose sums would be better than any copy allows.
@@ -158,7 +158,7 @@ TEST(CudaTwinInputLayer, RecordingsGiveTheSameBits) {
   const auto run = [&] {
     setup.backend.gather_step(*setup.held, *order, *setup.step, 1500, *setup.batch);
     setup.backend.input_gradient(*setup.batch, setup.layout, {0, 1}, Activation::identity, 0.5F, *setup.step,
-                                 *output, *d_output, *setup.gradients, {});
+                                 *output, *d_output, *setup.gradients, {}, nullptr);
   };
   const auto recording = setup.backend.record(run);
   const std::vector<float> eager = setup.exported(0, *setup.gradients);
@@ -202,12 +202,14 @@ TEST(CudaTwinInputLayer, ReportsAFewRanges) {
   const auto output = setup.activations(Matrix(10, 8));
   const auto d_output = setup.activations(random_matrix(10, 8, 2));
   std::vector<Range> reports;
-  setup.backend.input_gradient(*setup.batch, setup.layout, {0, 1}, Activation::identity, 1.0F, *setup.step,
-                               *output, *d_output, *setup.gradients,
-                               [&](Range range, backend::Completion done) {
-                                 EXPECT_NE(done.event, nullptr);
-                                 reports.push_back(range);
-                               });
+  setup.backend.input_gradient(
+      *setup.batch, setup.layout, {0, 1}, Activation::identity, 1.0F, *setup.step, *output, *d_output,
+      *setup.gradients,
+      [&](Range range, backend::Completion done) {
+        EXPECT_NE(done.event, nullptr);
+        reports.push_back(range);
+      },
+      nullptr);
   ASSERT_EQ(reports.size(), 9U);
   EXPECT_EQ(reports.front().begin, 0);
   for (std::size_t i = 1; i < reports.size(); ++i) EXPECT_EQ(reports[i].begin, reports[i - 1].end);

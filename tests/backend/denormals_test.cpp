@@ -22,8 +22,8 @@
 namespace vaecf::backend {
 namespace {
 
-constexpr std::int64_t width = 48;
-constexpr std::int64_t items = 256;
+constexpr std::int64_t row_width = 48;
+constexpr std::int64_t item_count = 256;
 constexpr float smallest = std::numeric_limits<float>::min();  // of the normal numbers
 
 const UpdateRule rules[] = {{OptimizerKind::adam, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F},
@@ -40,7 +40,7 @@ std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const Flo
 /// A layer whose gradient is zero, and its moments.
 struct Fading {
   explicit Fading(Backend& b) : backend(b) {
-    const TensorSpec spec[] = {{"weight", width, items, TensorKind::output_table, false}};
+    const TensorSpec spec[] = {{"weight", row_width, item_count, TensorKind::output_table, false}};
     layout = b.plan_parameters(spec);
     parameters = b.make_parameters(layout);
     first = b.make_buffer(layout.size);
@@ -104,10 +104,10 @@ TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
 std::vector<float> train_layers(bool late, int users) {
   const auto backend = make_backend(
       {.device = "cpu", .precision = Precision::fp32, .threads = 3, .late_updates = late ? "on" : "off"});
-  const TensorSpec specs[] = {{"decoder_1/weight", width, items, TensorKind::output_table, false},
-                              {"decoder_1/bias", 1, items, TensorKind::output_bias, false},
-                              {"encoder_1/weight", items, width, TensorKind::input_table, false},
-                              {"encoder_1/bias", 1, width, TensorKind::bias, false}};
+  const TensorSpec specs[] = {{"decoder_1/weight", row_width, item_count, TensorKind::output_table, false},
+                              {"decoder_1/bias", 1, item_count, TensorKind::output_bias, false},
+                              {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},
+                              {"encoder_1/bias", 1, row_width, TensorKind::bias, false}};
   const ParameterLayout layout = backend->plan_parameters(specs);
   const auto parameters = backend->make_parameters(layout);
   const auto first = backend->make_buffer(layout.size);
@@ -120,15 +120,15 @@ std::vector<float> train_layers(bool late, int users) {
   }
   Csr rows;
   for (std::int32_t u = 0; u < users; ++u) {
-    for (std::int32_t item = u; item < items; item += 40) rows.columns.push_back(item);
+    for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
-  const auto held = backend->hold_rows(rows.view(), 0, items);
+  const auto held = backend->hold_rows(rows.view(), 0, item_count);
   std::vector<std::int64_t> all(static_cast<std::size_t>(users));
   std::iota(all.begin(), all.end(), 0);
   const auto batch = backend->make_batch();
-  const auto hidden = backend->make_activations(8, width);
-  const auto d_hidden = backend->make_activations(8, width);
+  const auto hidden = backend->make_activations(8, row_width);
+  const auto d_hidden = backend->make_activations(8, row_width);
   const auto step = backend->make_step_state();
   const FusedUpdate fused{*parameters, *first, *second};
   for (std::uint32_t s = 0; s < 30; ++s) {

@@ -14,11 +14,6 @@
 namespace vaecf::comm {
 namespace {
 
-std::vector<std::int64_t> sizes(int ranks) {
-  const std::int64_t n = ranks;
-  return {0, 1, n - 1, n, n + 1, 61, test_piece - 1, test_piece, test_piece + 1, 3 * test_piece + 7};
-}
-
 template <class T>
 T input(int rank, std::int64_t i) {
   return static_cast<T>((rank * 7 + i * 3 + 1) % 19);
@@ -51,7 +46,7 @@ template <class T>
 void check_all_reduce() {
   on_worlds([](Communicator& comm) {
     for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
-      for (const std::int64_t count : sizes(comm.size())) {
+      for (const std::int64_t count : message_sizes(comm.size())) {
         auto values = inputs<T>(comm.rank(), count);
         comm.all_reduce(std::span(values), reduction);
         EXPECT_EQ(values, expected<T>(comm.size(), count, reduction))
@@ -85,7 +80,7 @@ TEST(Collectives, AllReduceOfOneValueHoldsLargeIntegers) {
 TEST(Collectives, BroadcastFromEveryRoot) {
   on_worlds([](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
-      for (const std::int64_t count : sizes(comm.size())) {
+      for (const std::int64_t count : message_sizes(comm.size())) {
         auto values = inputs<double>(comm.rank(), count);
         comm.broadcast(std::span(values), root);
         EXPECT_EQ(values, inputs<double>(root, count));
@@ -106,7 +101,7 @@ TEST(Collectives, BroadcastOfTextsOfAnyLength) {
 
 TEST(Collectives, AllGatherInRankOrder) {
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : sizes(comm.size())) {
+    for (const std::int64_t count : message_sizes(comm.size())) {
       const auto part = inputs<std::int64_t>(comm.rank(), count);
       std::vector<std::int64_t> all(static_cast<std::size_t>(count * comm.size()), -1);
       comm.all_gather(std::span(part), std::span(all));
@@ -122,7 +117,7 @@ TEST(Collectives, AllGatherInRankOrder) {
 
 TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : sizes(comm.size())) {
+    for (const std::int64_t count : message_sizes(comm.size())) {
       const auto values = inputs<float>(comm.rank(), count * comm.size());
       std::vector<float> part(static_cast<std::size_t>(count), -1.0F);
       comm.reduce_scatter_sum(values, part);
@@ -146,7 +141,8 @@ TEST(Collectives, SpansThatDoNotFitAreRefused) {
 TEST(Collectives, StartedSumsFinishInAnyOrderOfWaiting) {
   on_worlds([](Communicator& comm) {
     std::vector<std::vector<float>> buffers;
-    for (const std::int64_t count : sizes(comm.size())) buffers.push_back(inputs<float>(comm.rank(), count));
+    for (const std::int64_t count : message_sizes(comm.size()))
+      buffers.push_back(inputs<float>(comm.rank(), count));
     std::vector<Ticket> tickets;
     for (auto& buffer : buffers) tickets.push_back(comm.start_all_reduce_sum(buffer, {}));
     // A blocking call between start and wait must not meet a started one.

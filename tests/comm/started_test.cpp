@@ -23,7 +23,7 @@ T number(float value) {
 }
 
 template <class T>
-std::vector<T> inputs(int rank, std::int64_t count) {
+std::vector<T> signed_inputs(int rank, std::int64_t count) {
   std::vector<T> values;
   for (std::int64_t i = 0; i < count; ++i) {
     values.push_back(number<T>(static_cast<float>((rank * 7 + i * 3) % 19 - 9)));
@@ -48,11 +48,6 @@ std::vector<T> part_of(const std::vector<T>& all, int rank, std::int64_t count) 
   return {begin, begin + count};
 }
 
-std::vector<std::int64_t> sizes(int ranks) {
-  const std::int64_t n = ranks;
-  return {0, 1, n - 1, n, n + 1, 61, test_piece - 1, test_piece, test_piece + 1, 3 * test_piece + 7, 4099};
-}
-
 template <class T>
 class Started : public testing::Test {};
 using Elements = testing::Types<float, Bf16>;
@@ -61,8 +56,8 @@ TYPED_TEST_SUITE(Started, Elements);
 TYPED_TEST(Started, AllReduce) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : sizes(comm.size())) {
-      auto values = inputs<T>(comm.rank(), count);
+    for (const std::int64_t count : message_sizes(comm.size())) {
+      auto values = signed_inputs<T>(comm.rank(), count);
       EXPECT_EQ(comm.wait(comm.start_all_reduce_sum(std::span(values), {})).event, nullptr);
       EXPECT_TRUE(values == sums<T>(comm.size(), count))
           << count << " elements on " << comm.size() << " ranks";
@@ -73,8 +68,8 @@ TYPED_TEST(Started, AllReduce) {
 TYPED_TEST(Started, ReduceScatter) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : sizes(comm.size())) {
-      const auto values = inputs<T>(comm.rank(), count * comm.size());
+    for (const std::int64_t count : message_sizes(comm.size())) {
+      const auto values = signed_inputs<T>(comm.rank(), count * comm.size());
       auto kept = values;
       std::vector<T> part(static_cast<std::size_t>(count), number<T>(-1.0F));
       comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), std::span<T>(part), {}));
@@ -93,13 +88,13 @@ TYPED_TEST(Started, ReduceScatter) {
 TYPED_TEST(Started, AllGather) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : sizes(comm.size())) {
+    for (const std::int64_t count : message_sizes(comm.size())) {
       std::vector<T> want;
       for (int r = 0; r < comm.size(); ++r) {
-        const auto theirs = inputs<T>(r, count);
+        const auto theirs = signed_inputs<T>(r, count);
         want.insert(want.end(), theirs.begin(), theirs.end());
       }
-      const auto part = inputs<T>(comm.rank(), count);
+      const auto part = signed_inputs<T>(comm.rank(), count);
       std::vector<T> all(want.size(), number<T>(-1.0F));
       comm.wait(comm.start_all_gather(std::span<const T>(part), std::span<T>(all), {}));
       EXPECT_TRUE(all == want) << count << " elements on " << comm.size() << " ranks";
@@ -176,10 +171,10 @@ TEST(StartedNarrow, WhatIsNoNumberIsSeenByAll) {
 TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
   on_worlds([](Communicator& comm) {
     const std::int64_t count = 3 * test_piece + 1;
-    const auto values = inputs<float>(comm.rank(), count * comm.size());
+    const auto values = signed_inputs<float>(comm.rank(), count * comm.size());
     std::vector<float> part(static_cast<std::size_t>(count));
-    std::vector<Bf16> narrow = inputs<Bf16>(comm.rank(), 500);
-    const auto bytes = inputs<Bf16>(comm.rank(), 77);
+    std::vector<Bf16> narrow = signed_inputs<Bf16>(comm.rank(), 500);
+    const auto bytes = signed_inputs<Bf16>(comm.rank(), 77);
     std::vector<Bf16> all(static_cast<std::size_t>(77 * comm.size()));
     std::vector<Ticket> tickets;
     tickets.push_back(comm.start_reduce_scatter_sum(std::span(values), std::span(part), {}));
@@ -191,7 +186,7 @@ TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
     for (const Ticket ticket : tickets) comm.wait(ticket);
     EXPECT_EQ(part, part_of(sums<float>(comm.size(), count * comm.size()), comm.rank(), count));
     EXPECT_TRUE(narrow == sums<Bf16>(comm.size(), 500));
-    EXPECT_TRUE(part_of(all, comm.size() - 1, 77) == inputs<Bf16>(comm.size() - 1, 77));
+    EXPECT_TRUE(part_of(all, comm.size() - 1, 77) == signed_inputs<Bf16>(comm.size() - 1, 77));
     EXPECT_FALSE(comm.recordable());
   });
 }

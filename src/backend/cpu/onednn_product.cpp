@@ -199,7 +199,7 @@ class OnednnEngine : public ProductEngine {
   std::vector<float> b_rounded_;
 };
 
-bool has_amx_bf16() {
+bool cpu_has_amx_bf16() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   return (d & (1U << 22)) != 0 && (d & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
@@ -219,7 +219,8 @@ Bf16Products bf16_products() {
     return Bf16Products::rounded;
   }
   const auto isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::avx512_core_amx && has_amx_bf16() ? Bf16Products::amx : Bf16Products::avx512;
+  return isa == dnnl::cpu_isa::avx512_core_amx && cpu_has_amx_bf16() ? Bf16Products::amx
+                                                                     : Bf16Products::avx512;
 }
 
 std::string onednn_version() {
