@@ -30,14 +30,16 @@ endfunction()
 # Flags of our own code: warnings, sanitizers.
 add_library(vaecf_flags INTERFACE)
 target_compile_options(vaecf_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual>)
 # GCC 12 takes `"text" + std::string` for overlapping copies (its bug 105651).
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 # GCC 13 takes a loop over `view().row(i)` for one over a dead temporary, though rows point into memory that lives on.
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
-# In a unity build names of one file shadow those of another.
+# Where files are compiled several at once, names of one shadow those of another, and some other warnings are no use.
+target_compile_options(vaecf_flags INTERFACE
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>)
 if(VAECF_WERROR AND NOT CMAKE_UNITY_BUILD)
   target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
