@@ -24,9 +24,10 @@ void require_one_of(const std::string& value, const char* key, std::initializer_
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
-  if (options.precision == Precision::fp16) {
+  if (options.precision == Precision::fp16 || options.precision == Precision::tf32) {
     throw InputError(
-        format("train.precision: fp16 needs a GPU, no CPU has fp16 products{}; use bf16, fp32 or auto",
+        format("train.precision: {0} needs a GPU, no CPU has {0} products{1}; use bf16, fp32 or auto",
+               to_string(options.precision),
                options.device == "auto" ? ", and " + cuda::availability().reason : ""));
   }
   const bool portable = options.kernels == "portable";

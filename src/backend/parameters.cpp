@@ -28,6 +28,8 @@ std::string to_string(Precision precision) {
       return "bf16";
     case Precision::fp16:
       return "fp16";
+    case Precision::tf32:
+      return "tf32";
   }
   return "unknown";
 }

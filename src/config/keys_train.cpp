@@ -57,7 +57,7 @@ void add_train_keys(Keys& keys) {
       at_least(0.0)));
   keys.push_back(make_key(
       "train.precision", [](Config & c) -> auto& { return c.backend.precision; },
-      "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 needs CUDA"));
+      "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 and tf32 need CUDA"));
   keys.push_back(make_key(
       "train.seed", [](Config & c) -> auto& { return c.session.train.seed; },
       "of initialisation, dropout, latent noise and shuffling"));

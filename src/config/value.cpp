@@ -14,10 +14,11 @@ namespace {
 
 using backend::Precision;
 
-constexpr std::array<std::pair<std::string_view, Precision>, 4> precisions = {{{"auto", Precision::automatic},
+constexpr std::array<std::pair<std::string_view, Precision>, 5> precisions = {{{"auto", Precision::automatic},
                                                                                {"fp32", Precision::fp32},
                                                                                {"bf16", Precision::bf16},
-                                                                               {"fp16", Precision::fp16}}};
+                                                                               {"fp16", Precision::fp16},
+                                                                               {"tf32", Precision::tf32}}};
 
 const std::string& scalar(const YAML::Node& node) {
   if (!node.IsScalar()) throw WrongType{};
@@ -138,7 +139,7 @@ void read_value(const YAML::Node& node, Precision& value) {
       return;
     }
   }
-  throw OutOfRange{"one of auto, fp32, bf16, fp16"};
+  throw OutOfRange{"one of auto, fp32, bf16, fp16, tf32"};
 }
 
 void read_value(const YAML::Node& node, std::vector<std::int64_t>& value) {

@@ -5,24 +5,29 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "agreement.hpp"
 #include "clock.hpp"
+#include "machine.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
 
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t warm_up_steps = 12;  // past the trials of distributed.overlap: auto
+constexpr std::int64_t fewest_warm_up_steps = 12;  // past the trials of distributed.overlap: auto
+constexpr double longest_warm_up = 10.0;           // seconds
 constexpr double longest_seconds = 60.0;
 constexpr std::int64_t fewest_steps = 20;
-constexpr std::int64_t timed_steps = 40;
-constexpr std::int64_t block_steps = 5;  // between two waits: a device's queue must not run dry at every step
+constexpr std::int64_t steps_by_phase = 40;
+// Between two waits, after which a device's queue is empty, which costs.
+constexpr std::int64_t fewest_block_steps = 5;
+constexpr double block_seconds = 0.05;
+constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
 
 struct StepPhase {
   const char* name;
@@ -42,15 +47,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The most memory that this process ever held; 0 where the system does not tell.
-double peak_memory_mib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024.0;  // given in kB
-  }
-  return 0.0;
-}
-
 /// Walks through epochs step by step.
 class StepWalk {
  public:
@@ -61,6 +57,7 @@ class StepWalk {
     trainer_.step(t);
     ++done_;
   }
+  std::int64_t done() const { return done_; }
 
  private:
   Trainer& trainer_;
@@ -69,107 +66,169 @@ class StepWalk {
 
 using PhaseTimes = std::array<std::vector<double>, phases.size()>;
 
-/// Further steps, each phase of them waited for.
+/// Of further steps.
 PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps) {
-  PhaseTimes times;
   trainer.take_times(true);
-  for (std::int64_t i = 0; i < steps; ++i) {
-    walk.next();
-    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(trainer.seconds().*phases[p].seconds);
+  for (std::int64_t i = 0; i < steps; ++i) walk.next();
+  PhaseTimes times;
+  for (const model::StepSeconds& step : trainer.times()) {
+    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*phases[p].seconds);
   }
   trainer.take_times(false);
   return times;
 }
 
-/// Users/s of full-ranking evaluation by all ranks; 0 where nobody is held out.
-double evaluation_rate(const SessionOptions& options, const Services& services,
-                       const io::DatasetFile& dataset, model::Model& model) {
-  const std::string split = dataset.rows("validation/fold_in") > 0 ? "validation" : "test";
-  if (dataset.rows(split + "/fold_in") == 0) return 0.0;
-  Evaluator evaluator(dataset, split, evaluated_metrics(options.validation), services);
-  services.communicator.barrier();
-  const auto begin = Clock::now();
-  evaluator.evaluate(model);
-  return static_cast<double>(evaluator.users()) / seconds_since(begin);
+/// One call of benchmark().
+class BenchmarkRun {
+ public:
+  BenchmarkRun(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset)
+      : options_(options),
+        services_(services),
+        dataset_(dataset),
+        trainer_(options, services, dataset, evaluation_batch),
+        walk_(trainer_) {}
+
+  BenchmarkResult run() {
+    warm_up();
+    measure_steps();
+    const PhaseTimes times = measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase));
+    for (std::size_t p = 0; p < times.size(); ++p) {
+      result_.phase_milliseconds[phases[p].name] = 1e3 * slowest(median(times[p]));
+    }
+    measure_evaluation();
+    result_.peak_memory_mib = slowest(peak_memory_mib());
+    result_.peak_device_mib = slowest(static_cast<double>(services_.backend.peak_device_bytes()) / 1048576.0);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.shard_bytes()) / 1048576.0);
+    // Last, as they take memory of their own.
+    services_.communicator.barrier();
+    result_.gemm_gflops = services_.communicator.all_reduce(services_.backend.measure_gemm_rate());
+    services_.communicator.barrier();
+    result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.backend.measure_memory_rate());
+    result_.machine = machine_description() + "; " + services_.backend.description();
+    return result_;
+  }
+
+ private:
+  double slowest(double value) const {
+    return services_.communicator.all_reduce(value, comm::Reduction::max);
+  }
+
+  /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
+  void warm_up() {
+    const std::int64_t epoch = trainer_.steps_per_epoch();
+    while (walk_.done() < fewest_warm_up_steps ||
+           (walk_.done() < epoch && static_cast<double>(epoch) * step_seconds_ <= longest_warm_up)) {
+      const auto begin = Clock::now();
+      walk_.next();
+      services_.backend.synchronize();
+      if (walk_.done() <= fewest_warm_up_steps) step_seconds_ = slowest(seconds_since(begin));
+    }
+    result_.warm_up_steps = walk_.done();
+  }
+
+  void measure_steps() {
+    const std::int64_t planned = options_.train.epochs * trainer_.steps_per_epoch();
+    const double step = std::max(step_seconds_, 1e-6);
+    const auto affordable = static_cast<std::int64_t>(longest_seconds / step);
+    const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
+    const std::int64_t block = std::max(
+        fewest_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
+
+    std::vector<double> step_times;
+    const std::int64_t users_before = trainer_.users_seen();
+    services_.progress.begin("benchmark", steps, "steps");
+    services_.communicator.barrier();
+    const auto begin = Clock::now();
+    auto block_begin = begin;
+    for (std::int64_t i = 1; i <= steps; ++i) {
+      walk_.next();
+      services_.progress.update(i);
+      if (i % block != 0) continue;
+      services_.backend.synchronize();
+      step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) /
+                           static_cast<double>(block));
+    }
+    services_.backend.synchronize();
+    const double seconds = slowest(seconds_since(begin));
+    services_.progress.end();
+
+    result_.steps = steps;
+    result_.users_per_second = static_cast<double>(trainer_.users_seen() - users_before) / seconds;
+    result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
+    result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
+    // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
+    // products are sparse gathers, is not counted.
+    result_.gflops = 6e-9 * static_cast<double>(trainer_.model().dense_weights()) * result_.users_per_second;
+    result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.update_bytes()) *
+                            static_cast<double>(steps) / seconds;
+  }
+
+  /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
+  void measure_evaluation() {
+    const std::string split = dataset_.rows("validation/fold_in") > 0 ? "validation" : "test";
+    if (dataset_.rows(split + "/fold_in") == 0) return;
+    Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
+    model::Model& model = trainer_.model();
+    double seconds = 0.0;
+    for (int round = 0; round < 2 && seconds < longest_evaluation; ++round) {
+      services_.communicator.barrier();
+      const auto begin = Clock::now();
+      evaluator.evaluate(model);
+      seconds = slowest(seconds_since(begin));
+    }
+    result_.evaluation_users = evaluator.users();
+    result_.evaluation_milliseconds = 1e3 * seconds;
+    result_.evaluation_users_per_second = static_cast<double>(evaluator.users()) / seconds;
+  }
+
+  const SessionOptions& options_;
+  const Services& services_;
+  const io::DatasetFile& dataset_;
+  Trainer trainer_;
+  StepWalk walk_;
+  double step_seconds_ = 0.0;  // of a step that is waited for
+  BenchmarkResult result_;
+};
+
+io::Event event_of(const SessionOptions& options, const Services& services, const BenchmarkResult& result) {
+  io::Event event("benchmark");
+  event.set("machine", result.machine)
+      .set("host", services.communicator.host())
+      .set("ranks", std::int64_t{services.communicator.size()})
+      .set("threads", std::int64_t{services.backend.threads()})
+      .set("device", services.backend.device())
+      .set("precision", backend::to_string(services.backend.precision()))
+      .set("batch_size", options.train.batch_size)
+      .set("warm_up_steps", result.warm_up_steps)
+      .set("steps", result.steps)
+      .set("users_per_second", result.users_per_second)
+      .set("seconds_per_epoch", result.seconds_per_epoch)
+      .set("milliseconds_per_step", result.milliseconds_per_step);
+  for (const auto& [name, value] : result.phase_milliseconds) event.set(name + "_ms", value);
+  event.set("gflops", result.gflops)
+      .set("gemm_gflops", result.gemm_gflops)
+      .set("gemm_share", result.gemm_share())
+      .set("memory_gbytes", result.memory_gbytes)
+      .set("memory_rate_gbytes", result.memory_rate_gbytes)
+      .set("memory_share", result.memory_share())
+      .set("peak_memory_mib", result.peak_memory_mib)
+      .set("peak_device_mib", result.peak_device_mib)
+      .set("data_memory_mib", result.data_memory_mib)
+      .set("evaluation_users", result.evaluation_users)
+      .set("evaluation_ms", result.evaluation_milliseconds)
+      .set("evaluation_users_per_second", result.evaluation_users_per_second);
+  return event;
 }
 
 }  // namespace
 
 BenchmarkResult benchmark(const SessionOptions& options, const Services& services) {
-  comm::Communicator& communicator = services.communicator;
-  const auto slowest = [&](double value) { return communicator.all_reduce(value, comm::Reduction::max); };
   const io::DatasetFile dataset(options.data.file);
-  require_same(communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
-  Trainer trainer(options, services, dataset, evaluation_batch);
-  StepWalk walk(trainer);
-
-  double step_seconds = 0.0;
-  for (std::int64_t i = 0; i < warm_up_steps; ++i) {
-    const auto begin = Clock::now();
-    walk.next();
-    services.backend.synchronize();
-    step_seconds = slowest(seconds_since(begin));
-  }
-  const std::int64_t planned = options.train.epochs * trainer.steps_per_epoch();
-  const auto affordable = static_cast<std::int64_t>(longest_seconds / std::max(step_seconds, 1e-6));
-  const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
-
-  std::vector<double> step_times;
-  const std::int64_t users_before = trainer.users_seen();
-  services.progress.begin("benchmark", steps, "steps");
-  communicator.barrier();
-  const auto begin = Clock::now();
-  auto block_begin = begin;
-  for (std::int64_t i = 0; i < steps; ++i) {
-    walk.next();
-    services.progress.update(i + 1);
-    if ((i + 1) % block_steps != 0) continue;
-    services.backend.synchronize();
-    step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) / block_steps);
-  }
-  services.backend.synchronize();
-  const double seconds = slowest(seconds_since(begin));
-  services.progress.end();
-  const std::int64_t users = trainer.users_seen() - users_before;
-  const PhaseTimes times = measure_phases(trainer, walk, std::min(steps, timed_steps));
-
-  BenchmarkResult result;
-  result.users_per_second = static_cast<double>(users) / seconds;
-  result.seconds_per_epoch = static_cast<double>(trainer.users_per_epoch()) / result.users_per_second;
-  result.milliseconds_per_step = 1e3 * slowest(median(step_times));
-  for (std::size_t p = 0; p < times.size(); ++p) {
-    result.phase_milliseconds[phases[p].name] = 1e3 * slowest(median(times[p]));
-  }
-  // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
-  // products are sparse gathers, is not counted.
-  result.gflops = 6e-9 * static_cast<double>(trainer.model().dense_weights()) * result.users_per_second;
-  result.peak_memory_mib = slowest(peak_memory_mib());
-  result.peak_device_mib = slowest(static_cast<double>(services.backend.peak_device_bytes()) / 1048576.0);
-  result.data_memory_mib = slowest(static_cast<double>(trainer.shard_bytes()) / 1048576.0);
-  result.evaluation_users_per_second = evaluation_rate(options, services, dataset, trainer.model());
-  communicator.barrier();
-  result.gemm_gflops = communicator.all_reduce(services.backend.measure_gemm_rate());
-
-  on_root(communicator, [&] {
-    io::Event event("benchmark");
-    event.set("ranks", std::int64_t{communicator.size()})
-        .set("threads", std::int64_t{services.backend.threads()})
-        .set("device", services.backend.device())
-        .set("precision", backend::to_string(services.backend.precision()))
-        .set("batch_size", options.train.batch_size)
-        .set("steps", steps)
-        .set("users_per_second", result.users_per_second)
-        .set("seconds_per_epoch", result.seconds_per_epoch)
-        .set("milliseconds_per_step", result.milliseconds_per_step);
-    for (const auto& [name, value] : result.phase_milliseconds) event.set(name + "_ms", value);
-    event.set("gflops", result.gflops)
-        .set("gemm_gflops", result.gemm_gflops)
-        .set("peak_memory_mib", result.peak_memory_mib)
-        .set("peak_device_mib", result.peak_device_mib)
-        .set("data_memory_mib", result.data_memory_mib)
-        .set("evaluation_users_per_second", result.evaluation_users_per_second);
+  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
+  const BenchmarkResult result = BenchmarkRun(options, services, dataset).run();
+  on_root(services.communicator, [&] {
     RunLog log(options, services, RunLog::Mode::append);
-    log.write(event);
+    log.write(event_of(options, services, result));
     log.finish();
   });
   return result;

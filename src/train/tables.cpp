@@ -30,20 +30,28 @@ std::string to_table(const BenchmarkResult& result) {
   const auto line = [](const std::string& label, double value, int digits, const std::string& unit) {
     return format("  {:<22}{:>12.{}f} {}\n", label, value, digits, unit);
   };
-  std::string table = "benchmark\n";
+  std::string table = format("benchmark on {}\n", result.machine);
+  const int digits = result.milliseconds_per_step > 0.0 && result.milliseconds_per_step < 10.0 ? 3 : 2;
   table += line("training", result.users_per_second, 0, "users/s");
   table += line("epoch", result.seconds_per_epoch, 2, "s");
-  table += line("step (median)", result.milliseconds_per_step, 2, "ms");
+  table += line("step (median)", result.milliseconds_per_step, digits, "ms");
   for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
     const auto found = result.phase_milliseconds.find(phase);
     if (found != result.phase_milliseconds.end()) {
-      table += line(std::string("  ") + phase, found->second, 2, "ms");
+      table += line(std::string("  ") + phase, found->second, digits, "ms");
     }
   }
-  const double share = result.gemm_gflops > 0.0 ? 100.0 * result.gflops / result.gemm_gflops : 0.0;
-  table += line("dense products", result.gflops, 0,
-                format("GFLOP/s, {:.0f} % of the machine's {:.0f}", share, result.gemm_gflops));
-  table += line("full-ranking test", result.evaluation_users_per_second, 0, "users/s");
+  const bool tera = result.gemm_gflops >= 1e4;
+  const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
+  table += line("dense products", flops(result.gflops), tera ? 1 : 0,
+                format("{}FLOP/s, {:.0f} % of the machine's {:.{}f}", tera ? 'T' : 'G',
+                       100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
+  table += line("weights and moments", result.memory_gbytes, 1,
+                format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
+                       result.memory_rate_gbytes));
+  table +=
+      line("full-ranking test", result.evaluation_users_per_second, 0,
+           format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
   table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
   if (result.peak_device_mib > 0.0) {
     table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");

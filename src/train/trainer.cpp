@@ -49,16 +49,22 @@ void Trainer::take_times(bool on) {
   clock_ = model::StepClock(services_.backend, on);
 }
 
-void Trainer::start_epoch(std::int64_t epoch) {
+void Trainer::draw(std::int64_t epoch) {
   order_.start_epoch(static_cast<std::uint32_t>(epoch));
-  std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> begin = {0};
+  drawn_.epoch = epoch;
+  drawn_.rows.clear();
+  drawn_.begin.assign(1, 0);
   for (std::int64_t t = 0; t < order_.steps_per_epoch(); ++t) {
     const auto batch = order_.local_rows(t);
-    rows.insert(rows.end(), batch.begin(), batch.end());
-    begin.push_back(static_cast<std::int64_t>(rows.size()));
+    drawn_.rows.insert(drawn_.rows.end(), batch.begin(), batch.end());
+    drawn_.begin.push_back(static_cast<std::int64_t>(drawn_.rows.size()));
   }
-  services_.backend.set_batch_order(*rows_, rows, begin, *batches_);
+}
+
+void Trainer::start_epoch(std::int64_t epoch) {
+  if (drawn_.epoch != epoch) draw(epoch);
+  epoch_ = epoch;
+  services_.backend.set_batch_order(*rows_, drawn_.rows, drawn_.begin, *batches_);
   services_.backend.clear_losses(*step_);
 }
 
@@ -92,6 +98,20 @@ std::int64_t Trainer::shard_bytes() const {
                                    shard_.columns.size() * sizeof(std::int32_t));
 }
 
+double Trainer::update_bytes() const {
+  const bool sharded = options_.distributed.optimizer == "sharded";
+  const double parameters = static_cast<double>(model_.layout().parameter_count());
+  const double own = sharded ? parameters / services_.communicator.size() : parameters;
+  const bool narrow = services_.backend.precision() == backend::Precision::bf16 ||
+                      services_.backend.precision() == backend::Precision::fp16;
+  constexpr double in_and_out = 2.0 * sizeof(float);
+  return own * 3.0 * in_and_out + parameters * ((fuses() ? 0.0 : in_and_out) + (narrow ? 2.0 : 0.0));
+}
+
+bool Trainer::fuses() const {
+  return alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
+}
+
 void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
   clock_.start();
   services_.backend.begin_step(
@@ -109,11 +129,10 @@ void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
 
 void Trainer::run_step(std::int64_t users) {
   const backend::FusedUpdate fused = updater_->fused_update();
-  const bool fuses = alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
-  compute_gradient(*step_, users, fuses ? &fused : nullptr);
+  compute_gradient(*step_, users, fuses() ? &fused : nullptr);
   const auto layers = model_.fused_layers();
   updater_->update(*step_, clock_,
-                   fuses ? std::span<const backend::Layer>(layers) : std::span<const backend::Layer>{});
+                   fuses() ? std::span<const backend::Layer>(layers) : std::span<const backend::Layer>{});
   services_.backend.end_step(*step_);
   clock_.lap(&model::StepSeconds::update);
 }
@@ -151,10 +170,13 @@ void Trainer::step(std::int64_t t) {
 
   ++updates_done_;
   users_seen_ += order_.batch_users(t);
-  if (overlap_->decided()) return;
-  services_.backend.synchronize();
-  overlap_->report(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  if (overlap_->decided()) services_.log.debug("{}", overlap_->description());
+  if (!overlap_->decided()) {
+    services_.backend.synchronize();
+    overlap_->report(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    if (overlap_->decided()) services_.log.debug("{}", overlap_->description());
+  }
+  // A device is still at work on this epoch: time to draw the next one, which else would keep it waiting.
+  if (t + 1 == order_.steps_per_epoch()) draw(epoch_ + 1);
 }
 
 backend::LossSums Trainer::losses() {

@@ -28,8 +28,8 @@ std::vector<ContractBackend> contract_backends() {
     all.push_back({"cuda_" + name, [options] { return backend::make_backend(options); }, read, true,
                    cuda::availability().reason});
   };
-  for (const backend::Precision precision :
-       {backend::Precision::fp32, backend::Precision::bf16, backend::Precision::fp16}) {
+  for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,
+                                             backend::Precision::fp16, backend::Precision::tf32}) {
     add(backend::to_string(precision), {.device = "cuda", .precision = precision});
   }
   add("streamed", {.device = "cuda", .precision = backend::Precision::bf16, .resident = "off"});

@@ -19,8 +19,8 @@ std::vector<ContractBackend> contract_backends() {
                    },
                    fast});
   };
-  for (const backend::Precision precision :
-       {backend::Precision::fp32, backend::Precision::bf16, backend::Precision::fp16}) {
+  for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,
+                                             backend::Precision::fp16, backend::Precision::tf32}) {
     // The real size takes its time: once, in the precision that runs use.
     add(backend::to_string(precision), {.device = "cuda", .precision = precision},
         precision == backend::Precision::bf16);

@@ -1,6 +1,7 @@
 #include "backend/contract.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -276,11 +277,36 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
               "encode_input");
 }
 
-TEST_P(Memory, MeasuresItsRate) {
+TEST_P(Memory, MeasuresItsRates) {
   if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
   const double rate = backend().measure_gemm_rate();
   EXPECT_GT(rate, 0.0);
   EXPECT_TRUE(std::isfinite(rate));
+  const double memory = backend().measure_memory_rate();
+  EXPECT_GT(memory, 0.01) << "GB/s: even a busy machine copies faster";
+  EXPECT_LT(memory, 1e6) << "GB/s";
+}
+
+TEST_P(Memory, AStopwatchTimesVerbsWhereTheyRun) {
+  const auto stopwatch = backend().make_stopwatch();
+  EXPECT_TRUE(stopwatch->read().empty());
+  const auto small = backend().make_buffer(64);
+  const auto large = backend().make_buffer(std::int64_t{1} << 16);
+  const auto begin = std::chrono::steady_clock::now();
+  stopwatch->mark();
+  for (int i = 0; i < 4; ++i) backend().fill(*large, 1.0F);
+  stopwatch->mark();
+  backend().fill(*small, 1.0F);
+  stopwatch->mark();
+  const std::vector<double> seconds = stopwatch->read();
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(seconds.size(), 2U);
+  EXPECT_GT(seconds[0], 0.0);
+  EXPECT_GE(seconds[1], 0.0);
+  EXPECT_LE(seconds[0] + seconds[1], 1.01 * all.count() + 1e-4);
+  EXPECT_TRUE(stopwatch->read().empty()) << "what was read is forgotten";
+  stopwatch->mark();
+  EXPECT_TRUE(stopwatch->read().empty()) << "nothing ends here";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Products.
 #include <vaecf/base/narrow.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -242,6 +243,55 @@ TEST_F(Matmul, ABiasMustComeWhereOneIsAskedFor) {
   EXPECT_THROW(matmuls.run(queue(), spec, a.data(), a.data(), c.data(), a.data()), std::logic_error);
   spec.bias = true;
   EXPECT_THROW(matmuls.run(queue(), spec, a.data(), a.data(), c.data()), std::logic_error);
+}
+
+TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
+  cuda::Matmuls exact(device(), true);
+  cuda::Matmuls rounding(device(), true, {}, cuda::Fp32Products::tf32);
+  const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
+  Matrix a = random(Number::fp32, 64, 64, 0, 0);
+  Matrix b = random(Number::fp32, 64, 64, 0, 0);
+  Matrix c = random(Number::fp32, 64, 64, 0, 0);
+  // Each sum has one term: 1 + 2^-13 is lost with 10 bits of fraction, 1 + 2^-10 is not.
+  std::fill(a.host.begin(), a.host.end(), 0.0F);
+  for (std::size_t i = 0; i < 64; ++i) a.host[65 * i] = i % 2 == 0 ? 1.0F + 0x1p-13F : 1.0F + 0x1p-10F;
+  std::fill(b.host.begin(), b.host.end(), 1.0F);
+  send(a);
+  send(b);
+  exact.run(queue(), spec, a.data(), b.data(), c.data());
+  const auto kept = decode(Number::fp32, download(c.device));
+  rounding.run(queue(), spec, a.data(), b.data(), c.data());
+  const auto rounded = decode(Number::fp32, download(c.device));
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(kept[64 * i], a.host[65 * i]) << i;
+    // Whether a GPU has tensor cores for so small a product is its own affair.
+    if (!on_gpu) {
+      EXPECT_EQ(rounded[64 * i], i % 2 == 0 ? 1.0F : 1.0F + 0x1p-10F) << i;
+    }
+    EXPECT_NEAR(rounded[64 * i], a.host[65 * i], 0x1p-10) << i;
+  }
+}
+
+TEST_F(Matmul, TimedEventsTellWhenTheDeviceReachedThem) {
+  cuda::Matmuls matmuls(device(), false);
+  const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
+  Matrix a = random(Number::fp32, 64, 64, 0, 0);
+  Matrix c = random(Number::fp32, 64, 64, 0, 0);
+  cuda::Event begin(cuda::Timing::on);
+  cuda::Event middle(cuda::Timing::on);
+  cuda::Event end(cuda::Timing::on);
+  queue().record(begin);
+  queue().record(middle);
+  for (int i = 0; i < 10; ++i) matmuls.run(queue(), spec, a.data(), a.data(), c.data());
+  queue().record(end);
+  queue().finish();
+  EXPECT_GE(cuda::Event::seconds_between(begin, middle), 0.0);
+  EXPECT_GT(cuda::Event::seconds_between(middle, end), 0.0);
+  EXPECT_LT(cuda::Event::seconds_between(begin, end), 60.0);
+  // Recorded again, it forgets.
+  queue().record(begin);
+  queue().finish();
+  EXPECT_GE(cuda::Event::seconds_between(end, begin), 0.0);
 }
 
 TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {

@@ -24,6 +24,8 @@ std::string refusal(const BackendOptions& options) {
 TEST(MakeBackend, Fp16IsRefusedOnTheCpu) {
   const std::string text = refusal({.device = "cpu", .precision = Precision::fp16});
   EXPECT_NE(text.find("train.precision: fp16 needs a GPU"), std::string::npos) << text;
+  const std::string tf32 = refusal({.device = "cpu", .precision = Precision::tf32});
+  EXPECT_NE(tf32.find("train.precision: tf32 needs a GPU"), std::string::npos) << tf32;
 }
 
 TEST(MakeBackend, CudaSaysWhatIsMissing) {

@@ -208,7 +208,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
 TEST(Config, ChoicesAreListed) {
   EXPECT_EQ(refusal("device: gpu"), "c.yaml:1: device must be one of auto, cpu, cuda, got \"gpu\"");
   EXPECT_EQ(refusal("train: {precision: int8}"),
-            "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, got \"int8\"");
+            "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
   EXPECT_EQ(refusal("distributed: {strategy: parameter_server}"),
             "c.yaml:1: distributed.strategy must be one of allreduce, got \"parameter_server\"");
   EXPECT_EQ(refusal("distributed: {optimizer: adam}"),

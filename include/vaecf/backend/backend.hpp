@@ -17,7 +17,7 @@
 
 namespace vaecf::backend {
 
-enum class Precision { automatic, fp32, bf16, fp16 };
+enum class Precision { automatic, fp32, bf16, fp16, tf32 };
 enum class Activation { identity, tanh };
 
 /// What a run may choose about its backend.
@@ -125,6 +125,16 @@ class MetricTotals {
 class Recording {
  public:
   virtual ~Recording() = default;
+};
+
+/// Takes the time between verbs where they run, and keeps nobody waiting.
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  /// A mark that is reached when all verbs so far are done. Never part of a recording.
+  virtual void mark() = 0;
+  /// Seconds from each mark to the next; waits for the last one, and forgets them all.
+  virtual std::vector<double> read() = 0;
 };
 
 /// Who computes: a list of coarse verbs on whole batches, B users at a time. Not a tensor library; each
@@ -314,6 +324,10 @@ class Backend {
   /// The machine's rate for the products that dominate a step, fp32 or bf16 as this backend computes:
   /// GFLOP/s, measured now on a large square-ish product.
   virtual double measure_gemm_rate() = 0;
+  /// The rate of the memory that holds weights and moments: GB/s read and written, measured now by copying
+  /// more than caches hold.
+  virtual double measure_memory_rate() = 0;
+  virtual std::unique_ptr<Stopwatch> make_stopwatch() = 0;
   /// The most bytes of device memory that were ever in use; 0 on the CPU, where the process is what counts.
   virtual std::int64_t peak_device_bytes() const = 0;
 };

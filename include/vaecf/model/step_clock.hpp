@@ -2,7 +2,8 @@
 
 #include <vaecf/backend/backend.hpp>
 
-#include <chrono>
+#include <memory>
+#include <vector>
 
 namespace vaecf::model {
 
@@ -16,35 +17,41 @@ struct StepSeconds {
   double update = 0.0;    ///< the optimiser
 };
 
-/// Takes a step's times. One that is off costs nothing and leaves the backend's queue alone.
+/// Takes the times of steps where they run: on a device by its own clock, while the host hands out work ahead
+/// of it. One that is off costs nothing and leaves the backend's queue alone.
 class StepClock {
  public:
-  StepClock(backend::Backend& backend, bool on) : backend_(&backend), on_(on) {}
+  StepClock(backend::Backend& backend, bool on) : stopwatch_(on ? backend.make_stopwatch() : nullptr) {}
 
-  void start() {
-    seconds_ = {};
-    mark();
-  }
+  void start() { mark(nullptr); }
   /// What ran since the last mark belongs to `phase`.
-  void lap(double StepSeconds::*phase) {
-    if (!on_) return;
-    const auto before = last_;
-    mark();
-    seconds_.*phase += std::chrono::duration<double>(last_ - before).count();
+  void lap(double StepSeconds::*phase) { mark(phase); }
+
+  /// Of the steps that were started since the last call; waits for them.
+  std::vector<StepSeconds> read() {
+    std::vector<StepSeconds> steps;
+    if (!stopwatch_) return steps;
+    const std::vector<double> seconds = stopwatch_->read();
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      if (ends_[i] == nullptr) {
+        steps.emplace_back();  // what ran between two steps belongs to none
+      } else {
+        steps.back().*ends_[i] += seconds[i - 1];
+      }
+    }
+    ends_.clear();
+    return steps;
   }
-  const StepSeconds& seconds() const { return seconds_; }
 
  private:
-  void mark() {
-    if (!on_) return;
-    backend_->synchronize();
-    last_ = std::chrono::steady_clock::now();
+  void mark(double StepSeconds::*phase) {
+    if (!stopwatch_) return;
+    stopwatch_->mark();
+    ends_.push_back(phase);
   }
 
-  backend::Backend* backend_;
-  bool on_;
-  StepSeconds seconds_;
-  std::chrono::steady_clock::time_point last_;
+  std::unique_ptr<backend::Stopwatch> stopwatch_;
+  std::vector<double StepSeconds::*> ends_;  // the phase that ends at each mark; null where a step begins
 };
 
 }  // namespace vaecf::model

@@ -104,9 +104,12 @@ TrainResult train(const SessionOptions& options, const Services& services);
 /// Tests `checkpoint` on /test, with the popularity baseline beside it. All ranks call it.
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
 
-/// What a benchmark found, the slowest rank's. Phases are medians over steps of their own, in which every
-/// phase was waited for: where phases overlap, they add up to more than a step.
+/// What a benchmark found, the slowest rank's. Phases are medians over steps of their own, by the device's
+/// clock where there is a device; those steps run kernel by kernel, the others as a recording where they can.
 struct BenchmarkResult {
+  std::string machine;             ///< processor, cores, memory, and what the backend says of itself
+  std::int64_t steps = 0;          ///< timed
+  std::int64_t warm_up_steps = 0;  ///< left out: an epoch where that is short
   double users_per_second = 0.0;
   double seconds_per_epoch = 0.0;
   double milliseconds_per_step = 0.0;
@@ -114,13 +117,21 @@ struct BenchmarkResult {
       phase_milliseconds;    ///< input, forward, loss, backward, all-reduce, optimiser
   double gflops = 0.0;       ///< arithmetic of the step's dense products over time
   double gemm_gflops = 0.0;  ///< the machine's own rate, measured in the same run
+  /// Weights, moments and gradients to and from memory by the updates of all ranks, at least, over time.
+  double memory_gbytes = 0.0;       ///< GB/s
+  double memory_rate_gbytes = 0.0;  ///< the machine's own rate, measured in the same run
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;
-  double evaluation_users_per_second = 0.0;
+  double evaluation_users_per_second = 0.0;  ///< validation users, ranked among all items
+  double evaluation_milliseconds = 0.0;      ///< of all of them
+  std::int64_t evaluation_users = 0;
+
+  double gemm_share() const { return gemm_gflops > 0.0 ? gflops / gemm_gflops : 0.0; }
+  double memory_share() const { return memory_rate_gbytes > 0.0 ? memory_gbytes / memory_rate_gbytes : 0.0; }
 };
 
-/// Trains `epochs` epochs (or as many steps as fit in them) after warm-up steps that it leaves out.
+/// Trains `epochs` epochs, or for a minute where that is less, after warm-up steps that it leaves out.
 BenchmarkResult benchmark(const SessionOptions& options, const Services& services);
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace vaecf::train {
 
@@ -51,6 +52,10 @@ class Trainer {
   double beta() const { return annealing_.beta(updates_done_, users_seen_); }  ///< of the next step
   const Annealing& annealing() const { return annealing_; }
   std::int64_t shard_bytes() const;
+  /// Bytes that one update moves to and from this rank's memory for weights, moments and gradients at least:
+  /// each once in and once out, and the narrow copies of weights once out. (Of rows whose updates a backend
+  /// puts off, more than it is.)
+  double update_bytes() const;
   /// Where the shard lies and why, for the log; may be empty.
   std::string shard_description() const { return rows_->description(); }
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
@@ -69,17 +74,27 @@ class Trainer {
   /// After start_epoch, for one that was begun before: this rank's losses of the steps done so far.
   void set_losses(const backend::LossSums& sums) { services_.backend.set_losses(sums, *step_); }
 
-  /// Phase times of the steps that follow; they cost a synchronisation per phase, and no step is recorded.
+  /// Phase times of the steps that follow, none of which is recorded or replayed.
   void take_times(bool on);
-  const model::StepSeconds& seconds() const { return clock_.seconds(); }
+  /// Of the steps since take_times or the last call; waits for them.
+  std::vector<model::StepSeconds> times() { return clock_.read(); }
 
  private:
+  /// This rank's rows of all batches of an epoch, back to back.
+  struct EpochRows {
+    std::int64_t epoch = -1;
+    std::vector<std::int64_t> rows;
+    std::vector<std::int64_t> begin;
+  };
+  void draw(std::int64_t epoch);
   void begin_step(std::int64_t t, backend::StepState& step);
   /// Forward and backward of the batch that `step` numbers, `users` of it this rank's.
   void compute_gradient(backend::StepState& step, std::int64_t users, const backend::FusedUpdate* fused);
   /// All verbs of a step, its beginning left out: the same for all steps of so many users.
   void run_step(std::int64_t users);
   void record_or_run_step(std::int64_t t);
+  /// Whether the backend updates layers while it makes their gradients.
+  bool fuses() const;
   bool alone() const { return services_.communicator.size() == 1; }
   void require_numbers(const backend::LossSums& sums) const;
 
@@ -87,6 +102,8 @@ class Trainer {
   Services services_;
   data::VirtualShards shards_;
   data::EpochOrder order_;
+  EpochRows drawn_;
+  std::int64_t epoch_ = 0;
   Csr shard_;
   std::unique_ptr<backend::UserRows> rows_;
   std::unique_ptr<backend::BatchOrder> batches_;

@@ -3,7 +3,6 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -124,27 +123,6 @@ void CpuBackend::column_sums(const CpuActivations& d, float* to) {
       add(to + columns.begin, d.row(r) + columns.begin, columns.size());
     }
   });
-}
-
-double CpuBackend::measure_gemm_rate() {
-  constexpr std::int64_t size = 1024;
-  const ProductSpec spec{
-      .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
-  AlignedArray<float> b(size * size);  // bf16 operands need half of it
-  std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
-  std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
-  on_each_thread(threads_, [&](int t) {
-    a[t].resize(size * size);
-    c[t].resize(size * size);
-  });
-  double best = 0.0;
-  for (int repetition = 0; repetition < 8; ++repetition) {
-    const auto start = std::chrono::steady_clock::now();
-    on_each_thread(threads_, [&](int t) { engines_[t]->run(spec, a[t].data(), b.data(), c[t].data()); });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * threads_ * size * size * size / seconds.count() * 1e-9);
-  }
-  return best;
 }
 
 }  // namespace vaecf::cpu

@@ -144,6 +144,8 @@ class CpuBackend : public backend::Backend {
              std::span<std::int32_t> items, std::span<float> scores) override;
 
   double measure_gemm_rate() override;
+  double measure_memory_rate() override;
+  std::unique_ptr<backend::Stopwatch> make_stopwatch() override;
   std::int64_t peak_device_bytes() const override { return 0; }
 
  private:

@@ -13,16 +13,17 @@ constexpr std::size_t mark_count = 1024;
 // what watches over the host's waits hears of a device that hangs.
 constexpr std::size_t steps_ahead = 16;
 
-const char* products_of(Number number) {
-  switch (number) {
-    case Number::fp32:
-      return "fp32";
-    case Number::bf16:
+const char* products_of(backend::Precision precision) {
+  switch (precision) {
+    case backend::Precision::tf32:
+      return "TF32 on fp32 operands";
+    case backend::Precision::bf16:
       return "bf16 with fp32 sums and master weights";
-    case Number::fp16:
+    case backend::Precision::fp16:
       return "fp16 with fp32 sums and master weights and a dynamic loss scale";
+    default:
+      return "fp32";
   }
-  return "";
 }
 
 }  // namespace
@@ -34,10 +35,12 @@ CudaBackend::CudaBackend(const backend::BackendOptions& options, int device)
       device_(device),
       scratch_(device_, generation_),
       primitives_(device_),
-      matmuls_(device_, options.deterministic,
-               [this] {
-                 if (check_) check_();
-               }),
+      matmuls_(
+          device_, options.deterministic,
+          [this] {
+            if (check_) check_();
+          },
+          precision_ == backend::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
@@ -46,6 +49,7 @@ CudaBackend::~CudaBackend() = default;
 Number CudaBackend::number() const {
   switch (precision_) {
     case backend::Precision::fp32:
+    case backend::Precision::tf32:
       return Number::fp32;
     case backend::Precision::fp16:
       return Number::fp16;
@@ -56,7 +60,7 @@ Number CudaBackend::number() const {
 
 std::string CudaBackend::description() const {
   return "cuda, " + device_.name() + " (device " + std::to_string(device_.index()) + "), products in " +
-         products_of(number()) + " by cuBLASLt, steps " +
+         products_of(precision_) + " by cuBLASLt, steps " +
          (options_.graph == "off" ? "not recorded" : "recorded as CUDA graphs") +
          (options_.deterministic ? ", deterministic" : "");
 }

@@ -127,6 +127,8 @@ class CudaBackend : public backend::Backend {
              const backend::Parameters& parameters, backend::Layer layer, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   double measure_gemm_rate() override;
+  double measure_memory_rate() override;
+  std::unique_ptr<backend::Stopwatch> make_stopwatch() override;
   std::int64_t peak_device_bytes() const override;
 
  private:

@@ -99,10 +99,12 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-Plan describe(const MatmulSpec& spec) {
+Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
   cublasLtMatmulDesc_t description = nullptr;
-  // Without TF32: fp32 means fp32.
-  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  const bool rounds = spec.operands == Number::fp32 && fp32 == Fp32Products::tf32;
+  check(cublasLtMatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
+        "describing a product");
   Plan plan;
   plan.description.reset(description);
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, spec.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -149,8 +151,10 @@ PlanKey key_of(const MatmulSpec& s, const Operands& x) {
 }  // namespace
 
 struct Matmuls::State {
-  State(Device& device, bool is_deterministic, std::function<void()> while_waiting)
+  State(Device& device, bool is_deterministic, std::function<void()> while_waiting,
+        Fp32Products fp32_products)
       : deterministic(is_deterministic),
+        fp32(fp32_products),
         check_now(std::move(while_waiting)),
         workspace(device, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
@@ -176,6 +180,7 @@ struct Matmuls::State {
   bool try_run(Queue& queue, const MatmulSpec& spec, const Operands& x);
 
   bool deterministic;
+  Fp32Products fp32;
   std::function<void()> check_now;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
@@ -258,7 +263,7 @@ Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Opera
   const auto [place, is_new] = plans.try_emplace(key_of(spec, x));
   std::optional<Plan>& plan = place->second;
   if (!is_new) return plan ? &*plan : nullptr;
-  Plan made = describe(spec);
+  Plan made = describe(spec, fp32);
   if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
   const auto algorithms = candidates(made, spec, x);
   if (algorithms.empty()) return nullptr;
@@ -284,8 +289,8 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   return true;
 }
 
-Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check)
-    : state_(std::make_unique<State>(device, deterministic, std::move(check))) {}
+Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check, Fp32Products fp32)
+    : state_(std::make_unique<State>(device, deterministic, std::move(check), fp32)) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,

@@ -1,4 +1,6 @@
 #include <chrono>
+#include <stdexcept>
+#include <vector>
 
 #include "cuda_backend.hpp"
 #include "eights.hpp"
@@ -31,6 +33,33 @@ void fill_with_noise(Queue& queue, Number kind, void* values, std::int64_t size)
            FillWithNoise<T>{static_cast<T*>(values), size});
   });
 }
+
+class CudaStopwatch : public backend::Stopwatch {
+ public:
+  CudaStopwatch(Queue& queue, const std::function<void()>& check) : queue_(queue), check_(check) {}
+
+  void mark() override {
+    if (queue_.capturing()) throw std::logic_error("a recording would keep this mark");
+    if (used_ == events_.size()) events_.emplace_back(Timing::on);
+    queue_.record(events_[used_++]);
+  }
+
+  std::vector<double> read() override {
+    queue_.finish(check_);
+    std::vector<double> seconds;
+    for (std::size_t i = 1; i < used_; ++i) {
+      seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
+    }
+    used_ = 0;
+    return seconds;
+  }
+
+ private:
+  Queue& queue_;
+  const std::function<void()>& check_;
+  std::vector<Event> events_;
+  std::size_t used_ = 0;
+};
 
 }  // namespace
 
@@ -74,6 +103,30 @@ double CudaBackend::measure_gemm_rate() {
     const bool next_fits = 4 * 3 * bytes < device_.free_bytes() / 2;
     if (seconds.count() >= enough || size == largest || !next_fits) return rate;
   }
+}
+
+double CudaBackend::measure_memory_rate() {
+  // Up to sizes that no cache holds; device memory is fast, so these are a few milliseconds all the same.
+  constexpr std::int64_t largest = std::int64_t{1} << 30;
+  constexpr int repetitions = 8;
+  constexpr double enough = 20e-3;  // seconds
+  const auto stopwatch = make_stopwatch();
+  for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
+    const DeviceArray<std::byte> from(device_, bytes, "a measurement");
+    DeviceArray<std::byte> to(device_, bytes, "a measurement");
+    queue_.copy(to.data(), from.data(), bytes);  // the first one may be slower
+    stopwatch->mark();
+    for (int i = 0; i < repetitions; ++i) queue_.copy(to.data(), from.data(), bytes);
+    stopwatch->mark();
+    const double seconds = stopwatch->read().front();
+    const bool next_fits = 4 * 2 * bytes < device_.free_bytes() / 2;
+    if (seconds < enough && bytes < largest && next_fits) continue;
+    return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;
+  }
+}
+
+std::unique_ptr<backend::Stopwatch> CudaBackend::make_stopwatch() {
+  return std::make_unique<CudaStopwatch>(queue_, check_);
 }
 
 }  // namespace vaecf::cuda

@@ -59,16 +59,21 @@ class Device {
   std::unique_ptr<State> state_;
 };
 
+enum class Timing { off, on };
+
 /// A point in a queue.
 class Event {
  public:
-  Event();
+  /// With `timing`, seconds_between() can tell when the point was reached.
+  explicit Event(Timing timing = Timing::off);
   ~Event();
   Event(Event&&) noexcept;
   Event& operator=(Event&&) noexcept;
   /// Whether the work before it is done. RunError where the device failed. True where nothing was recorded.
   bool done() const;
   void* native() const;  ///< cudaEvent_t
+  /// What passed on the device between two timed points that are done.
+  static double seconds_between(const Event& from, const Event& to);
 
  private:
   struct State;
@@ -211,13 +216,17 @@ struct MatmulSpec {
   bool operator==(const MatmulSpec&) const = default;
 };
 
+/// What becomes of fp32 operands: `tf32` rounds them to 10 bits of fraction on their way into tensor cores.
+enum class Fp32Products { exact, tf32 };
+
 /// Products, each planned once. Leading dimensions times the number's size should be multiples of 16 bytes:
 /// other ones are correct and slow. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
 class Matmuls {
  public:
   /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
   /// large product waits for the queue, calling `check` as Queue::finish does.
-  Matmuls(Device& device, bool deterministic, std::function<void()> check = {});
+  Matmuls(Device& device, bool deterministic, std::function<void()> check = {},
+          Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);

@@ -10,14 +10,17 @@
 namespace vaecf::cuda {
 
 struct Event::State {
-  State() { check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"); }
+  explicit State(Timing timing) {
+    check(cudaEventCreateWithFlags(&event, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
+          "making an event");
+  }
   ~State() { cudaEventDestroy(event); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   cudaEvent_t event = nullptr;
 };
 
-Event::Event() : state_(std::make_unique<State>()) {}
+Event::Event(Timing timing) : state_(std::make_unique<State>(timing)) {}
 Event::~Event() = default;
 Event::Event(Event&&) noexcept = default;
 Event& Event::operator=(Event&&) noexcept = default;
@@ -34,6 +37,13 @@ bool Event::done() const {
 
 void* Event::native() const {
   return state_->event;
+}
+
+double Event::seconds_between(const Event& from, const Event& to) {
+  float milliseconds = 0.0F;
+  check(cudaEventElapsedTime(&milliseconds, from.state_->event, to.state_->event),
+        "taking the time between events");
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 
 struct Graph::State {

@@ -1,6 +1,8 @@
 #include <vaecf/base/narrow.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <stdexcept>
@@ -29,14 +31,20 @@ void store(Number number, void* values, std::int64_t i, float value) {
 constexpr std::int64_t tile_rows = 4;
 constexpr std::int64_t tile_columns = 16;
 
+float to_tf32(float value) {
+  if (!std::isfinite(value)) return value;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000U) & ~0x1FFFU);
+}
+
 /// Operand as fp32 tiles of `width` rows of op(a)' or columns of op(b), k after k; zeros behind the end.
 std::vector<float> pack(Number number, const void* values, std::int64_t stride, bool k_is_row,
-                        std::int64_t width, std::int64_t n, std::int64_t k) {
+                        std::int64_t width, std::int64_t n, std::int64_t k, Fp32Products fp32) {
   std::vector<float> packed(static_cast<std::size_t>((n + width - 1) / width * width * k));
   for (std::int64_t i = 0; i < n; ++i) {
     float* tile = packed.data() + i / width * width * k + i % width;
     for (std::int64_t j = 0; j < k; ++j) {
-      tile[j * width] = load(number, values, k_is_row ? j * stride + i : i * stride + j);
+      const float value = load(number, values, k_is_row ? j * stride + i : i * stride + j);
+      tile[j * width] = fp32 == Fp32Products::tf32 && number == Number::fp32 ? to_tf32(value) : value;
     }
   }
   return packed;
@@ -56,9 +64,10 @@ using Tile = float[tile_rows][tile_columns];
   }
 }
 
-void multiply(const MatmulSpec& s, const void* a, const void* b, void* c, const void* bias) {
-  const std::vector<float> rows = pack(s.operands, a, s.lda, s.a_transposed, tile_rows, s.m, s.k);
-  const std::vector<float> columns = pack(s.operands, b, s.ldb, !s.b_transposed, tile_columns, s.n, s.k);
+void multiply(const MatmulSpec& s, const void* a, const void* b, void* c, const void* bias,
+              Fp32Products fp32) {
+  const auto rows = pack(s.operands, a, s.lda, s.a_transposed, tile_rows, s.m, s.k, fp32);
+  const auto columns = pack(s.operands, b, s.ldb, !s.b_transposed, tile_columns, s.n, s.k, fp32);
   for (std::int64_t j = 0; j < s.n; j += tile_columns) {
     for (std::int64_t i = 0; i < s.m; i += tile_rows) {
       Tile sums = {};
@@ -83,8 +92,11 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 
 }  // namespace
 
-struct Matmuls::State {};
-Matmuls::Matmuls(Device&, bool, std::function<void()>) {}
+struct Matmuls::State {
+  Fp32Products fp32;
+};
+Matmuls::Matmuls(Device&, bool, std::function<void()>, Fp32Products fp32)
+    : state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
@@ -102,7 +114,8 @@ void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* 
   twin::require_device(b, b_bytes, "a product's right operand");
   twin::require_device(c, extent(s.m, s.n, s.ldc, s.result), "a product's result");
   if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "a product's bias");
-  perform(queue, [=] { multiply(s, a, b, c, bias); });
+  const Fp32Products fp32 = state_->fp32;
+  perform(queue, [=] { multiply(s, a, b, c, bias, fp32); });
 }
 
 struct Primitives::State {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -16,7 +17,9 @@ namespace {
 
 }  // namespace
 
-Event::Event() : state_(std::make_unique<State>()) {}
+Event::Event(Timing timing) : state_(std::make_unique<State>()) {
+  if (timing == Timing::on) state_->point.reached = std::make_shared<twin::Reached>();
+}
 Event::~Event() = default;
 Event::Event(Event&&) noexcept = default;
 Event& Event::operator=(Event&&) noexcept = default;
@@ -33,6 +36,17 @@ bool Event::done() const {
 
 void* Event::native() const {
   return &state_->point;
+}
+
+double Event::seconds_between(const Event& from, const Event& to) {
+  const std::lock_guard lock(twin::world().mutex);
+  for (const Event* event : {&from, &to}) {
+    const twin::Point& point = event->state_->point;
+    if (!point.reached || !point.timeline) refuse("the time of an event that takes none");
+    if (point.capture) refuse("the time of an event that was recorded in a capture");
+    if (point.timeline->done < point.position) refuse("the time of an event that is still to come");
+  }
+  return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
 
 Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -105,7 +119,11 @@ void Queue::clear(void* device, std::int64_t bytes) {
 void Queue::record(Event& event) {
   const std::lock_guard lock(twin::world().mutex);
   auto& point = *static_cast<twin::Point*>(event.native());
+  // A new moment: what an earlier record() of this event still has in the queue writes to the old one.
+  const auto reached = point.reached ? std::make_shared<twin::Reached>() : nullptr;
   point = {};
+  point.reached = reached;
+  if (reached) perform(*this, [reached] { *reached = twin::Reached::clock::now(); });
   if (capturing()) {
     point.capture = state_->capture;
     point.branch_position = state_->capture->branches[state_->timeline.get()].queued;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -39,12 +40,15 @@ struct Capture {
   bool spoilt = false;  // memory was released meanwhile
 };
 
+using Reached = std::chrono::steady_clock::time_point;
+
 /// Where an event stands.
 struct Point {
   std::shared_ptr<Timeline> timeline;  // null: nothing recorded
   std::uint64_t position = 0;
   std::shared_ptr<Capture> capture;  // where it was recorded in one
   std::size_t branch_position = 0;
+  std::shared_ptr<Reached> reached;  // null: takes no time
 };
 
 /// What the CUDA runtime knows about the process. Ranks may be threads, so one lock guards all work.

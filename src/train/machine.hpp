@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace vaecf::train {
+
+/// What a timing should be read with: "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB". Linux; what the
+/// system does not tell is left out.
+std::string machine_description();
+
+/// The most memory that this process ever held; 0 where the system does not tell.
+double peak_memory_mib();
+
+}  // namespace vaecf::train

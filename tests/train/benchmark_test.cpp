@@ -1,0 +1,142 @@
+// Runs on the CPU and on the twin of the CUDA backend.
+#include <sstream>
+
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class Benchmark : public TrainTest {
+ protected:
+  BenchmarkResult measure(int ranks) {
+    options_.train.epochs = 2;
+    backend_.kernels = "auto";
+    BenchmarkResult result;
+    on_ranks(ranks, [&](const Services& services) {
+      const BenchmarkResult mine = benchmark(options_, services);
+      if (services.communicator.rank() == 0) result = mine;
+    });
+    return result;
+  }
+
+  static double phases_together(const BenchmarkResult& result) {
+    double sum = 0.0;
+    for (const auto& [name, milliseconds] : result.phase_milliseconds) sum += milliseconds;
+    return sum;
+  }
+};
+
+TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
+  for (const int ranks : {1, 2}) {
+    const BenchmarkResult result = measure(ranks);
+    EXPECT_GT(result.users_per_second, 0.0);
+    EXPECT_NEAR(result.seconds_per_epoch * result.users_per_second, 203.0, 1e-6);
+    EXPECT_GT(result.milliseconds_per_step, 0.0);
+    EXPECT_EQ(result.steps, 20);
+    EXPECT_EQ(result.warm_up_steps, 12);
+    for (const char* phase : {"input", "forward", "loss", "backward", "optimiser"}) {
+      ASSERT_TRUE(result.phase_milliseconds.contains(phase)) << phase;
+      EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;
+    }
+    EXPECT_TRUE(result.phase_milliseconds.contains("all-reduce"));
+    // Of other steps than the whole, on a machine that others use: this sees a wrong unit, and no more.
+    EXPECT_GT(phases_together(result), 0.02 * result.milliseconds_per_step);
+    EXPECT_LT(phases_together(result), 50.0 * result.milliseconds_per_step);
+  }
+}
+
+TEST_F(Benchmark, ComparesWithTheMachineAndDescribesIt) {
+  const BenchmarkResult result = measure(1);
+  // 20 x 12 + 6 x 20 + 20 x 60 weights, 6 operations each.
+  EXPECT_NEAR(result.gflops, 6e-9 * 1560 * result.users_per_second, 1e-9 * result.users_per_second);
+  EXPECT_GT(result.gemm_gflops, 0.0);
+  EXPECT_DOUBLE_EQ(result.gemm_share(), result.gflops / result.gemm_gflops);
+  // 60 x 20 + 1560 weights and 20 + 12 + 20 + 60 biases; weights and two moments in and out, 4 bytes each,
+  // and the same of gradients that are not used up on the spot.
+  const double steps_per_second = result.users_per_second / (203.0 / 6.0);
+  const double bytes = result.memory_gbytes * 1e9 / steps_per_second;
+  EXPECT_GE(bytes, 0.9 * 2872 * 24);
+  EXPECT_LE(bytes, 1.1 * 2872 * 34);
+  EXPECT_GT(result.memory_rate_gbytes, 0.0);
+  EXPECT_DOUBLE_EQ(result.memory_share(), result.memory_gbytes / result.memory_rate_gbytes);
+  EXPECT_EQ(result.evaluation_users, 31);
+  EXPECT_NEAR(result.evaluation_users_per_second * result.evaluation_milliseconds, 31e3, 1e-6);
+  EXPECT_GT(result.peak_memory_mib, 1.0);
+  EXPECT_GT(result.data_memory_mib, 0.0);
+  EXPECT_NE(result.machine.find(" cores"), std::string::npos) << result.machine;
+  EXPECT_NE(result.machine.find("products in"), std::string::npos) << result.machine;
+}
+
+TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
+  measure(2);
+  std::istringstream lines(text_of(options_.run_folder() + "/metrics.jsonl"));
+  std::string event;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"event\":\"benchmark\"") != std::string::npos) event = line;
+  }
+  for (const char* name : {"machine",
+                           "host",
+                           "ranks",
+                           "device",
+                           "precision",
+                           "batch_size",
+                           "warm_up_steps",
+                           "steps",
+                           "users_per_second",
+                           "seconds_per_epoch",
+                           "milliseconds_per_step",
+                           "input_ms",
+                           "forward_ms",
+                           "loss_ms",
+                           "backward_ms",
+                           "all-reduce_ms",
+                           "optimiser_ms",
+                           "gflops",
+                           "gemm_gflops",
+                           "gemm_share",
+                           "memory_gbytes",
+                           "memory_rate_gbytes",
+                           "memory_share",
+                           "peak_memory_mib",
+                           "peak_device_mib",
+                           "data_memory_mib",
+                           "evaluation_users",
+                           "evaluation_ms",
+                           "evaluation_users_per_second"}) {
+    EXPECT_NE(event.find("\"" + std::string(name) + "\":"), std::string::npos) << name << " in " << event;
+  }
+}
+
+TEST(BenchmarkTable, ShowsSharesOfTheMachine) {
+  BenchmarkResult result;
+  result.machine = "some machine";
+  result.milliseconds_per_step = 126.0;
+  result.gflops = 100.0;
+  result.gemm_gflops = 400.0;
+  result.memory_gbytes = 5.0;
+  result.memory_rate_gbytes = 20.0;
+  result.phase_milliseconds = {{"loss", 42.125}};
+  result.evaluation_users_per_second = 2e4;
+  result.evaluation_users = 10000;
+  result.evaluation_milliseconds = 500.0;
+  const std::string table = to_table(result);
+  for (const char* line :
+       {"benchmark on some machine\n", "100 GFLOP/s, 25 % of the machine's 400\n",
+        "    loss                       42.12 ms\n", "5.0 GB/s, 25 % of the memory's 20.0\n",
+        "20000 users/s, 10000 users in 500.0 ms\n"}) {
+    EXPECT_NE(table.find(line), std::string::npos) << line << table;
+  }
+}
+
+TEST(BenchmarkTable, SpeaksOfAGpuInItsUnits) {
+  BenchmarkResult result;
+  result.milliseconds_per_step = 0.4375;
+  result.gflops = 186000.0;
+  result.gemm_gflops = 620000.0;
+  const std::string table = to_table(result);
+  EXPECT_NE(table.find("186.0 TFLOP/s, 30 % of the machine's 620.0\n"), std::string::npos) << table;
+  EXPECT_NE(table.find(" 0.438 ms\n"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace vaecf::train
