@@ -7,9 +7,15 @@ the kept items; output layer dense, its softmax gradient written in place of the
 TensorFlow's form by PyTorch's own Adam (fused where this PyTorch has it). CPU, or GPU where there is one.
 PyTorch 1.13 to 2.x, NumPy; h5py for --data FILE.h5.
 
+On a GPU all data are resident, bf16 products take fp32 master weights rounded on the spot (what autocast does), the
+softmax with its gradient is one kernel by torch.compile, and --benchmark runs the whole step as a CUDA graph, its
+interactions padded to a fixed number. Where this PyTorch cannot compile or capture, the run says so and goes on
+without; --compile off and --graph off do so by choice. Steps are timed in blocks, so that the host runs ahead.
+
     torch_multvae.py --data data/ml1m.h5 --epochs 200
     torch_multvae.py --data ml-1m/ratings.dat --validation-users 500 --test-users 500 --epochs 200
     torch_multvae.py --synthetic-users 20000 --benchmark --precision bf16 --threads 2
+    torch_multvae.py --data data/ml20m.h5 --device cuda --benchmark --precision bf16 --batch 24576
 
 Prints JSON, one object a line: data, epoch (one each), then test or benchmark.
 """
@@ -26,6 +32,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from compiled import captured_step, compile_kernel
 from dataset import load_hdf5, read_ratings, split_liang2018, synthesize
 
 
@@ -46,24 +53,46 @@ class Rows:
         ends = lengths.cumsum(0)
         rows = torch.repeat_interleave(torch.arange(len(users), device=lengths.device), lengths)
         entries = torch.arange(len(rows), device=rows.device) + (self.indptr[users] - ends + lengths)[rows]
-        return rows, self.indices[entries], lengths
+        return rows, self.indices[entries], lengths, None
+
+    def gather_padded(self, users, capacity):
+        """The same with `capacity` entries, the last of them not `valid`: nothing in it depends on the data's sizes."""
+        lengths = self.lengths[users]
+        ends = lengths.cumsum(0)
+        slots = torch.arange(capacity, device=lengths.device)
+        rows = torch.searchsorted(ends, slots, right=True)
+        valid = rows < len(users)
+        rows = rows.clamp(max=len(users) - 1)
+        entries = torch.where(valid, (self.indptr[users] - ends + lengths)[rows] + slots, torch.zeros_like(slots))
+        columns = torch.where(valid, self.indices[entries], torch.zeros_like(slots))
+        return rows, columns, lengths, valid
 
 
 # Model.
 
 class SoftmaxLayer(torch.autograd.Function):
-    """Output layer with its multinomial loss: sum over users of -sum_i x_ui log_softmax(h W' + b)_i."""
+    """Output layer with its multinomial loss: sum over users of -sum_i x_ui log_softmax(h W' + b)_i.
+
+    `kernel` is compiled.softmax_gradient, or None: then in place, op by op. `valid` is None where all entries are.
+    """
 
     @staticmethod
-    def forward(context, hidden, weight, bias, rows, columns, lengths, dtype):
+    def forward(context, hidden, weight, bias, rows, columns, lengths, valid, dtype, kernel):
         hidden, weight = hidden.to(dtype), weight.to(dtype)
-        gradient = F.linear(hidden, weight, bias.to(dtype)).float()
-        gradient = torch.log_softmax(gradient, dim=1)
+        logits = F.linear(hidden, weight, bias.to(dtype))
         flat = rows * weight.shape[0] + columns
-        nll = -gradient.view(-1)[flat].sum(dtype=torch.float64)
-        gradient.exp_().mul_(lengths.to(gradient.dtype).unsqueeze(1))
-        gradient.view(-1)[flat] -= 1.0
-        context.save_for_backward(hidden, weight, gradient.to(dtype), gradient.sum(0))
+        ones = torch.ones_like(flat, dtype=torch.float32) if valid is None else valid.float()
+        if kernel is not None:
+            own = (logits.view(-1)[flat].float() * ones).sum(dtype=torch.float64)
+            log_sums, gradient = kernel(logits, lengths)
+            nll = (log_sums.double() * lengths).sum() - own
+            gradient.view(-1).index_add_(0, flat, -ones.to(dtype))
+        else:
+            gradient = torch.log_softmax(logits.float(), dim=1)
+            nll = -(gradient.view(-1)[flat] * ones).sum(dtype=torch.float64)
+            gradient.exp_().mul_(lengths.to(gradient.dtype).unsqueeze(1))
+            gradient.view(-1).index_add_(0, flat, -ones)
+        context.save_for_backward(hidden, weight, gradient.to(dtype), gradient.sum(0, dtype=torch.float32))
         return nll
 
     @staticmethod
@@ -73,13 +102,13 @@ class SoftmaxLayer(torch.autograd.Function):
         scale = scale.float()
         d_hidden = gradient.mm(weight).float() * scale
         d_weight = gradient.t().mm(hidden * scale.to(hidden.dtype)).float()
-        return d_hidden, d_weight, d_bias * scale, None, None, None, None
+        return d_hidden, d_weight, d_bias * scale, None, None, None, None, None, None
 
 
 class MultVae(torch.nn.Module):
     def __init__(self, items, hidden, latent, dropout, dtype):
         super().__init__()
-        self.keep, self.dtype, self.latent = 1.0 - dropout, dtype, latent
+        self.keep, self.dtype, self.latent, self.kernel = 1.0 - dropout, dtype, latent, None
         encoder, decoder = [items] + hidden + [2 * latent], [latent] + hidden[::-1] + [items]
 
         def parameters(*shape):
@@ -97,14 +126,20 @@ class MultVae(torch.nn.Module):
     def dense(self, layer, x):
         return F.linear(x.to(self.dtype), layer.weight.to(self.dtype), layer.bias.to(self.dtype)).float()
 
-    def encode(self, rows, columns, lengths):
-        """mu, logvar. In training the dropped items are left out of the bag altogether."""
-        if self.training and self.keep < 1.0:
-            kept = torch.rand(len(rows), device=rows.device) < self.keep
-            rows, columns = rows[kept], columns[kept]
-        starts = torch.searchsorted(rows, torch.arange(len(lengths), device=rows.device))
+    def encode(self, rows, columns, lengths, valid=None):
+        """mu, logvar. In training the dropped items are left out of the bag, or weigh nothing where it is padded."""
+        kept = torch.rand(len(rows), device=rows.device) < self.keep if self.training and self.keep < 1.0 else None
+        weights = None
+        if valid is not None:
+            weights = (valid if kept is None else valid & kept).float()
+            starts = lengths.cumsum(0) - lengths
+        else:
+            if kept is not None:
+                rows, columns = rows[kept], columns[kept]
+            starts = torch.searchsorted(rows, torch.arange(len(lengths), device=rows.device))
         scale = lengths.clamp(min=1).float().rsqrt() / (self.keep if self.training else 1.0)
-        h = F.embedding_bag(columns, self.table, starts, mode="sum") * scale.unsqueeze(1) + self.table_bias
+        h = F.embedding_bag(columns, self.table, starts, mode="sum", per_sample_weights=weights)
+        h = h * scale.unsqueeze(1) + self.table_bias
         for layer in self.encoder:
             h = self.dense(layer, torch.tanh(h))
         return h[:, :self.latent], h[:, self.latent:]
@@ -115,16 +150,17 @@ class MultVae(torch.nn.Module):
             z = torch.tanh(self.dense(layer, z))
         return z
 
-    def loss(self, rows, columns, lengths, beta):
+    def loss(self, rows, columns, lengths, valid, beta):
         """Mean loss per user, and the sums of its two terms."""
-        mu, logvar = self.encode(rows, columns, lengths)
+        mu, logvar = self.encode(rows, columns, lengths, valid)
         z = mu + torch.randn_like(mu) * torch.exp(0.5 * logvar)
         output = self.decoder[-1]
-        nll = SoftmaxLayer.apply(self.decode(z), output.weight, output.bias, rows, columns, lengths, self.dtype)
+        nll = SoftmaxLayer.apply(self.decode(z), output.weight, output.bias, rows, columns, lengths, valid, self.dtype,
+                                 self.kernel)
         kl = 0.5 * (logvar.exp() + mu * mu - 1.0 - logvar).sum(dtype=torch.float64)
         return (nll + beta * kl) / len(lengths), nll.detach(), kl.detach()
 
-    def scores(self, rows, columns, lengths):
+    def scores(self, rows, columns, lengths, _):
         """fp32 scores from the latent mean; the user's own items get -inf."""
         mu, _ = self.encode(rows, columns, lengths)
         scores = F.linear(self.decode(mu), self.decoder[-1].weight, self.decoder[-1].bias)
@@ -138,6 +174,8 @@ class TensorFlowAdam:
     def __init__(self, parameters, options):
         parameters = list(parameters)
         settings = dict(lr=options.learning_rate, betas=(0.9, options.beta2), eps=1e-8)
+        if options.device == "cuda":
+            settings["capturable"] = True  # so that a step may become part of a CUDA graph
         try:
             self.adam = torch.optim.Adam(parameters, fused=True, **settings)
         except (TypeError, RuntimeError):  # no fused Adam for this device in this PyTorch
@@ -174,7 +212,7 @@ def evaluate(model, fold_in, held_out, batch):
     for begin in range(0, fold_in.count, batch):
         users = torch.arange(begin, min(begin + batch, fold_in.count), device=discount.device)
         scores = model.scores(*fold_in.gather(users))
-        rows, columns, targets = held_out.gather(users)
+        rows, columns, targets, _ = held_out.gather(users)
         relevant = torch.zeros_like(scores, dtype=torch.bool)
         relevant[rows, columns] = True
         hits = relevant.gather(1, best_items(scores, 100)).double()
@@ -198,7 +236,7 @@ def say(event, **fields):
 
 
 def batches(count, batch, device):
-    order = torch.randperm(count).to(device)
+    order = torch.randperm(count, device=device)
     return [order[begin:begin + batch] for begin in range(0, count, batch)]
 
 
@@ -244,26 +282,39 @@ def benchmark(model, adam, data, options):
         if options.device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
-    seconds, processor, step = [], [], 0
-    while step < options.warmup + options.steps:
-        for users in batches(data["train"].count, options.batch, options.device):
-            if len(users) < min(options.batch, data["train"].count) or step == options.warmup + options.steps:
-                break
-            begin, processor_begin = now(), time.process_time()
-            train_step(model, adam, data["train"], users, options)
-            seconds.append(now() - begin)
-            processor.append(time.process_time() - processor_begin)
-            step += 1
-    seconds, users = np.array(seconds[options.warmup:]), min(options.batch, data["train"].count)
-    fields = dict(steps=len(seconds), batch=users, median_ms=1e3 * float(np.median(seconds)),
+    step, graph = captured_step(model, adam, data["train"], options)
+
+    def endless():
+        while True:
+            for users in batches(data["train"].count, options.batch, options.device):
+                if len(users) == min(options.batch, data["train"].count):
+                    yield users
+    source = endless()
+
+    def run(steps):
+        for _ in range(steps):
+            users = next(source)
+            step.run(users) if step else train_step(model, adam, data["train"], users, options)
+    # A GPU is waited for after each block of steps only: it must not run dry in between.
+    block = options.block or (20 if options.device == "cuda" else 1)
+    run(options.warmup)
+    seconds, processor = [], []
+    for _ in range(-(-options.steps // block)):
+        begin, processor_begin = now(), time.process_time()
+        run(block)
+        seconds.append((now() - begin) / block)
+        processor.append((time.process_time() - processor_begin) / block)
+    seconds, users = np.array(seconds), min(options.batch, data["train"].count)
+    fields = dict(steps=len(seconds) * block, batch=users, graph=graph, median_ms=1e3 * float(np.median(seconds)),
                   min_ms=1e3 * float(seconds.min()),
-                  processor_ms=1e3 * float(np.median(processor[options.warmup:])),
+                  processor_ms=1e3 * float(np.median(processor)),
                   users_per_second=users * len(seconds) / float(seconds.sum()),
                   users_per_second_median=users / float(np.median(seconds)),
                   users_per_second_best=users / float(seconds.min()))
     if options.device == "cuda":
         fields["peak_device_mib"] = torch.cuda.max_memory_allocated() / 2**20
-    say("benchmark", precision=options.precision, device=options.device, threads=torch.get_num_threads(),
+        fields["gpu"] = torch.cuda.get_device_name()
+    say("benchmark", precision=options.precision, compile=options.compiled, device=options.device, threads=torch.get_num_threads(),
         torch=torch.__version__, peak_resident_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **fields)
 
 
@@ -295,6 +346,9 @@ def arguments():
     add("--benchmark", action="store_true", help="time steps instead of training")
     add("--warmup", type=int, default=5, help="steps left out by --benchmark")
     add("--steps", type=int, default=30, help="steps timed by --benchmark")
+    add("--block", type=int, default=0, help="steps between two waits in --benchmark; 0: 20 on a GPU, else 1")
+    add("--compile", choices=("auto", "on", "off"), default="auto", help="torch.compile; auto: on a GPU")
+    add("--graph", choices=("auto", "off"), default="auto", help="CUDA graph of the step in --benchmark")
     options = parser.parse_args()
     if not options.hidden:
         parser.error("--hidden needs at least one width")
@@ -335,6 +389,7 @@ def main():
     torch.set_flush_denormal(True)  # moments of rare items decay into denormals, which are slow
     dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
     model = MultVae(items, options.hidden, options.latent, options.dropout, dtype).to(options.device)
+    options.compiled = compile_kernel(model, options)
     adam = TensorFlowAdam(model.parameters(), options)
     (benchmark if options.benchmark else train)(model, adam, data, options)
     return 0
