@@ -14,6 +14,10 @@ Availability availability() {
       "-DVAECF_CUDA=ON, which says what is missing"};
 }
 
+CudaFacts cuda_facts() {
+  return {};
+}
+
 std::unique_ptr<backend::Backend> make_cuda_backend(const backend::BackendOptions&) {
   throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", availability().reason));
 }

@@ -1,4 +1,4 @@
-#include "launcher.hpp"
+#include <vaecf/comm/launcher.hpp>
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>

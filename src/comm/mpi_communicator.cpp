@@ -1,6 +1,5 @@
 #include "deadline.hpp"
 #include "last_words.hpp"
-#include "launcher.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
@@ -10,6 +9,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <algorithm>
 #include <array>

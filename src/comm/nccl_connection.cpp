@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/nccl.hpp>
 
 #include <chrono>
 #include <exception>
@@ -41,6 +42,10 @@ int nccl_version() {
   int version = 0;
   check_nccl(ncclGetVersion(&version), "asking for its version");
   return version;
+}
+
+std::string nccl_library() {
+  return vaecf::format("NCCL {}", nccl_version_text(nccl_version()));
 }
 
 NcclConnection::NcclConnection(const ncclUniqueId& id, int ranks, int rank, const NcclWatch& watch)

@@ -11,4 +11,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, backend::Bac
       "configure again with -DVAECF_CUDA=ON, or use device: cpu");
 }
 
+std::string nccl_library() {
+  return "";
+}
+
 }  // namespace vaecf::comm

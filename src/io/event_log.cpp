@@ -1,5 +1,6 @@
 #include <vaecf/io/event_log.hpp>
 
+#include "io/nlohmann_json.hpp"
 #include "io/staged_file.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -7,10 +8,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace vaecf::io {
@@ -18,7 +19,15 @@ namespace vaecf::io {
 std::string to_json(const Event& event) {
   nlohmann::ordered_json line;
   for (const auto& field : event.fields()) {
-    std::visit([&](const auto& value) { line[field.first] = value; }, field.second);
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Json>) {
+            line[field.first] = to_nlohmann(value);
+          } else {
+            line[field.first] = value;
+          }
+        },
+        field.second);
   }
   // Bytes that are no UTF-8 (a path, say) become U+FFFD rather than an end of the run.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
@@ -27,6 +28,7 @@ constexpr std::int64_t steps_by_phase = 40;
 // Between two waits, after which a device's queue is empty, which costs.
 constexpr std::int64_t fewest_block_steps = 5;
 constexpr double block_seconds = 0.05;
+constexpr double all_reduce_seconds = 0.8;  // of probing
 constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
 
 struct StepPhase {
@@ -104,6 +106,8 @@ class BenchmarkRun {
     result_.gemm_gflops = services_.communicator.all_reduce(services_.backend.measure_gemm_rate());
     services_.communicator.barrier();
     result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.backend.measure_memory_rate());
+    result_.all_reduce = comm::measure_all_reduce(services_.communicator, services_.backend, sizes_to_probe(),
+                                                  all_reduce_seconds);
     result_.machine = machine_description() + "; " + services_.backend.description();
     return result_;
   }
@@ -111,6 +115,16 @@ class BenchmarkRun {
  private:
   double slowest(double value) const {
     return services_.communicator.all_reduce(value, comm::Reduction::max);
+  }
+
+  /// Up to that of all gradients, which is where most bytes go.
+  std::vector<std::int64_t> sizes_to_probe() const {
+    std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
+    const auto gradients = trainer_.gradient().size() * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t largest = std::min(gradients, sizes.back());
+    std::erase_if(sizes, [&](std::int64_t bytes) { return bytes > largest; });
+    sizes.push_back(largest);
+    return sizes;
   }
 
   /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
@@ -217,6 +231,13 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("evaluation_users", result.evaluation_users)
       .set("evaluation_ms", result.evaluation_milliseconds)
       .set("evaluation_users_per_second", result.evaluation_users_per_second);
+  if (!result.all_reduce.empty()) {
+    io::Json sizes = io::Json::list();
+    for (const comm::AllReduceTime& time : result.all_reduce) {
+      sizes.add(io::Json::object().set("bytes", time.bytes).set("seconds", time.seconds));
+    }
+    event.set("all_reduce", sizes);
+  }
   return event;
 }
 

@@ -49,6 +49,13 @@ std::string to_table(const BenchmarkResult& result) {
   table += line("weights and moments", result.memory_gbytes, 1,
                 format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
                        result.memory_rate_gbytes));
+  if (!result.all_reduce.empty()) {
+    const comm::AllReduceTime& largest = result.all_reduce.back();
+    table += line(
+        "sum over ranks", largest.rate_gbytes(), 2,
+        format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
+               1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
+  }
   table +=
       line("full-ranking test", result.evaluation_users_per_second, 0,
            format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));

@@ -1,11 +1,10 @@
 #include <gtest/gtest.h>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <cstdlib>
 #include <map>
 #include <string>
-
-#include "comm/launcher.hpp"
 
 namespace vaecf::comm {
 namespace {

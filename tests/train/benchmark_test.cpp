@@ -39,6 +39,7 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
       EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;
     }
     EXPECT_TRUE(result.phase_milliseconds.contains("all-reduce"));
+    EXPECT_EQ(result.all_reduce.empty(), ranks == 1);
     // Of other steps than the whole, on a machine that others use: this sees a wrong unit, and no more.
     EXPECT_GT(phases_together(result), 0.02 * result.milliseconds_per_step);
     EXPECT_LT(phases_together(result), 50.0 * result.milliseconds_per_step);
@@ -102,9 +103,11 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
                            "data_memory_mib",
                            "evaluation_users",
                            "evaluation_ms",
-                           "evaluation_users_per_second"}) {
+                           "evaluation_users_per_second",
+                           "all_reduce"}) {
     EXPECT_NE(event.find("\"" + std::string(name) + "\":"), std::string::npos) << name << " in " << event;
   }
+  EXPECT_NE(event.find("\"all_reduce\":[{\"bytes\":4,\"seconds\":"), std::string::npos) << event;
 }
 
 TEST(BenchmarkTable, ShowsSharesOfTheMachine) {

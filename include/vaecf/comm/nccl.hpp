@@ -33,4 +33,7 @@ struct NcclOptions {
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, backend::Backend& backend,
                                                      const NcclOptions& options);
 
+/// "NCCL 2.28.9"; empty where this program was built without it. RunError where it does not answer.
+std::string nccl_library();
+
 }  // namespace vaecf::comm

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/io/json.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,7 +16,7 @@ namespace vaecf::io {
 /// One line of metrics.jsonl: fields in the order given, the first of them "event".
 class Event {
  public:
-  using Value = std::variant<bool, std::int64_t, double, std::string>;
+  using Value = std::variant<bool, std::int64_t, double, std::string, Json>;
   explicit Event(std::string name) { set("event", std::move(name)); }
   Event& set(std::string key, Value value) {
     fields_.emplace_back(std::move(key), std::move(value));

@@ -4,6 +4,7 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 #include <vaecf/base/stop_flag.hpp>
+#include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shard.hpp>
 #include <vaecf/model/model_options.hpp>
@@ -120,6 +121,8 @@ struct BenchmarkResult {
   /// Weights, moments and gradients to and from memory by the updates of all ranks, at least, over time.
   double memory_gbytes = 0.0;       ///< GB/s
   double memory_rate_gbytes = 0.0;  ///< the machine's own rate, measured in the same run
+  /// Of gradients' way between ranks, measured in the same run, smallest first; empty for one rank.
+  std::vector<comm::AllReduceTime> all_reduce;
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;

@@ -1,0 +1,60 @@
+// Runs in every kind of world.
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+#include <vaecf/comm/all_reduce_probe.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+using Times = std::vector<AllReduceTime>;
+
+/// All ranks hold the same, in order, with the sizes that were asked for, whole numbers of them.
+void expect_usable(Communicator& ranks, const Times& times, const std::vector<std::int64_t>& bytes) {
+  if (ranks.size() == 1) {
+    EXPECT_TRUE(times.empty());
+    return;
+  }
+  ASSERT_EQ(times.size(), bytes.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    EXPECT_EQ(times[i].bytes, bytes[i]);
+    EXPECT_GT(times[i].seconds, 0.0);
+    EXPECT_EQ(ranks.all_reduce(times[i].seconds, Reduction::max), times[i].seconds);
+    EXPECT_EQ(ranks.all_reduce(times[i].seconds, Reduction::min), times[i].seconds);
+  }
+}
+
+TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
+  constexpr std::array<std::int64_t, 4> sizes = {4096, 1, 4, 101};
+  on_worlds([&](Communicator& ranks) {
+    constexpr double time_for_all = 60.0;  // not that it takes it: rounds are limited, too
+    expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
+    const auto backend = backend::make_backend({.device = "cpu", .threads = 1});
+    expect_usable(ranks, measure_all_reduce(ranks, *backend, sizes, time_for_all), {4, 104, 4096});
+  });
+}
+
+TEST(AllReduceProbe, LeavesOutWhatItHasNoTimeFor) {
+  constexpr std::array<std::int64_t, 2> sizes = {4, 1 << 20};
+  on_worlds([&](Communicator& ranks) {
+    EXPECT_EQ(measure_all_reduce(ranks, sizes, 0.0).size(), ranks.size() == 1 ? 0U : 1U);
+    EXPECT_TRUE(measure_all_reduce(ranks, std::vector<std::int64_t>(), 1.0).empty());
+  });
+}
+
+TEST(AllReduceProbe, KnowsLatencyAndBandwidthSizes) {
+  const auto sizes = all_reduce_sizes();
+  EXPECT_EQ(sizes.front(), 4);
+  EXPECT_EQ(sizes.back(), std::int64_t{64} << 20);
+  const AllReduceTime time{4'000'000, 1e-3};
+  EXPECT_DOUBLE_EQ(time.rate_gbytes(), 4.0);
+  EXPECT_DOUBLE_EQ(time.bus_gbytes(2), 4.0);
+  EXPECT_DOUBLE_EQ(time.bus_gbytes(4), 6.0);
+}
+
+}  // namespace
+}  // namespace vaecf::comm
