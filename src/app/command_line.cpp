@@ -90,6 +90,17 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
   return command;
 }
 
+CLI::App* add_doctor(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand("doctor",
+                                     "what these machines offer, and what is wrong with it: alone, or under "
+                                     "mpirun for all ranks; exit code 1 "
+                                     "where something has to be mended");
+  add_config(*command, line, false);
+  command->add_flag("--json", line.json, "one JSON object instead of a table");
+  command->add_flag("--quick", line.quick, "only look, measure nothing");
+  return command;
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -114,7 +125,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   auto* recommend = add_recommend(app, line);
   auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds");
   inspect->add_option("FILE.h5", line.subject, "the file")->required();
-  for (auto* command : {prepare, synthesize, recommend, inspect}) add_verbosity(*command, switches);
+  auto* doctor = add_doctor(app, line);
+  for (auto* command : {prepare, synthesize, recommend, inspect, doctor}) add_verbosity(*command, switches);
   app.require_subcommand(0, 1);
 
   try {
@@ -141,6 +153,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.command = Command::recommend;
   } else if (inspect->parsed()) {
     line.command = Command::inspect;
+  } else if (doctor->parsed()) {
+    line.command = Command::doctor;
   } else if (line.config.empty()) {
     throw InputError("a configuration or a command is missing; vaecf_dist --help shows how to call it");
   }

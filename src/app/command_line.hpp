@@ -8,7 +8,7 @@
 
 namespace vaecf::app {
 
-enum class Command { run, prepare, synthesize, recommend, inspect, print };
+enum class Command { run, prepare, synthesize, recommend, inspect, doctor, print };
 
 struct RecommendArguments {
   std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
@@ -31,6 +31,8 @@ struct CommandLine {
   Verbosity verbosity = Verbosity::normal;
   std::string output;   ///< synthesize
   std::string subject;  ///< inspect: the file
+  bool json = false;    ///< doctor
+  bool quick = false;   ///< doctor: no measurements
   std::string text;     ///< print: --help, --version, --help-config
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;

@@ -11,6 +11,9 @@ namespace vaecf::app {
 /// exchanged like everything else of the setup, so that one rank speaks for all.
 ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
 
+/// On all ranks: `failed` where the doctor found something to be so.
+ExitCode run_doctor(const CommandLine& line);
+
 // The commands below need no ranks and throw where they fail.
 void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);

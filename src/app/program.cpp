@@ -8,6 +8,7 @@ int run_program(int argc, const char* const* argv) {
   CommandLine line;
   const Outcome usage = attempt([&] { line = parse_command_line(argc, argv); });
   if (!usage.ok() || line.command == Command::run) return static_cast<int>(run_on_ranks(line, usage));
+  if (line.command == Command::doctor) return static_cast<int>(run_doctor(line));
 
   const Outcome outcome = attempt([&] {
     switch (line.command) {
@@ -22,6 +23,7 @@ int run_program(int argc, const char* const* argv) {
       case Command::print:
         return print(line.text);
       case Command::run:
+      case Command::doctor:
         break;
     }
   });

@@ -7,6 +7,7 @@
 #include "app/commands.hpp"
 #include "app/device_map.hpp"
 #include "app/progress.hpp"
+#include "app/ranks.hpp"
 #include "app/stop_signals.hpp"
 #include "app/thread_binding.hpp"
 
@@ -55,11 +56,6 @@ void check_checkpoint(const std::string& path) {
              path));
 }
 
-std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
-  if (!comm::launched_by_mpi()) return comm::make_self_communicator();
-  return comm::make_mpi_communicator(options.algorithm, comm::largest_mpi_piece, options.loading_timeout);
-}
-
 /// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
 struct Parts {
   std::unique_ptr<comm::Communicator> communicator;  // of host memory
@@ -80,19 +76,6 @@ void prepare_to_speak(Parts& parts, const CommandLine& line) {
                                     std::getenv("VAECF_PROGRESS"));
   parts.log = Log(line.verbosity, speaks, style == ProgressStyle::bar);
   parts.progress = make_progress(speaks ? style : ProgressStyle::none);
-}
-
-/// The number of threads that the user fixed, by the configuration or OpenMP's own variable; 0: none.
-int wanted_threads(const config::Config& config) {
-  const char* variable = std::getenv("OMP_NUM_THREADS");
-  return config.backend.threads > 0 || variable == nullptr ? config.backend.threads : std::atoi(variable);
-}
-
-/// Without a number from the user, ranks that share a host's cores share them out.
-backend::BackendOptions for_rank(const config::Config& config, const comm::Communicator& ranks) {
-  backend::BackendOptions options = at_rank(config.backend, ranks);
-  if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks.local_size());
-  return options;
 }
 
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
@@ -127,7 +110,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   code = agree(ranks, attempt([&] {
                  prepare_to_speak(parts, line);
-                 parts.backend = backend::make_backend(for_rank(config, ranks));
+                 parts.backend = backend::make_backend(options_for_rank(config, ranks));
                  if (line.test && !line.train && ranks.rank() == 0)
                    check_checkpoint(config.session.best_checkpoint());
                }));

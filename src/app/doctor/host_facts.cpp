@@ -1,0 +1,116 @@
+#include "app/doctor/host_facts.hpp"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What follows `key` and a colon; empty where there is no such line.
+std::string line_value(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto colon = line.find(':');
+    const auto begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+/// The number that `text` begins with.
+std::optional<std::int64_t> number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  return result.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::int64_t kibibytes(const std::string& text, const std::string& key) {
+  return 1024 * number(line_value(text, key)).value_or(0);
+}
+
+std::vector<std::string> instructions_of(const std::string& cpuinfo) {
+  constexpr std::array<const char*, 6> known = {"avx2",        "fma",      "avx512f",
+                                                "avx512_bf16", "amx_tile", "amx_bf16"};
+  const std::string flags = " " + line_value(cpuinfo, "flags") + " ";
+  std::vector<std::string> found;
+  for (const std::string name : known) {
+    if (flags.find(" " + name + " ") != std::string::npos) found.push_back(name);
+  }
+  return found;
+}
+
+/// Both generations of control groups, as a container sees its own.
+double cpu_limit(const std::string& root) {
+  std::istringstream both(text_of(root + "/sys/fs/cgroup/cpu.max"));
+  std::string quota;
+  double period = 0.0;
+  if (both >> quota >> period && quota != "max" && period > 0.0) {
+    return static_cast<double>(number(quota).value_or(0)) / period;
+  }
+  const auto old_quota = number(text_of(root + "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")).value_or(-1);
+  const auto old_period = number(text_of(root + "/sys/fs/cgroup/cpu/cpu.cfs_period_us")).value_or(0);
+  if (old_quota <= 0 || old_period <= 0) return 0.0;
+  return static_cast<double>(old_quota) / static_cast<double>(old_period);
+}
+
+/// Limits beyond the memory itself are none.
+std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const auto limit = number(text_of(root + file)).value_or(0);
+    if (limit > 0 && limit < memory) return limit;
+  }
+  return 0;
+}
+
+bool holds_anything(const std::string& folder) {
+  std::error_code none;
+  return std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator();
+}
+
+}  // namespace
+
+HostFacts look_at_host(const std::string& root) {
+  HostFacts facts;
+  const std::string cpuinfo = text_of(root + "/proc/cpuinfo");
+  const std::string meminfo = text_of(root + "/proc/meminfo");
+  facts.processor = line_value(cpuinfo, "model name");
+  facts.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  facts.instructions = instructions_of(cpuinfo);
+  facts.cpu_limit = cpu_limit(root);
+  facts.memory = kibibytes(meminfo, "MemTotal");
+  facts.memory_available = kibibytes(meminfo, "MemAvailable");
+  facts.memory_limit = memory_limit(root, facts.memory);
+  struct statvfs space {};
+  if (statvfs("/dev/shm", &space) == 0) {
+    facts.shared_memory = static_cast<std::int64_t>(space.f_blocks * space.f_frsize);
+    facts.shared_memory_free = static_cast<std::int64_t>(space.f_bavail * space.f_frsize);
+  }
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    facts.locked_memory = static_cast<std::int64_t>(limit.rlim_cur);
+  }
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
+  std::istringstream words(line_value(text_of(root + "/proc/driver/nvidia/version"), "NVRM version"));
+  for (std::string word; facts.nvidia_driver.empty() && words >> word;) {
+    if (word.find('.') != std::string::npos && number(word)) facts.nvidia_driver = word;
+  }
+  facts.infiniband = holds_anything(root + "/sys/class/infiniband");
+  return facts;
+}
+
+}  // namespace vaecf::app

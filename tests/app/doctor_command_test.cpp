@@ -1,0 +1,84 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace vaecf::app {
+namespace {
+
+nlohmann::json parsed(const Result& result) {
+  return nlohmann::json::parse(result.out, nullptr, false);
+}
+
+TEST(Doctor, LooksAtOneProcess) {
+  const Workplace place;
+  const Result result = place.program("doctor");
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  for (const char* part : {"ok    launch            1 rank on 1 host", "products, fp32", "products, bf16",
+                           "memory  ", " 0 failed\n"}) {
+    EXPECT_EQ(count(result.out, part) > 0, true) << part << result.out;
+  }
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(place.files().empty());
+}
+
+TEST(Doctor, SpeaksOnceForAllRanks) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.ranks(2, "doctor --json small.yaml");
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const auto report = parsed(result);
+  ASSERT_TRUE(report.is_object()) << result.out;
+  EXPECT_EQ(report["ranks"], 2);
+  EXPECT_EQ(report["hosts"].size(), 2U);
+  EXPECT_EQ(report["fail"], 0);
+  std::map<std::string, int> subjects;
+  for (const auto& finding : report["findings"]) ++subjects[finding["subject"]];
+  for (const char* subject : {"launch", "binding", "oversubscription", "processor", "memory", "/dev/shm",
+                              "mpi", "memlock", "gpu", "file locks", "data", "run folder", "products"}) {
+    EXPECT_GE(subjects[subject], 1) << subject << result.out;
+  }
+  ASSERT_GE(report["measured"].size(), 1U);
+  const auto& cpu = report["measured"][0];
+  EXPECT_EQ(cpu["device"], "cpu");
+  for (const char* rate : {"fp32_gflops", "bf16_gflops", "memory_gbytes"}) {
+    ASSERT_EQ(cpu[rate].size(), 2U) << rate;
+    EXPECT_GT(cpu[rate][1], 0.0) << rate;
+  }
+  ASSERT_GE(cpu["all_reduce"].size(), 1U);
+  EXPECT_EQ(cpu["all_reduce"][0]["bytes"], 4);
+  EXPECT_GT(cpu["all_reduce"][0]["seconds"], 0.0);
+  EXPECT_EQ(place.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
+}
+
+TEST(Doctor, FailsWhereSomethingHasToBeMended) {
+  const Workplace place;
+  place.make_small_run();
+  const Result missing = place.ranks(2, "doctor --quick -q small.yaml --set data.file=none.h5");
+  EXPECT_EQ(missing.code, 1) << missing.err;
+  EXPECT_EQ(count(missing.out, "fail  data "), 1) << missing.out;
+  const Result wrong = place.ranks(2, "doctor --quick small.yaml --set data.fil=none.h5");
+  EXPECT_EQ(wrong.code, 2) << wrong.err;
+  EXPECT_EQ(count(wrong.err, "data.fil is not a key"), 1) << wrong.err;
+}
+
+TEST(Doctor, TellsOfRanksThatMpiDidNotJoin) {
+  const Workplace place;
+  // As a launcher leaves them that speaks another protocol.
+  const Result first = place.bash("PMI_RANK=0 PMI_SIZE=2 $PROGRAM doctor --quick -q");
+  EXPECT_EQ(first.code, 1) << first.err;
+  EXPECT_EQ(count(first.out, "fail  launch            a launcher started 2 processes"), 1) << first.out;
+  const Result second = place.bash("PMI_RANK=1 PMI_SIZE=2 $PROGRAM doctor --quick -q");
+  EXPECT_EQ(second.code, 1) << second.err;
+  EXPECT_EQ(second.out, "");
+  const Result srun =
+      place.bash("SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 $PROGRAM doctor --quick -q");
+  EXPECT_EQ(srun.code, 1) << srun.err;
+  EXPECT_EQ(count(srun.out, "srun --mpi=pmix"), 1) << srun.out;
+  const Result alone = place.bash("SLURM_JOB_ID=7 SLURM_NTASKS=2 $PROGRAM doctor --quick -q");
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(count(alone.out, "warn  launch "), 1) << alone.out;
+}
+
+}  // namespace
+}  // namespace vaecf::app

@@ -1,0 +1,309 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/doctor/disk_checks.hpp"
+#include "app/doctor/host_checks.hpp"
+#include "app/doctor/library_checks.hpp"
+#include "app/doctor/rank_checks.hpp"
+#include "app/doctor/report.hpp"
+#include "app/gather.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace vaecf::app {
+namespace {
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
+
+/// A host that nothing is wrong with.
+HostFacts good_host() {
+  HostFacts facts;
+  facts.processor = "A Processor";
+  facts.cores = 64;
+  facts.instructions = {"avx2", "fma", "avx512f"};
+  facts.memory = 256 * gibibyte;
+  facts.memory_available = 200 * gibibyte;
+  facts.shared_memory = facts.shared_memory_free = 64 * gibibyte;
+  return facts;
+}
+
+std::map<std::string, Finding> by_subject(const std::vector<Finding>& findings) {
+  std::map<std::string, Finding> all;
+  for (const Finding& finding : findings) all[finding.subject] = finding;
+  return all;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST(DoctorHost, AGoodOneHasNothingToSay) {
+  for (const Finding& finding : check_host(good_host(), 8, true)) {
+    EXPECT_EQ(finding.health, Health::ok) << finding.subject << ": " << finding.text;
+    EXPECT_EQ(finding.advice, "") << finding.subject;
+  }
+}
+
+TEST(DoctorHost, EachTroubleIsAWarningWithAdvice) {
+  HostFacts facts = good_host();
+  facts.instructions.clear();
+  facts.cpu_limit = 4.0;
+  facts.memory_limit = 2 * gibibyte;
+  facts.shared_memory_free = 60 * mebibyte;
+  facts.locked_memory = 64 * 1024;
+  auto found = by_subject(check_host(facts, 8, false));
+  for (const char* subject : {"processor", "cpu limit", "memory", "/dev/shm"}) {
+    EXPECT_EQ(found[subject].health, Health::warn) << subject;
+    EXPECT_NE(found[subject].advice, "") << subject;
+  }
+  EXPECT_NE(found["cpu limit"].advice.find("at most 4"), std::string::npos) << found["cpu limit"].advice;
+  EXPECT_NE(found["/dev/shm"].advice.find("--shm-size"), std::string::npos);
+  // Nobody locks memory without a GPU or InfiniBand.
+  EXPECT_EQ(found["memlock"].health, Health::ok);
+  EXPECT_EQ(by_subject(check_host(facts, 8, true))["memlock"].health, Health::warn);
+  facts.infiniband = true;
+  EXPECT_EQ(by_subject(check_host(facts, 8, false))["memlock"].health, Health::warn);
+  // One rank alone talks to nobody.
+  EXPECT_EQ(by_subject(check_host(facts, 1, false))["/dev/shm"].health, Health::ok);
+}
+
+TEST(DoctorHost, ReadsWhatTheSystemSays) {
+  const testing::TemporaryFolder folder;
+  const auto& root = folder.path();
+  write_file(root / "proc/cpuinfo",
+             "model name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx2 avx512f avx512_bf16x\n");
+  write_file(root / "proc/meminfo", "MemTotal:       8388608 kB\nMemAvailable:   4194304 kB\n");
+  write_file(root / "sys/fs/cgroup/cpu.max", "150000 100000\n");
+  write_file(root / "sys/fs/cgroup/memory.max", "1073741824\n");
+  write_file(root / "proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
+  write_file(root / "sys/class/infiniband/mlx5_0/x", "");
+  const HostFacts facts = look_at_host(root);
+  EXPECT_EQ(facts.processor, "Some CPU @ 2 GHz");
+  EXPECT_EQ(facts.instructions, (std::vector<std::string>{"avx2", "avx512f"}));
+  EXPECT_EQ(facts.memory, 8 * gibibyte);
+  EXPECT_EQ(facts.memory_available, 4 * gibibyte);
+  EXPECT_EQ(facts.memory_limit, gibibyte);
+  EXPECT_DOUBLE_EQ(facts.cpu_limit, 1.5);
+  EXPECT_EQ(facts.nvidia_driver, "535.104.05");
+  EXPECT_TRUE(facts.infiniband);
+}
+
+TEST(DoctorHost, ReadsTheOlderControlGroupsAndNone) {
+  const testing::TemporaryFolder folder;
+  const auto& root = folder.path();
+  write_file(root / "proc/meminfo", "MemTotal: 8388608 kB\n");
+  HostFacts facts = look_at_host(root);
+  EXPECT_EQ(facts.cpu_limit, 0.0);
+  EXPECT_EQ(facts.memory_limit, 0);
+  EXPECT_EQ(facts.nvidia_driver, "");
+  EXPECT_FALSE(facts.infiniband);
+  write_file(root / "sys/fs/cgroup/cpu.max", "max 100000\n");
+  write_file(root / "sys/fs/cgroup/memory.max", "max\n");
+  facts = look_at_host(root);
+  EXPECT_EQ(facts.cpu_limit, 0.0);
+  EXPECT_EQ(facts.memory_limit, 0);
+  std::filesystem::remove_all(root / "sys");
+  write_file(root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+  write_file(root / "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  write_file(root / "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  facts = look_at_host(root);
+  EXPECT_DOUBLE_EQ(facts.cpu_limit, 2.0);
+  EXPECT_EQ(facts.memory_limit, 0);
+}
+
+TEST(DoctorRanks, SaysWhereTheyAre) {
+  const RankPlace a{"node1", {0, 1}, 4, 2};
+  const RankPlace b{"node2", {0, 1, 2, 3}, 4, 4};
+  const Finding even = check_launch({a, b});
+  EXPECT_EQ(even.health, Health::ok);
+  EXPECT_EQ(even.text, "2 ranks on 2 hosts: node1: rank 0; node2: rank 1");
+  const Finding uneven = check_launch({a, a, b});
+  EXPECT_EQ(uneven.health, Health::warn);
+  EXPECT_NE(uneven.advice.find("hosts with 1 ranks and with 2"), std::string::npos) << uneven.advice;
+}
+
+TEST(DoctorRanks, GivesTheFlagWhereThreadsAreLost) {
+  const Finding lost = check_binding({"node1", {5}, 8, 1}, 2, 0);
+  EXPECT_EQ(lost.health, Health::warn);
+  EXPECT_EQ(lost.text, "core 5 of 8 available, 1 thread");
+  EXPECT_NE(lost.advice.find("--bind-to none, or --map-by slot:PE=4"), std::string::npos) << lost.advice;
+  EXPECT_EQ(check_binding({"node1", {0, 1, 2, 3}, 8, 4}, 2, 0).health, Health::ok);
+}
+
+TEST(DoctorRanks, FindsCoresThatRanksFightOver) {
+  const RankPlace first{"node1", {0, 1}, 4, 2};
+  const RankPlace second{"node1", {2, 3}, 4, 2};
+  const RankPlace other{"node2", {0, 1}, 4, 2};
+  auto found = check_oversubscription({first, second, other});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].health, Health::ok);
+  // Enough cores in all, but two ranks were bound to the same.
+  found = check_oversubscription({first, first, other});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].health, Health::warn);
+  EXPECT_EQ(found[0].text, "node1: 4 threads of 2 ranks share 2 cores");
+  EXPECT_NE(found[0].advice.find("OMP_NUM_THREADS=1"), std::string::npos) << found[0].advice;
+  found = check_oversubscription({first, first, first, other});
+  EXPECT_NE(found[0].advice.find("at most 2 ranks"), std::string::npos) << found[0].advice;
+}
+
+TEST(DoctorRanks, TellEachOtherWhereTheyAre) {
+  comm::run_ranks(3, [](comm::Communicator& ranks) {
+    const RankPlace mine{"node" + std::to_string(ranks.rank()), {ranks.rank(), 7}, 9, 2};
+    const auto places = gather_places(ranks, mine);
+    ASSERT_EQ(places.size(), 3U);
+    EXPECT_EQ(places[2].host, "node2");
+    EXPECT_EQ(places[1].cores, (std::vector<int>{1, 7}));
+    EXPECT_EQ(places[0].available, 9);
+    EXPECT_EQ(places[0].threads, 2);
+  });
+}
+
+TEST(DoctorFindings, AreMadeOneWhereTheyAreEqual) {
+  comm::run_ranks(3, [](comm::Communicator& ranks) {
+    std::vector<Finding> mine = {{"a", Health::ok, "same", "", About::rank},
+                                 {"b", Health::ok, "same", "", About::rank}};
+    if (ranks.rank() == 1) mine[0] = {"a", Health::fail, "other", "do", About::rank};
+    if (ranks.rank() == 2) mine.push_back({"c", Health::warn, "", "do", About::host});
+    const auto all = gather_findings(ranks, mine);
+    ASSERT_EQ(all.size(), 4U);
+    EXPECT_EQ(all[0].finding.text, "same");
+    EXPECT_EQ(all[0].ranks, (std::vector<int>{0, 2}));
+    // Beside the other of its subject.
+    EXPECT_EQ(all[1].finding, (Finding{"a", Health::fail, "other", "do", About::rank}));
+    EXPECT_EQ(all[1].ranks, std::vector<int>{1});
+    EXPECT_EQ(all[2].ranks, (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(all[3].finding.subject, "c");
+  });
+}
+
+TEST(DoctorFindings, ListsAreShort) {
+  EXPECT_EQ(list_of({}), "");
+  EXPECT_EQ(list_of({4}), "4");
+  EXPECT_EQ(list_of({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
+}
+
+DoctorReport some_report() {
+  DoctorReport report;
+  report.version = "1";
+  report.hosts = {"x", "x", "y"};
+  report.findings = {{{"all", Health::ok, "one", "", About::all}, {0}},
+                     {{"hosts", Health::warn, "two", "mend", About::host}, {0, 2}},
+                     {{"host", Health::warn, "three", "mend", About::host}, {0}},
+                     {{"rank", Health::fail, "four", "mend", About::rank}, {0, 1}},
+                     {{"ranks", Health::ok, "five", "", About::rank}, {0, 1, 2}}};
+  report.measured = {{"cpu", {{10, 20, 3, "", ""}, {10, 20, 3, "", ""}, {5, 20, 3, "", ""}}, {{8, 1e-6}}}};
+  return report;
+}
+
+TEST(DoctorReport, SaysWhoIsMeant) {
+  const std::string table = to_table(some_report(), false);
+  for (const char* line :
+       {"ok    all               one\n", "warn  hosts             two\n",
+        "warn  host              x: three\n", "-> mend\n", "fail  rank              ranks 0-1 on x: four\n",
+        "ok    ranks             five\n", "25.0 GFLOP/s together, 5.0 to 10.0 a rank", "sum of 8 B",
+        "2 ok, 2 to look at, 1 failed\n"}) {
+    EXPECT_NE(table.find(line), std::string::npos) << line << table;
+  }
+  const std::string quiet = to_table(some_report(), true);
+  EXPECT_EQ(quiet.find("five"), std::string::npos) << quiet;
+  EXPECT_EQ(quiet.find("GFLOP"), std::string::npos) << quiet;
+  EXPECT_NE(quiet.find("four"), std::string::npos) << quiet;
+}
+
+TEST(DoctorReport, FindsTheSlowRank) {
+  const auto slow = check_pace(some_report().measured[0]);
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(slow[0].health, Health::warn);
+  EXPECT_NE(slow[0].text.find("rank 2:"), std::string::npos) << slow[0].text;
+  DeviceMeasurements even = some_report().measured[0];
+  even.ranks[2].fp32_gflops = 9.0;
+  EXPECT_TRUE(check_pace(even).empty());
+}
+
+TEST(DoctorGpus, AreNotMissedWhereThereIsNoDriver) {
+  GpuQuestion question;
+  question.availability = {true, 0, "no NVIDIA driver is loaded on this machine: install one"};
+  auto found = check_gpus(question);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].health, Health::ok);
+  EXPECT_EQ(found[0].text, "no NVIDIA driver: CPU only");
+  question.device = "cuda";
+  found = check_gpus(question);
+  EXPECT_EQ(found[0].health, Health::fail);
+  EXPECT_NE(found[0].advice.find("install one"), std::string::npos) << found[0].advice;
+  question.device = "auto";
+  question.driver = "535.1";
+  EXPECT_EQ(check_gpus(question)[0].health, Health::warn);
+  question.availability.compiled = false;
+  EXPECT_EQ(check_gpus(question)[0].health, Health::warn);
+}
+
+TEST(DoctorGpus, AreToldWithTheirLinks) {
+  GpuQuestion question;
+  question.availability = {true, 3, ""};
+  question.facts = {12040, 12060, {}, {{0, 1, true, true}, {0, 2, true, false}, {1, 2, false, false}}};
+  question.facts.gpus.assign(3, {"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90});
+  question.driver = "550.1";
+  question.nccl = "NCCL 2.28.9";
+  question.ranks_on_host = 3;
+  std::string all;
+  for (const Finding& finding : check_gpus(question)) {
+    all += std::string(to_string(finding.health)) + " " + finding.text + "\n";
+  }
+  for (const char* line : {"ok driver 550.1 for CUDA 12.4, runtime 12.6\n", "ok GPU 2: NVIDIA H100, 80 GiB",
+                           "ok by NVLink: GPUs 0-1\n", "ok by PCIe, directly: GPUs 0-2\n",
+                           "warn only through the host's memory: GPUs 1-2\n", "ok NCCL 2.28.9\n"}) {
+    EXPECT_NE(all.find(line), std::string::npos) << line << all;
+  }
+  EXPECT_EQ(all.find("fail"), std::string::npos) << all;
+  question.ranks_on_host = 4;
+  question.facts.gpus[0].generation = 75;
+  question.nccl = "";
+  int failures = 0;
+  for (const Finding& finding : check_gpus(question)) failures += finding.health == Health::fail ? 1 : 0;
+  EXPECT_EQ(failures, 3);
+  question.device = "cpu";
+  EXPECT_EQ(by_subject(check_gpus(question))["gpu"].health, Health::ok);
+}
+
+TEST(DoctorLibraries, ComplainOfSlowTransports) {
+  const comm::MpiTransports tcp{{"TCP"}, {"OMPI_MCA_btl=tcp,self"}};
+  const Finding slow = check_mpi("Open MPI", tcp, 2, true);
+  EXPECT_EQ(slow.health, Health::warn);
+  EXPECT_NE(slow.text.find("OMPI_MCA_btl=tcp,self"), std::string::npos) << slow.text;
+  EXPECT_EQ(check_mpi("Open MPI", tcp, 1, true).health, Health::ok);
+  EXPECT_EQ(check_mpi("Open MPI", tcp, 2, false).health, Health::ok);
+  EXPECT_EQ(check_mpi("Open MPI", {{"TCP", "UCX"}, {}}, 2, true).health, Health::ok);
+  EXPECT_EQ(check_mpi("thread level single: no overlap", tcp, 1, false).health, Health::warn);
+}
+
+TEST(DoctorDisk, LooksAtTheRunFolderThatIsOrWillBe) {
+  const testing::TemporaryFolder folder;
+  const std::string run = folder.path() / "runs" / "name";
+  EXPECT_EQ(check_run_folder(run, 1).health, Health::ok);
+  EXPECT_FALSE(std::filesystem::exists(run));
+  EXPECT_EQ(check_run_folder(run, std::int64_t{1} << 60).health, Health::warn);
+  write_file(folder.path() / "runs", "a file");
+  EXPECT_EQ(check_run_folder(run, 1).health, Health::fail);
+}
+
+TEST(DoctorDisk, HostsMustSeeTheSameData) {
+  EXPECT_EQ(check_data("none.h5").health, Health::fail);
+  const SharedFinding one{{"data", Health::ok, "first", "", About::host}, {0}};
+  const SharedFinding two{{"data", Health::ok, "second", "", About::host}, {2}};
+  EXPECT_TRUE(check_same_data({one}).empty());
+  ASSERT_EQ(check_same_data({one, two}).size(), 1U);
+  EXPECT_EQ(check_same_data({one, two})[0].health, Health::fail);
+}
+
+}  // namespace
+}  // namespace vaecf::app
