@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What quickstart, test, train, gpu-check and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
+# What quickstart, test, train, scaling, gpu-check and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -118,7 +118,21 @@ trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
 trap 'on_signal TERM 138' USR1
 
-cores() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+# find_program FILE: sets `program` to it, or, where it is empty, to vaecf_dist as built here or installed. `here` is
+# where the user stands, `wrong` what complains.
+find_program() {
+  program=$1
+  if [ -z "$program" ]; then
+    for program in "$root/build/release/bin/vaecf_dist" "$root/build/cuda/bin/vaecf_dist" vaecf_dist; do
+      if command -v "$program" >/dev/null 2>&1; then break; fi
+    done
+  fi
+  (cd "$here" && command -v "$program" >/dev/null 2>&1) ||
+    wrong "$program is not there: build it (launch/quickstart does), or name it with --program"
+}
+
+# nproc would take OMP_NUM_THREADS for the number of cores.
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
 # A C++ compile of ours takes up to about 1.5 GiB: fewer at a time where memory is short.
 build_jobs() {

@@ -101,6 +101,30 @@ CLI::App* add_doctor(CLI::App& app, CommandLine& line) {
   return command;
 }
 
+CLI::App* add_scaling(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand(
+      "scaling", "report of a folder of benchmarks at several numbers of ranks; or a prediction");
+  auto& arguments = line.scaling;
+  command
+      ->add_option("FOLDER|CONFIG.yaml", arguments.subject,
+                   "the runs that launch/scaling made; or, with --predict, what to predict for")
+      ->required();
+  command->add_option("--batch", arguments.batch_size,
+                      "users a step of strong scaling; default: of most runs");
+  command->add_option("--users-per-rank", arguments.users_per_rank,
+                      "users a step and rank of weak scaling; default: of most runs");
+  auto* predict = command->add_option("--predict", arguments.machine,
+                                      "predict for the machine that this file describes (machine.*)");
+  predict->type_name("MACHINE.yaml");
+  command->add_option("--ranks", arguments.ranks, "to predict for")->delimiter(',')->needs(predict);
+  command->add_option("--items", arguments.items, "where data.file is not there to tell")->needs(predict);
+  command->add_option("--interactions-per-user", arguments.interactions_per_user, "likewise")->needs(predict);
+  command->add_option("--set", line.overrides, "set one key, e.g. --set train.batch_size=8192; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  return command;
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -126,7 +150,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds");
   inspect->add_option("FILE.h5", line.subject, "the file")->required();
   auto* doctor = add_doctor(app, line);
-  for (auto* command : {prepare, synthesize, recommend, inspect, doctor}) add_verbosity(*command, switches);
+  auto* scaling = add_scaling(app, line);
+  for (auto* command : {prepare, synthesize, recommend, inspect, doctor, scaling})
+    add_verbosity(*command, switches);
   app.require_subcommand(0, 1);
 
   try {
@@ -155,6 +181,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.command = Command::inspect;
   } else if (doctor->parsed()) {
     line.command = Command::doctor;
+  } else if (scaling->parsed()) {
+    line.command = Command::scaling;
   } else if (line.config.empty()) {
     throw InputError("a configuration or a command is missing; vaecf_dist --help shows how to call it");
   }

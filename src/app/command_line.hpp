@@ -8,7 +8,7 @@
 
 namespace vaecf::app {
 
-enum class Command { run, prepare, synthesize, recommend, inspect, doctor, print };
+enum class Command { run, prepare, synthesize, recommend, inspect, doctor, scaling, print };
 
 struct RecommendArguments {
   std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
@@ -17,6 +17,16 @@ struct RecommendArguments {
   std::string user;  ///< only this one, by the source's id
   int top = 10;
   std::string output;  ///< empty: standard output
+};
+
+struct ScalingArguments {
+  std::string subject;    ///< a folder of runs; with `machine` a configuration
+  double batch_size = 0;  ///< of strong scaling; 0: that of most runs
+  double users_per_rank = 0;
+  std::string machine;  ///< predict for the machine that this file describes
+  std::vector<int> ranks;
+  std::int64_t items = 0;  ///< where there is no dataset to tell
+  double interactions_per_user = 0;
 };
 
 /// What argv asks for.
@@ -36,6 +46,7 @@ struct CommandLine {
   std::string text;     ///< print: --help, --version, --help-config
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
+  ScalingArguments scaling;
 };
 
 /// InputError with a hint where argv is no command of ours.

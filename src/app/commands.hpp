@@ -19,6 +19,7 @@ void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);
 void run_recommend(const CommandLine& line);
 void run_inspect(const CommandLine& line);
+void run_scaling(const CommandLine& line);
 
 /// Writes to standard output. RunError where nobody takes it (a full disk behind a redirection).
 void print(const std::string& text);

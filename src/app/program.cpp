@@ -20,6 +20,8 @@ int run_program(int argc, const char* const* argv) {
         return run_recommend(line);
       case Command::inspect:
         return run_inspect(line);
+      case Command::scaling:
+        return run_scaling(line);
       case Command::print:
         return print(line.text);
       case Command::run:

@@ -51,8 +51,9 @@ bool is_unused(const std::vector<Key>& keys, const Key& key, const Config& confi
   return any || &*std::find_if(keys.begin(), keys.end(), same) != &key;
 }
 
-/// A choice without a default, as yet unmade.
+/// A choice without a default, as yet unmade; a machine that nobody described.
 bool is_unset(const Key& key, const Config& config) {
+  if (key.path.starts_with("machine.")) return config.machine.name.empty();
   return key.path == "data.source.format" && config.source.format.empty();
 }
 

@@ -124,5 +124,6 @@ void add_data_keys(Keys& keys);
 void add_model_keys(Keys& keys);
 void add_train_keys(Keys& keys);
 void add_run_keys(Keys& keys);
+void add_machine_keys(Keys& keys);
 
 }  // namespace vaecf::config

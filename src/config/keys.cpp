@@ -8,6 +8,7 @@ std::vector<Key> all_keys() {
   add_model_keys(keys);
   add_train_keys(keys);
   add_run_keys(keys);
+  add_machine_keys(keys);
   return keys;
 }
 

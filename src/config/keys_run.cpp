@@ -32,6 +32,15 @@ void add_run_keys(Keys& keys) {
       "run.keep", [](Config & c) -> auto& { return c.session.run.keep; },
       "how many of them stay, the newest, beside best.h5", at_least<i64>(1)));
   keys.push_back(make_key(
+      "benchmark.seconds", [](Config & c) -> auto& { return c.session.benchmark.seconds; },
+      "of --benchmark's timed steps; train.epochs epochs where that is less, 20 steps at least", positive()));
+  keys.push_back(make_key(
+      "benchmark.warm_up_seconds", [](Config & c) -> auto& { return c.session.benchmark.warm_up_seconds; },
+      "before them, for an epoch or about this long, 12 steps at least", at_least(0.0)));
+  keys.push_back(make_key(
+      "benchmark.evaluate", [](Config & c) -> auto& { return c.session.benchmark.evaluate; },
+      "rank the held-out users as well"));
+  keys.push_back(make_key(
       "device", [](Config & c) -> auto& { return c.backend.device; },
       "who computes; auto: GPUs where there are", one_of({"auto", "cpu", "cuda"})));
   keys.push_back(make_key(

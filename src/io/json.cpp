@@ -6,6 +6,12 @@
 
 namespace vaecf::io {
 
+Json::~Json() = default;
+Json::Json(const Json&) = default;
+Json::Json(Json&&) noexcept = default;
+Json& Json::operator=(const Json&) = default;
+Json& Json::operator=(Json&&) noexcept = default;
+
 nlohmann::ordered_json to_nlohmann(const Json& json) {
   return std::visit(
       [](const auto& value) -> nlohmann::ordered_json {

@@ -21,8 +21,6 @@ namespace vaecf::train {
 namespace {
 
 constexpr std::int64_t fewest_warm_up_steps = 12;  // past the trials of distributed.overlap: auto
-constexpr double longest_warm_up = 10.0;           // seconds
-constexpr double longest_seconds = 60.0;
 constexpr std::int64_t fewest_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
 // Between two waits, after which a device's queue is empty, which costs.
@@ -97,7 +95,8 @@ class BenchmarkRun {
     for (std::size_t p = 0; p < times.size(); ++p) {
       result_.phase_milliseconds[phases[p].name] = 1e3 * slowest(median(times[p]));
     }
-    measure_evaluation();
+    if (options_.benchmark.evaluate) measure_evaluation();
+    describe_step();
     result_.peak_memory_mib = slowest(peak_memory_mib());
     result_.peak_device_mib = slowest(static_cast<double>(services_.backend.peak_device_bytes()) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.shard_bytes()) / 1048576.0);
@@ -131,7 +130,8 @@ class BenchmarkRun {
   void warm_up() {
     const std::int64_t epoch = trainer_.steps_per_epoch();
     while (walk_.done() < fewest_warm_up_steps ||
-           (walk_.done() < epoch && static_cast<double>(epoch) * step_seconds_ <= longest_warm_up)) {
+           (walk_.done() < epoch &&
+            static_cast<double>(epoch) * step_seconds_ <= options_.benchmark.warm_up_seconds)) {
       const auto begin = Clock::now();
       walk_.next();
       services_.backend.synchronize();
@@ -143,7 +143,7 @@ class BenchmarkRun {
   void measure_steps() {
     const std::int64_t planned = options_.train.epochs * trainer_.steps_per_epoch();
     const double step = std::max(step_seconds_, 1e-6);
-    const auto affordable = static_cast<std::int64_t>(longest_seconds / step);
+    const auto affordable = static_cast<std::int64_t>(options_.benchmark.seconds / step);
     const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
     const std::int64_t block = std::max(
         fewest_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
@@ -177,6 +177,16 @@ class BenchmarkRun {
                             static_cast<double>(steps) / seconds;
   }
 
+  void describe_step() {
+    const int ranks = services_.communicator.size();
+    result_.parameters = static_cast<double>(trainer_.model().layout().parameter_count());
+    result_.dense_weights = static_cast<double>(trainer_.model().dense_weights());
+    result_.update_bytes = trainer_.update_bytes();
+    const double width = options_.distributed.wire == "bf16" ? 2.0 : 4.0;
+    result_.wire_bytes = 2.0 * (ranks - 1) / ranks * result_.parameters * width;
+    result_.overlap = trainer_.overlaps();
+  }
+
   /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
   void measure_evaluation() {
     const std::string split = dataset_.rows("validation/fold_in") > 0 ? "validation" : "test";
@@ -204,6 +214,24 @@ class BenchmarkRun {
   BenchmarkResult result_;
 };
 
+/// What a timing has to be read with, beside the machine.
+void add_setting(io::Event& event, const SessionOptions& options, const Services& services,
+                 const BenchmarkResult& result) {
+  event.set("version", options.version)
+      .set("ranks_per_host", std::int64_t{services.communicator.local_size()})
+      .set("cores", cores_of_host())
+      .set("bound_cores", cores_of_process())
+      .set("strategy", options.distributed.strategy)
+      .set("optimizer", options.distributed.optimizer)
+      .set("wire", options.distributed.wire)
+      .set("overlap", result.overlap ? "on" : "off")
+      .set("bucket_mib", options.distributed.bucket_mib)
+      .set("wire_bytes", result.wire_bytes)
+      .set("parameters", result.parameters)
+      .set("dense_weights", result.dense_weights)
+      .set("update_bytes", result.update_bytes);
+}
+
 io::Event event_of(const SessionOptions& options, const Services& services, const BenchmarkResult& result) {
   io::Event event("benchmark");
   event.set("machine", result.machine)
@@ -219,6 +247,7 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("seconds_per_epoch", result.seconds_per_epoch)
       .set("milliseconds_per_step", result.milliseconds_per_step);
   for (const auto& [name, value] : result.phase_milliseconds) event.set(name + "_ms", value);
+  add_setting(event, options, services, result);
   event.set("gflops", result.gflops)
       .set("gemm_gflops", result.gemm_gflops)
       .set("gemm_share", result.gemm_share())

@@ -2,9 +2,9 @@
 
 #include <vaecf/base/format.hpp>
 
+#include <sched.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <fstream>
 #include <string_view>
 
@@ -32,10 +32,20 @@ double mebibytes(const std::string& value) {
 std::string machine_description() {
   std::string text = line_value("/proc/cpuinfo", "model name");
   if (text.empty()) text = "a processor without a name";
-  text += format(", {} cores", std::int64_t{sysconf(_SC_NPROCESSORS_ONLN)});
+  text += format(", {} cores", cores_of_host());
   const double memory = mebibytes(line_value("/proc/meminfo", "MemTotal"));
   if (memory > 0.0) text += format(", {:.0f} GiB", memory / 1024.0);
   return text;
+}
+
+std::int64_t cores_of_host() {
+  return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::int64_t cores_of_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : cores_of_host();
 }
 
 double peak_memory_mib() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace vaecf::train {
@@ -7,6 +8,10 @@ namespace vaecf::train {
 /// What a timing should be read with: "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB". Linux; what the
 /// system does not tell is left out.
 std::string machine_description();
+
+/// Of this host, and of those the ones that this process may run on.
+std::int64_t cores_of_host();
+std::int64_t cores_of_process();
 
 /// The most memory that this process ever held; 0 where the system does not tell.
 double peak_memory_mib();

@@ -108,6 +108,10 @@ double Trainer::update_bytes() const {
   return own * 3.0 * in_and_out + parameters * ((fuses() ? 0.0 : in_and_out) + (narrow ? 2.0 : 0.0));
 }
 
+bool Trainer::overlaps() const {
+  return overlap_->use();
+}
+
 bool Trainer::fuses() const {
   return alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
 }

@@ -10,8 +10,9 @@ BEGIN {
   allowed["model"] = "backend math base"
   allowed["optim"] = "backend math base"
   allowed["train"] = "model optim comm data backend io math base"
-  allowed["config"] = "train model optim comm data backend math base"  # option structs, and the names of metrics
-  allowed["app"] = "config train model optim comm data backend io math base"
+  allowed["scaling"] = "io base"
+  allowed["config"] = "scaling train model optim comm data backend math base"  # option structs, and the names of metrics
+  allowed["app"] = "config scaling train model optim comm data backend io math base"
 
   # The only folder under src/ and include/vaecf/ that may name a library.
   owner["CLI11"] = "app"

@@ -2,6 +2,7 @@
 
 #include <vaecf/backend/backend.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/scaling/model.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <span>
@@ -17,6 +18,7 @@ struct Config {
   data::SourceOptions source;
   data::PrepareOptions prepare;
   backend::BackendOptions backend;
+  scaling::Machine machine;  ///< that speed is predicted for
 };
 
 /// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML.

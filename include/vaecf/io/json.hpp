@@ -17,6 +17,12 @@ class Json {
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Fields>;
 
   Json() = default;
+  // Not inline: GCC 12 takes a moved variant within a variant for one that was never set.
+  ~Json();
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
   explicit Json(bool value) : value_(value) {}
   explicit Json(std::int64_t value) : value_(value) {}
   explicit Json(double value) : value_(value) {}

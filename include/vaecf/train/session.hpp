@@ -28,6 +28,7 @@ struct SessionOptions {
   optim::OptimizerOptions optimizer;
   ValidationOptions validation;
   RunOptions run;
+  BenchmarkOptions benchmark;
   comm::DistributedOptions distributed;
   std::string configuration_text;  ///< every key as resolved, YAML: goes to config.yaml and checkpoints
   std::string version;
@@ -123,6 +124,12 @@ struct BenchmarkResult {
   double memory_rate_gbytes = 0.0;  ///< the machine's own rate, measured in the same run
   /// Of gradients' way between ranks, measured in the same run, smallest first; empty for one rank.
   std::vector<comm::AllReduceTime> all_reduce;
+  // What a model of scaling asks for.
+  double parameters = 0.0;
+  double dense_weights = 0.0;  ///< of all layers that are products
+  double update_bytes = 0.0;   ///< Trainer::update_bytes of this rank
+  double wire_bytes = 0.0;     ///< that each rank sends in a step, round a ring
+  bool overlap = false;        ///< gradients travelled beside backward
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;
@@ -134,7 +141,8 @@ struct BenchmarkResult {
   double memory_share() const { return memory_rate_gbytes > 0.0 ? memory_gbytes / memory_rate_gbytes : 0.0; }
 };
 
-/// Trains `epochs` epochs, or for a minute where that is less, after warm-up steps that it leaves out.
+/// Trains `epochs` epochs, or for `benchmark.seconds` where that is less, after warm-up steps that it leaves
+/// out.
 BenchmarkResult benchmark(const SessionOptions& options, const Services& services);
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);

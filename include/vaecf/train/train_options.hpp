@@ -45,4 +45,11 @@ struct RunOptions {
   std::int64_t keep = 2;  ///< the newest of them stay, beside best.h5
 };
 
+/// What --benchmark spends its time on.
+struct BenchmarkOptions {
+  double seconds = 60.0;          ///< of timed steps, at most; train.epochs epochs where that is less
+  double warm_up_seconds = 10.0;  ///< an epoch, or about this long where that is less
+  bool evaluate = true;           ///< rank the held-out users as well
+};
+
 }  // namespace vaecf::train

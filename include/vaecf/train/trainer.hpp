@@ -56,6 +56,8 @@ class Trainer {
   /// each once in and once out, and the narrow copies of weights once out. (Of rows whose updates a backend
   /// puts off, more than it is.)
   double update_bytes() const;
+  /// Whether gradients travel beside backward; while distributed.overlap: auto still tries, in the next step.
+  bool overlaps() const;
   /// Where the shard lies and why, for the log; may be empty.
   std::string shard_description() const { return rows_->description(); }
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }

@@ -1,0 +1,113 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/text_file.hpp>
+#include <vaecf/model/network.hpp>
+#include <vaecf/scaling/report.hpp>
+
+#include "app/commands.hpp"
+
+#include <filesystem>
+
+namespace vaecf::app {
+namespace {
+
+void report_on(const CommandLine& line) {
+  const ScalingArguments& arguments = line.scaling;
+  if (!std::filesystem::is_directory(arguments.subject)) {
+    throw InputError(
+        format("{} is no folder: give the one that launch/scaling made, or --predict MACHINE.yaml to predict "
+               "for a configuration",
+               arguments.subject));
+  }
+  const scaling::Report report = scaling::make_report(scaling::read_runs(arguments.subject),
+                                                      arguments.batch_size, arguments.users_per_rank);
+  const std::string name = arguments.subject + "/scaling";
+  io::write_text_file(name + ".json", scaling::to_json(report));
+  io::write_text_file(name + ".csv", scaling::to_csv(report));
+  io::write_text_file(name + ".html", scaling::to_page(report));
+  print(scaling::to_table(report));
+  if (line.verbosity != Verbosity::quiet) print(format("wrote {}.{{json,csv,html}}\n", name));
+}
+
+/// Items and training interactions a user, of the dataset or as the command line has it.
+struct Sizes {
+  std::int64_t items = 0;
+  double interactions_per_user = 0.0;
+};
+
+Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) {
+  if (arguments.items > 0 && arguments.interactions_per_user > 0.0) {
+    return {arguments.items, arguments.interactions_per_user};
+  }
+  const std::string& file = config.session.data.file;
+  if (!std::filesystem::exists(file)) {
+    throw InputError(
+        format("{}: data.file {} is not there to tell its size: give --items and --interactions-per-user, or "
+               "make it first (vaecf_dist prepare)",
+               arguments.subject, file));
+  }
+  const io::DatasetFile dataset(file);
+  const auto users = static_cast<double>(std::max<std::int64_t>(1, dataset.rows("train")));
+  return {dataset.items(), static_cast<double>(dataset.entries("train")) / users};
+}
+
+scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) {
+  scaling::Workload workload;
+  const auto shape = model::network_shape(config.session.model, sizes.items);
+  for (const backend::TensorSpec& tensor : model::tensor_specs(shape)) {
+    const double weights = static_cast<double>(tensor.rows) * static_cast<double>(tensor.columns);
+    workload.parameters += weights;
+    const bool dense =
+        tensor.kind == backend::TensorKind::matrix || tensor.kind == backend::TensorKind::output_table;
+    if (dense) workload.dense_weights += weights;
+  }
+  const bool narrow = config.backend.precision != backend::Precision::fp32 &&
+                      config.backend.precision != backend::Precision::tf32;
+  const double width = narrow ? 2.0 : 4.0;
+  workload.narrow_bytes = narrow ? 2.0 : 0.0;
+  // The gradient of the logits is written once and read twice; rows of the input table are gathered for what
+  // dropout keeps, and as many summed backward.
+  const double kept = (1.0 - config.session.model.dropout) * sizes.interactions_per_user;
+  workload.bytes_per_user = 3.0 * width * static_cast<double>(sizes.items) +
+                            2.0 * width * kept * static_cast<double>(shape.encoder.front().outputs);
+  return workload;
+}
+
+void predict(const CommandLine& line) {
+  const ScalingArguments& arguments = line.scaling;
+  const config::Config config = config::load(arguments.subject, line.overrides);
+  const scaling::Machine machine = config::load(arguments.machine).machine;
+  const bool several = machine.within_host.bandwidth > 0.0 && machine.between_hosts.bandwidth > 0.0;
+  if (machine.name.empty() || machine.flops <= 0.0 || machine.memory_rate <= 0.0 || !several) {
+    throw InputError(
+        format("{}: it must say machine.name, machine.flops, machine.memory_rate, "
+               "machine.within_host.bandwidth and machine.between_hosts.bandwidth; see configs/machines/",
+               arguments.machine));
+  }
+  if (arguments.ranks.empty()) throw InputError("--predict wants --ranks, e.g. --ranks 8,64,512");
+  for (const int ranks : arguments.ranks) {
+    if (ranks < 1) throw InputError(format("--ranks: {} is no number of ranks", ranks));
+  }
+  const auto& distributed = config.session.distributed;
+  const scaling::Setting setting = {.ranks = 1,
+                                    .users = static_cast<double>(config.session.train.batch_size),
+                                    .sharded = distributed.optimizer == "sharded",
+                                    .bf16_wire = distributed.wire == "bf16",
+                                    .overlap = distributed.overlap != "off",
+                                    .bucket_bytes = 1048576.0 * distributed.bucket_mib};
+  print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), setting,
+                               arguments.ranks));
+}
+
+}  // namespace
+
+void run_scaling(const CommandLine& line) {
+  if (line.scaling.machine.empty()) {
+    report_on(line);
+  } else {
+    predict(line);
+  }
+}
+
+}  // namespace vaecf::app

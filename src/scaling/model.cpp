@@ -1,0 +1,158 @@
+#include <vaecf/scaling/model.hpp>
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vaecf::scaling {
+namespace {
+
+// Weights and two moments in and out, gradients in and out.
+constexpr double update_bytes = 32.0;
+constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
+// Of forward and backward, what is left once the output layer's weight gradient is there: the gradient of the
+// hidden layer, a third of the arithmetic, and what is before it.
+constexpr double after_first_gradient = 0.35;
+constexpr double worth_it = 1.1;
+
+/// a and b of a + b x, with weights.
+struct Line {
+  double offset = 0.0;
+  double slope = 0.0;
+};
+struct Sample {
+  double x, y, weight;
+};
+Line fit(std::span<const Sample> samples) {
+  double weights = 0.0;
+  double x_mean = 0.0;
+  double y_mean = 0.0;
+  for (const Sample& s : samples) {
+    weights += s.weight;
+    x_mean += s.weight * s.x;
+    y_mean += s.weight * s.y;
+  }
+  x_mean /= weights;
+  y_mean /= weights;
+  double covariance = 0.0;
+  double variance = 0.0;
+  for (const Sample& s : samples) {
+    covariance += s.weight * (s.x - x_mean) * (s.y - y_mean);
+    variance += s.weight * (s.x - x_mean) * (s.x - x_mean);
+  }
+  if (variance <= 1e-12 * weights * x_mean * x_mean) return {0.0, y_mean / x_mean};
+  const double slope = covariance / variance;
+  return {y_mean - slope * x_mean, slope};
+}
+
+double rounds(int ranks) {
+  return 2.0 * (ranks - 1);
+}
+
+/// What a piece pays on its two ways round the ring: R - 1 hops each, one of which leaves each host.
+double ring_latency(const Machine& machine, int ranks) {
+  const int hosts = (ranks + machine.ranks_per_host - 1) / machine.ranks_per_host;
+  const int between = hosts > 1 ? hosts : 0;
+  return 2.0 * (between * machine.between_hosts.latency +
+                std::max(0, ranks - 1 - between) * machine.within_host.latency);
+}
+
+double ring_bandwidth(const Machine& machine, int ranks) {
+  const bool one_host = ranks <= machine.ranks_per_host;
+  return one_host ? machine.within_host.bandwidth
+                  : std::min(machine.within_host.bandwidth, machine.between_hosts.bandwidth);
+}
+
+}  // namespace
+
+StepCost step_cost(const Machine& machine, const Workload& workload) {
+  const double update = workload.parameters * (update_bytes + workload.narrow_bytes) / machine.memory_rate;
+  return {machine.step_overhead,
+          flop_per_weight * workload.dense_weights / machine.flops +
+              workload.bytes_per_user / machine.memory_rate,
+          update, update};
+}
+
+StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_alone) {
+  if (steps.empty()) throw InputError("no step of a lone rank was measured: measure one with mpirun -np 1");
+  std::vector<Sample> samples;
+  for (const MeasuredStep& step : steps) {
+    samples.push_back({step.users, step.seconds, 1.0 / (step.seconds * step.seconds)});
+  }
+  const Line line = fit(samples);
+  // What memory moves at its measured rate cannot take longer than all that does not grow with users.
+  const double alone = std::clamp(line.offset, 0.0, update_alone);
+  return {std::max(0.0, line.offset) - alone, std::max(0.0, line.slope), update, alone};
+}
+
+Link fit_link(std::span<const MeasuredExchange> probes, int ranks) {
+  std::vector<Sample> samples;
+  for (const MeasuredExchange& probe : probes) {
+    samples.push_back({probe.bytes, probe.seconds, 1.0 / (probe.seconds * probe.seconds)});
+  }
+  if (samples.size() < 2 || ranks < 2) {
+    throw InputError(
+        format("{} all-reduces of {} ranks do not tell latency and bandwidth: it takes two sizes",
+               samples.size(), ranks));
+  }
+  const Line line = fit(samples);
+  // Noise may put a line through the origin or below; the fastest message then bounds the latency.
+  double shortest = samples.front().y;
+  for (const Sample& s : samples) shortest = std::min(shortest, s.y);
+  const double latency = line.offset > 0.0 ? std::min(line.offset, shortest) : 0.5 * shortest;
+  const double moved = rounds(ranks) / ranks;
+  return {latency / rounds(ranks), moved / std::max(line.slope, 1e-15)};
+}
+
+double wire_bytes(const Workload& workload, const Setting& setting) {
+  if (setting.ranks == 1) return 0.0;
+  return rounds(setting.ranks) / setting.ranks * workload.parameters * (setting.bf16_wire ? 2.0 : 4.0);
+}
+
+Prediction predict(const StepCost& cost, const Workload& workload, const Machine& machine,
+                   const Setting& setting) {
+  Prediction result;
+  const double users = setting.users / setting.ranks;
+  result.compute = cost.fixed + cost.per_user * users;
+  result.update =
+      setting.ranks == 1 ? cost.update_alone : cost.update / (setting.sharded ? setting.ranks : 1);
+  if (setting.ranks > 1) {
+    result.wire_bytes = wire_bytes(workload, setting);
+    const double buckets = std::max(1.0, std::ceil(4.0 * workload.parameters / setting.bucket_bytes));
+    result.exchange = buckets * ring_latency(machine, setting.ranks) +
+                      result.wire_bytes / ring_bandwidth(machine, setting.ranks);
+    // The input table's gradient, half of all, is the last to be known. Weights that come back from sharded
+    // updates have nothing to hide behind.
+    const double early = setting.sharded ? 0.25 : 0.5;
+    const double room = setting.overlap ? machine.overlap * after_first_gradient * result.compute : 0.0;
+    result.exchange -= std::min(early * result.exchange, room);
+  }
+  result.seconds = result.compute + result.update + result.exchange;
+  result.users_per_second = setting.users / result.seconds;
+  return result;
+}
+
+double users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload, const Machine& machine,
+                                     Setting setting) {
+  const int ranks = setting.ranks;
+  const auto pays = [&](double users_per_rank) {
+    setting.users = users_per_rank * ranks;
+    setting.ranks = ranks;
+    const double now = predict(cost, workload, machine, setting).users_per_second;
+    setting.ranks = 2 * ranks;
+    return predict(cost, workload, machine, setting).users_per_second >= worth_it * now;
+  };
+  double low = 1.0;
+  double high = 1e8;
+  if (pays(low)) return 0.0;
+  if (!pays(high)) return high;
+  while (high / low > 1.001) {
+    const double middle = std::sqrt(low * high);
+    (pays(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace vaecf::scaling

@@ -1,0 +1,283 @@
+#include <vaecf/scaling/report.hpp>
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <tuple>
+
+namespace vaecf::scaling {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0.0 : 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
+
+using Runs = std::vector<const RunRecord*>;
+
+std::vector<double> each(const Runs& runs, const std::function<double(const RunRecord&)>& value) {
+  std::vector<double> values;
+  for (const RunRecord* run : runs) values.push_back(value(*run));
+  return values;
+}
+
+Runs with(const std::vector<RunRecord>& runs, const std::function<bool(const RunRecord&)>& holds) {
+  Runs found;
+  for (const RunRecord& run : runs) {
+    if (holds(run)) found.push_back(&run);
+  }
+  return found;
+}
+
+/// Of one experiment: what one run has and another has not would be taken for the work of ranks.
+void require_alike(const std::vector<RunRecord>& runs) {
+  const RunRecord& first = runs.front();
+  for (const RunRecord& run : runs) {
+    const auto compare = [&](const char* what, const auto& a, const auto& b) {
+      if (a == b) return;
+      throw InputError(
+          format("these runs do not belong together: {} is {} with {} ranks and {} with {}; keep runs of "
+                 "other settings in another folder",
+                 what, a, first.ranks, b, run.ranks));
+    };
+    compare("precision", first.precision, run.precision);
+    compare("device", first.device, run.device);
+    compare("the number of threads a rank", first.threads, run.threads);
+    compare("the number of parameters", first.workload.parameters, run.workload.parameters);
+    compare("the version", first.version, run.version);
+  }
+}
+
+/// The share of a lone rank's rate of products, or of memory, that each of `ranks` keeps where all work.
+double kept(const Runs& alone, const Runs& together, int ranks, double RunRecord::*rate) {
+  const double one = median(each(alone, [&](const RunRecord& run) { return run.*rate; }));
+  const double all = median(each(together, [&](const RunRecord& run) { return run.*rate; }));
+  return one > 0.0 && all > 0.0 ? all / (ranks * one) : 1.0;
+}
+
+/// What lone runs and probes tell of the machine.
+class Probes {
+ public:
+  explicit Probes(const std::vector<RunRecord>& runs)
+      : runs_(runs), alone_(with(runs, [](const RunRecord& run) { return run.ranks == 1; })) {
+    if (alone_.empty()) {
+      throw InputError(
+          "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks "
+          "1,...)");
+    }
+    for (const RunRecord* run : alone_) steps_.push_back({run->batch_size, run->step_seconds});
+  }
+
+  StepCost cost() const { return cost_of(alone_, 1); }
+
+  /// Of a rank among `ranks`, by what its probes of products and memory gave while the others' ran.
+  StepCost cost(int ranks) const {
+    if (ranks == 1) return cost();
+    const Runs together = of(ranks);
+    StepCost cost = cost_of(together, ranks);
+    const double slower = 1.0 / std::max(1e-3, kept(alone_, together, ranks, &RunRecord::gemm_rate));
+    cost.fixed *= slower;
+    cost.per_user *= slower;
+    return cost;
+  }
+
+  Machine machine(int ranks) const {
+    Machine machine;
+    const Runs together = of(ranks);
+    const RunRecord& run = together.empty() ? *alone_.front() : *together.front();
+    machine.name = run.machine;
+    machine.ranks_per_host = std::max(1, run.ranks_per_host);
+    machine.flops = median(each(together, [](const RunRecord& r) { return r.gemm_rate; })) / ranks;
+    machine.memory_rate = median(each(together, [](const RunRecord& r) { return r.memory_rate; })) / ranks;
+    // On the host the exchange needs the cores that compute.
+    machine.overlap = run.device == "cuda" ? 1.0 : 0.0;
+    std::vector<MeasuredExchange> probes;
+    for (const RunRecord* r : together)
+      probes.insert(probes.end(), r->all_reduce.begin(), r->all_reduce.end());
+    if (ranks > 1 && probes.size() >= 2) {
+      machine.within_host = machine.between_hosts = fit_link(probes, ranks);
+    }
+    return machine;
+  }
+
+  bool knows_exchange(int ranks) const {
+    const Runs together = of(ranks);
+    return ranks == 1 || std::any_of(together.begin(), together.end(),
+                                     [](const RunRecord* run) { return run->all_reduce.size() >= 2; });
+  }
+
+ private:
+  Runs of(int ranks) const {
+    return with(runs_, [&](const RunRecord& run) { return run.ranks == ranks; });
+  }
+  StepCost cost_of(const Runs& runs, int ranks) const {
+    const double rate = median(each(runs, [](const RunRecord& run) { return run.memory_rate; })) / ranks;
+    const double alone_rate = median(each(alone_, [](const RunRecord& run) { return run.memory_rate; }));
+    const Workload& work = alone_.front()->workload;
+    const double bytes = work.parameters * (32.0 + work.narrow_bytes);
+    const double alone_bytes = alone_.front()->alone_update_bytes;
+    return fit_step_cost(steps_, rate > 0.0 ? bytes / rate : 0.0,
+                         alone_rate > 0.0 ? alone_bytes / alone_rate : 0.0);
+  }
+
+  const std::vector<RunRecord>& runs_;
+  Runs alone_;
+  std::vector<MeasuredStep> steps_;
+};
+
+Setting setting_of(const RunRecord& run) {
+  return {run.ranks,          run.batch_size,      run.optimizer == "sharded",
+          run.wire == "bf16", run.overlap == "on", run.bucket_bytes};
+}
+
+/// A model of the ring; a parameter server is measured only.
+bool is_modelled(const RunRecord& run) {
+  return run.strategy == "allreduce";
+}
+
+Point point_of(const Runs& runs, const Probes& probes) {
+  const RunRecord& first = *runs.front();
+  Point point;
+  point.ranks = first.ranks;
+  point.batch_size = first.batch_size;
+  point.variant = first.variant();
+  point.users_per_second = spread_of(each(runs, [](const RunRecord& run) { return run.users_per_second; }));
+  point.step_seconds = median(each(runs, [](const RunRecord& run) { return run.step_seconds; }));
+  for (const auto& [phase, seconds] : first.phase_seconds) {
+    point.phase_seconds[phase] =
+        median(each(runs, [&](const RunRecord& run) { return run.phase_seconds.at(phase); }));
+  }
+  point.wire_bytes = first.wire_bytes;
+  const double waiting = point.phase_seconds["all-reduce"];
+  if (point.ranks > 1 && waiting > 0.0) point.bus_rate = point.wire_bytes / waiting;
+  if (is_modelled(first) && probes.knows_exchange(first.ranks)) {
+    point.predicted =
+        predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), setting_of(first));
+  }
+  return point;
+}
+
+/// Points of the runs that `belongs` picks, by ranks and variant; `alone` is the batch of a lone rank that
+/// they are held against.
+std::vector<Point> points_of(const std::vector<RunRecord>& runs, const Probes& probes, double alone,
+                             const std::function<bool(const RunRecord&)>& belongs) {
+  std::map<std::tuple<std::string, int>, Runs> groups;
+  for (const RunRecord* run : with(runs, belongs)) groups[{run->variant(), run->ranks}].push_back(run);
+  std::vector<Point> points;
+  for (const auto& [key, group] : groups) points.push_back(point_of(group, probes));
+  const auto base = std::find_if(points.begin(), points.end(), [](const Point& p) { return p.ranks == 1; });
+  if (base == points.end()) {
+    throw InputError(format("no run of one rank with {:.0f} users a step is among these", alone));
+  }
+  const double one = base->users_per_second.median;
+  const double one_predicted = base->predicted ? base->predicted->users_per_second : 0.0;
+  for (Point& point : points) {
+    const Spread& speed = point.users_per_second;
+    const double ideal = point.ranks * one;
+    point.efficiency = {speed.median / ideal, speed.low / ideal, speed.high / ideal, speed.count};
+    if (point.predicted && one_predicted > 0.0) {
+      point.predicted_efficiency = point.predicted->users_per_second / (point.ranks * one_predicted);
+    }
+  }
+  std::stable_sort(points.begin(), points.end(),
+                   [](const Point& a, const Point& b) { return a.ranks < b.ranks; });
+  return points;
+}
+
+/// The amount of `users` (a step, or a step and rank) with which a lone rank and most other numbers of ranks
+/// ran; the larger of two. 0 where none did with others.
+double most_scaled(const std::vector<RunRecord>& runs, const std::function<double(const RunRecord&)>& users) {
+  std::map<double, std::set<int>> ranks;
+  for (const RunRecord& run : runs) ranks[std::round(users(run))].insert(run.ranks);
+  double best = 0.0;
+  std::size_t most = 1;
+  for (const auto& [amount, counts] : ranks) {
+    if (!counts.contains(1) || counts.size() < std::max<std::size_t>(most, 2)) continue;
+    most = counts.size();
+    best = amount;
+  }
+  return best;
+}
+
+std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs) {
+  std::set<std::string> found;
+  std::vector<std::string> warnings;
+  const auto warn = [&](std::string text) {
+    if (found.insert(text).second) warnings.push_back(std::move(text));
+  };
+  for (const RunRecord& run : runs) {
+    const int wanted = run.ranks_per_host * run.threads;
+    if (run.device == "cpu" && run.cores > 0 && wanted > run.cores) {
+      warn(
+          format("{} ranks of {} threads share the {} cores of {}: what follows for them says nothing about "
+                 "scaling",
+                 run.ranks_per_host, run.threads, run.cores, run.host));
+    }
+    if (run.device == "cpu" && run.bound_cores > 0 && run.bound_cores < run.threads) {
+      warn(format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads", run.ranks,
+                  run.bound_cores, run.threads));
+    }
+  }
+  std::map<std::tuple<int, double, std::string>, int> repeats;
+  for (const RunRecord& run : runs) ++repeats[{run.ranks, run.batch_size, run.variant()}];
+  if (std::any_of(repeats.begin(), repeats.end(), [](const auto& entry) { return entry.second < 3; })) {
+    warn("fewer than three repeats of some point: its spread is unknown");
+  }
+  return warnings;
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {median(values), *low, *high, static_cast<int>(values.size())};
+}
+
+Report make_report(const std::vector<RunRecord>& runs, double batch_size, double users_per_rank) {
+  require_alike(runs);
+  if (batch_size <= 0.0) batch_size = most_scaled(runs, [](const RunRecord& run) { return run.batch_size; });
+  if (users_per_rank <= 0.0) {
+    users_per_rank = most_scaled(runs, [](const RunRecord& run) { return run.batch_size / run.ranks; });
+  }
+  const Probes probes(runs);
+  Report report;
+  const RunRecord& most = *std::max_element(
+      runs.begin(), runs.end(), [](const RunRecord& a, const RunRecord& b) { return a.ranks < b.ranks; });
+  report.version = most.version;
+  report.machine = most.machine;
+  report.device = most.device;
+  report.precision = most.precision;
+  report.threads = most.threads;
+  report.ranks_per_host = most.ranks_per_host;
+  report.binding = most.bound_cores > 0 && most.bound_cores < most.cores
+                       ? format("each rank bound to {} of {} cores", most.bound_cores, most.cores)
+                       : format("ranks not bound, {} cores a host", most.cores);
+  report.warnings = warnings_of(runs);
+  report.batch_size = batch_size;
+  report.users_per_rank = users_per_rank;
+  const auto same = [](double a, double b) { return std::abs(a - b) < 0.5; };
+  if (batch_size > 0.0) {
+    report.strong = points_of(runs, probes, batch_size,
+                              [&](const RunRecord& run) { return same(run.batch_size, batch_size); });
+  }
+  if (users_per_rank > 0.0) {
+    report.weak = points_of(runs, probes, users_per_rank, [&](const RunRecord& run) {
+      return same(run.batch_size, users_per_rank * run.ranks);
+    });
+  }
+  report.cost = probes.cost();
+  report.probed = probes.machine(most.ranks);
+  if (most.ranks > 1 && is_modelled(most) && probes.knows_exchange(most.ranks)) {
+    report.stops_paying = users_where_ranks_stop_paying(probes.cost(most.ranks), most.workload, report.probed,
+                                                        setting_of(most));
+  }
+  return report;
+}
+
+}  // namespace vaecf::scaling

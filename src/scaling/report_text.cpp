@@ -1,0 +1,210 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
+#include <vaecf/scaling/report.hpp>
+
+#include "scaling/page.hpp"
+
+#include <algorithm>
+
+namespace vaecf::scaling {
+namespace {
+
+using io::Json;
+
+std::string name_of(const Point& point) {
+  return point.variant.empty() ? "one rank" : point.variant;
+}
+
+std::string percent(double share) {
+  return format("{:.1f} %", 100.0 * share);
+}
+
+std::string spread_text(const Spread& spread, double scale, int digits) {
+  return spread.count < 2 ? format("{:.{}f}", scale * spread.median, digits)
+                          : format("{:.{}f} ({:.{}f}-{:.{}f})", scale * spread.median, digits,
+                                   scale * spread.low, digits, scale * spread.high, digits);
+}
+
+std::string rows(const std::vector<Point>& points) {
+  std::string text =
+      format("  {:>5} {:>8}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11}{:>10}\n", "ranks", "batch", "variant",
+             "users/s (low-high)", "efficiency %", "predicted", "error", "MB a step", "bus GB/s");
+  for (const Point& p : points) {
+    text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.1f}{:>10}\n", p.ranks, p.batch_size,
+                   name_of(p), spread_text(p.users_per_second, 1.0, 0), spread_text(p.efficiency, 100.0, 1),
+                   p.predicted ? format("{:.0f}", p.predicted->users_per_second) : "-",
+                   p.predicted ? format("{:+.0f} %", 100.0 * p.prediction_error()) : "-", 1e-6 * p.wire_bytes,
+                   p.bus_rate > 0.0 ? format("{:.2f}", 1e-9 * p.bus_rate) : "-");
+  }
+  return text;
+}
+
+Json object_of(const Spread& spread) {
+  return Json::object()
+      .set("median", spread.median)
+      .set("low", spread.low)
+      .set("high", spread.high)
+      .set("repeats", std::int64_t{spread.count});
+}
+
+Json object_of(const Point& p) {
+  Json phases = Json::object();
+  for (const auto& [name, seconds] : p.phase_seconds) phases.set(name, 1e3 * seconds);
+  Json point = Json::object();
+  point.set("ranks", std::int64_t{p.ranks})
+      .set("batch_size", p.batch_size)
+      .set("variant", name_of(p))
+      .set("users_per_second", object_of(p.users_per_second))
+      .set("efficiency", object_of(p.efficiency))
+      .set("step_ms", 1e3 * p.step_seconds)
+      .set("phases_ms", phases)
+      .set("wire_bytes", p.wire_bytes)
+      .set("bus_gbytes", 1e-9 * p.bus_rate);
+  if (p.predicted) {
+    point.set("predicted", Json::object()
+                               .set("users_per_second", p.predicted->users_per_second)
+                               .set("efficiency", p.predicted_efficiency)
+                               .set("compute_ms", 1e3 * p.predicted->compute)
+                               .set("update_ms", 1e3 * p.predicted->update)
+                               .set("exchange_ms", 1e3 * p.predicted->exchange)
+                               .set("error", p.prediction_error()));
+  }
+  return point;
+}
+
+Json list_of(const std::vector<Point>& points) {
+  Json list = Json::list();
+  for (const Point& point : points) list.add(object_of(point));
+  return list;
+}
+
+/// A script element of HTML ends at the first "</", wherever it stands.
+std::string within_script(std::string json) {
+  for (std::size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at)) {
+    json.insert(at + 1, "\\");
+    at += 2;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string to_table(const Report& report) {
+  std::string text = format("{}\nvaecf_dist {}, {}, {}, {} threads a rank, {}\n", report.machine,
+                            report.version, report.device, report.precision, report.threads, report.binding);
+  for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";
+  if (!report.strong.empty()) {
+    text += format("strong scaling: {:.0f} users a step over all ranks\n", report.batch_size) +
+            rows(report.strong);
+  }
+  if (!report.weak.empty()) {
+    text += format("weak scaling: {:.0f} users a step and rank\n", report.users_per_rank) + rows(report.weak);
+  }
+  text += format("model: {:.2f} ms a step + {:.4f} ms a user + {:.2f} ms for the update\n",
+                 1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
+  if (report.probed.within_host.bandwidth > 0.0) {
+    text += format("between ranks: {:.1f} us a message, {:.2f} GB/s\n",
+                   1e6 * report.probed.within_host.latency, 1e-9 * report.probed.within_host.bandwidth);
+  }
+  if (report.stops_paying > 0.0) {
+    text += format(
+        "below some {:.0f} users a rank and step, twice the ranks give less than a tenth more users/s\n",
+        report.stops_paying);
+  }
+  return text;
+}
+
+std::string to_csv(const Report& report) {
+  std::string text =
+      "mode,ranks,batch_size,variant,users_per_second,users_per_second_low,users_per_second_high,repeats,"
+      "efficiency,step_ms,input_ms,forward_ms,loss_ms,backward_ms,all_reduce_ms,optimiser_ms,wire_bytes,"
+      "bus_gbytes,predicted_users_per_second,prediction_error\n";
+  const auto add = [&](const char* mode, const std::vector<Point>& points) {
+    for (const Point& p : points) {
+      text += format("{},{},{:.0f},{},{:.1f},{:.1f},{:.1f},{},{:.4f},{:.4f}", mode, p.ranks, p.batch_size,
+                     name_of(p), p.users_per_second.median, p.users_per_second.low, p.users_per_second.high,
+                     p.users_per_second.count, p.efficiency.median, 1e3 * p.step_seconds);
+      for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
+        const auto found = p.phase_seconds.find(phase);
+        text += format(",{:.4f}", found == p.phase_seconds.end() ? 0.0 : 1e3 * found->second);
+      }
+      text += format(",{:.0f},{:.4f}", p.wire_bytes, 1e-9 * p.bus_rate);
+      text += p.predicted ? format(",{:.1f},{:.4f}\n", p.predicted->users_per_second, p.prediction_error())
+                          : ",,\n";
+    }
+  };
+  add("strong", report.strong);
+  add("weak", report.weak);
+  return text;
+}
+
+std::string to_json(const Report& report) {
+  Json warnings = Json::list();
+  for (const std::string& warning : report.warnings) warnings.add(warning);
+  Json json = Json::object();
+  json.set("version", report.version)
+      .set("machine", report.machine)
+      .set("device", report.device)
+      .set("precision", report.precision)
+      .set("threads", std::int64_t{report.threads})
+      .set("ranks_per_host", std::int64_t{report.ranks_per_host})
+      .set("binding", report.binding)
+      .set("warnings", warnings)
+      .set("batch_size", report.batch_size)
+      .set("users_per_rank", report.users_per_rank)
+      .set("strong", list_of(report.strong))
+      .set("weak", list_of(report.weak))
+      .set("model", Json::object()
+                        .set("fixed_ms", 1e3 * report.cost.fixed)
+                        .set("per_user_ms", 1e3 * report.cost.per_user)
+                        .set("update_ms", 1e3 * report.cost.update_alone)
+                        .set("latency_us", 1e6 * report.probed.within_host.latency)
+                        .set("bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth)
+                        .set("users_where_ranks_stop_paying", report.stops_paying));
+  return io::to_text(json, 1) + "\n";
+}
+
+std::string to_page(const Report& report) {
+  std::string text = page;
+  const std::string place = "/*REPORT*/null";
+  return text.replace(text.find(place), place.size(), within_script(to_json(report)));
+}
+
+std::string predict_table(const Machine& machine, const Workload& workload, const Setting& setting,
+                          const std::vector<int>& ranks) {
+  const StepCost cost = step_cost(machine, workload);
+  Setting one = setting;
+  one.ranks = 1;
+  const double alone = predict(cost, workload, machine, one).users_per_second;
+  std::string text = format(
+      "predicted, not measured: {}\n  one rank: {:.0f} users/s at {:.0f} users a step\n"
+      "  {:>6} {:<7}{:>9}{:>14}{:>12}{:>10}{:>10}{:>10}{:>12}\n",
+      machine.name, alone, setting.users, "ranks", "mode", "batch", "users/s", "efficiency", "compute",
+      "update", "exchange", "MB a step");
+  const auto row = [&](const char* mode, const Setting& s) {
+    const Prediction p = predict(cost, workload, machine, s);
+    text +=
+        format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12}{:>7.2f} ms{:>7.2f} ms{:>7.2f} ms{:>12.1f}\n", s.ranks,
+               mode, s.users, p.users_per_second, percent(p.users_per_second / (s.ranks * alone)),
+               1e3 * p.compute, 1e3 * p.update, 1e3 * p.exchange, 1e-6 * p.wire_bytes);
+  };
+  for (const int count : ranks) {
+    Setting s = setting;
+    s.ranks = count;
+    row("strong", s);
+    s.users *= count;
+    row("weak", s);
+  }
+  for (const int count : ranks) {
+    Setting s = setting;
+    s.ranks = count;
+    const double users = users_where_ranks_stop_paying(cost, workload, machine, s);
+    text += format(
+        "  from {} ranks on, below some {:.0f} users a rank and step twice as many give less than a "
+        "tenth more users/s\n",
+        count, users);
+  }
+  return text;
+}
+
+}  // namespace vaecf::scaling

@@ -1,0 +1,100 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json_lines.hpp>
+#include <vaecf/scaling/report.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace vaecf::scaling {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double giga = 1e9;
+
+int whole_at(const io::Json& event, std::string_view key, int otherwise) {
+  return static_cast<int>(io::number_at(event, key, otherwise));
+}
+
+RunRecord run_of(const io::Json& event) {
+  RunRecord run;
+  run.version = io::text_at(event, "version");
+  run.machine = io::text_at(event, "machine");
+  run.host = io::text_at(event, "host");
+  run.device = io::text_at(event, "device");
+  run.precision = io::text_at(event, "precision");
+  run.strategy = io::text_at(event, "strategy", "allreduce");
+  run.optimizer = io::text_at(event, "optimizer", "replicated");
+  run.wire = io::text_at(event, "wire", "fp32");
+  run.overlap = io::text_at(event, "overlap", "off");
+  run.ranks = whole_at(event, "ranks", 1);
+  run.ranks_per_host = whole_at(event, "ranks_per_host", run.ranks);
+  run.threads = whole_at(event, "threads", 1);
+  run.cores = whole_at(event, "cores", 0);
+  run.bound_cores = whole_at(event, "bound_cores", 0);
+  run.batch_size = io::number_at(event, "batch_size");
+  run.users_per_second = io::number_at(event, "users_per_second");
+  run.step_seconds = 1e-3 * io::number_at(event, "milliseconds_per_step");
+  for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
+    run.phase_seconds[phase] = 1e-3 * io::number_at(event, std::string(phase) + "_ms");
+  }
+  run.wire_bytes = io::number_at(event, "wire_bytes");
+  run.bucket_bytes = 1048576.0 * io::number_at(event, "bucket_mib", 4.0);
+  run.gemm_rate = giga * io::number_at(event, "gemm_gflops");
+  run.memory_rate = giga * io::number_at(event, "memory_rate_gbytes");
+  run.workload.parameters = io::number_at(event, "parameters");
+  run.workload.dense_weights = io::number_at(event, "dense_weights");
+  run.alone_update_bytes = io::number_at(event, "update_bytes");
+  run.workload.narrow_bytes = run.precision == "bf16" || run.precision == "fp16" ? 2.0 : 0.0;
+  if (const io::Json* probes = io::find(event, "all_reduce")) {
+    if (const auto* list = std::get_if<io::Json::List>(&probes->value())) {
+      for (const io::Json& probe : *list) {
+        run.all_reduce.push_back({io::number_at(probe, "bytes"), io::number_at(probe, "seconds")});
+      }
+    }
+  }
+  return run;
+}
+
+void read_log(const std::string& path, std::vector<RunRecord>& runs) {
+  for (const io::Json& event : io::read_json_lines(path)) {
+    if (io::text_at(event, "event") != "benchmark") continue;
+    RunRecord run = run_of(event);
+    if (run.users_per_second > 0.0 && run.step_seconds > 0.0 && run.ranks > 0) runs.push_back(std::move(run));
+  }
+}
+
+}  // namespace
+
+std::string RunRecord::variant() const {
+  if (ranks == 1) return "";
+  if (strategy != "allreduce") return format("{} {}", strategy, wire);
+  return format("{} {}{}", optimizer, wire, overlap == "on" ? " overlap" : "");
+}
+
+std::vector<RunRecord> read_runs(const std::string& folder) {
+  std::vector<std::string> logs;
+  std::error_code error;
+  const auto look_at = [&](const fs::path& place) {
+    if (fs::is_regular_file(place / "metrics.jsonl", error)) logs.push_back(place / "metrics.jsonl");
+  };
+  look_at(folder);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) look_at(entry->path());
+  }
+  std::sort(logs.begin(), logs.end());
+  std::vector<RunRecord> runs;
+  for (const std::string& log : logs) read_log(log, runs);
+  if (runs.empty()) {
+    throw InputError(
+        format("{} holds no benchmark: in it, or in folders in it, there must be a metrics.jsonl with the "
+               "event `benchmark`, as vaecf_dist CONFIG --benchmark and launch/scaling write it",
+               folder));
+  }
+  return runs;
+}
+
+}  // namespace vaecf::scaling

@@ -1,0 +1,134 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/scaling/model.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace vaecf::scaling {
+namespace {
+
+const Workload work = {
+    .parameters = 25e6, .dense_weights = 12.4e6, .bytes_per_user = 0.0, .narrow_bytes = 2.0};
+
+Machine cluster() {
+  Machine machine;
+  machine.name = "two hosts of four";
+  machine.ranks_per_host = 4;
+  machine.flops = 100e12;
+  machine.memory_rate = 2e12;
+  machine.step_overhead = 20e-6;
+  machine.within_host = {2e-6, 200e9};
+  machine.between_hosts = {10e-6, 20e9};
+  return machine;
+}
+
+TEST(ScalingModel, AStepOfOneRankCostsWhatItsRatesSay) {
+  const StepCost cost = step_cost(cluster(), work);
+  EXPECT_DOUBLE_EQ(cost.fixed, 20e-6);
+  EXPECT_DOUBLE_EQ(cost.per_user, 6 * 12.4e6 / 100e12);
+  EXPECT_DOUBLE_EQ(cost.update, 25e6 * 34 / 2e12);
+  const Prediction one = predict(cost, work, cluster(), {.ranks = 1, .users = 1000});
+  EXPECT_DOUBLE_EQ(one.seconds, 20e-6 + 1000 * 0.744e-6 + 0.425e-3);
+  EXPECT_DOUBLE_EQ(one.users_per_second, 1000 / one.seconds);
+  EXPECT_EQ(one.exchange, 0.0);
+  EXPECT_EQ(one.wire_bytes, 0.0);
+}
+
+TEST(ScalingModel, ARingMovesEachByteTwiceLessItsOwnPart) {
+  EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 2}), 100e6);
+  EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 4}), 150e6);
+  EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 4, .bf16_wire = true}), 75e6);
+  const Setting four = {.ranks = 4, .users = 4000, .bucket_bytes = 10e6};
+  const Prediction p = predict(step_cost(cluster(), work), work, cluster(), four);
+  // 10 buckets of 6 hops.
+  EXPECT_NEAR(p.exchange, 10 * 6 * 2e-6 + 150e6 / 200e9, 1e-12);
+  EXPECT_NEAR(p.compute, 20e-6 + 1000 * 0.744e-6, 1e-12);
+}
+
+TEST(ScalingModel, BeyondAHostTheNetworkSetsThePace) {
+  const StepCost cost = step_cost(cluster(), work);
+  const Setting four = {.ranks = 4, .users = 4000};
+  const Setting eight = {.ranks = 8, .users = 8000};
+  EXPECT_GT(predict(cost, work, cluster(), eight).exchange,
+            8 * predict(cost, work, cluster(), four).exchange);
+}
+
+TEST(ScalingModel, ShardingDividesTheUpdateAndOverlapHidesOnlyWhatItCan) {
+  const StepCost cost = step_cost(cluster(), work);
+  const Setting plain = {.ranks = 4, .users = 400000};
+  Setting sharded = plain;
+  sharded.sharded = true;
+  EXPECT_DOUBLE_EQ(predict(cost, work, cluster(), sharded).update,
+                   predict(cost, work, cluster(), plain).update / 4);
+  Setting overlapped = plain;
+  overlapped.overlap = true;
+  Machine machine = cluster();
+  EXPECT_DOUBLE_EQ(predict(cost, work, machine, overlapped).exchange,
+                   predict(cost, work, machine, plain).exchange)
+      << "where the exchange needs the same cores, nothing is hidden";
+  machine.overlap = 1.0;
+  EXPECT_DOUBLE_EQ(predict(cost, work, machine, overlapped).exchange,
+                   0.5 * predict(cost, work, machine, plain).exchange)
+      << "the last half has nothing to hide behind";
+  overlapped.users = 4;
+  EXPECT_GT(predict(cost, work, machine, overlapped).exchange,
+            0.9 * predict(cost, work, machine, plain).exchange)
+      << "small batches leave no time";
+}
+
+TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
+  std::vector<MeasuredStep> steps;
+  for (const double users : {100.0, 250.0, 1000.0}) steps.push_back({users, 5e-3 + 0.1e-3 * users});
+  const StepCost cost = fit_step_cost(steps, 4e-3, 3e-3);
+  EXPECT_NEAR(cost.fixed, 2e-3, 1e-9);
+  EXPECT_NEAR(cost.update_alone, 3e-3, 1e-9);
+  EXPECT_NEAR(cost.update, 4e-3, 1e-9);
+  EXPECT_NEAR(cost.per_user, 0.1e-3, 1e-9);
+  // One size cannot tell them apart.
+  const StepCost simple = fit_step_cost(std::span(steps).first(1), 4e-3, 3e-3);
+  EXPECT_EQ(simple.fixed, 0.0);
+  EXPECT_NEAR(simple.per_user, 15e-3 / 100, 1e-9);
+  EXPECT_THROW(fit_step_cost({}, 0.0, 0.0), InputError);
+}
+
+TEST(ScalingModel, ALinkIsWhatExplainsAllReduces) {
+  const Link link = {3e-6, 5e9};
+  for (const int ranks : {2, 3, 8}) {
+    std::vector<MeasuredExchange> probes;
+    for (const double bytes : {4.0, 32768.0, 2097152.0, 67108864.0}) {
+      probes.push_back({bytes, 2.0 * (ranks - 1) * (link.latency + bytes / ranks / link.bandwidth)});
+    }
+    const Link found = fit_link(probes, ranks);
+    EXPECT_NEAR(found.latency, link.latency, 1e-3 * link.latency) << ranks;
+    EXPECT_NEAR(found.bandwidth, link.bandwidth, 1e-3 * link.bandwidth) << ranks;
+  }
+  const std::array<MeasuredExchange, 1> one = {{{4.0, 1e-6}}};
+  EXPECT_THROW(fit_link(one, 2), InputError);
+}
+
+TEST(ScalingModel, BelowSomeUsersARankMoreRanksDoNotPay) {
+  const StepCost cost = step_cost(cluster(), work);
+  Setting setting = {.ranks = 8, .users = 0};
+  const double users = users_where_ranks_stop_paying(cost, work, cluster(), setting);
+  ASSERT_GT(users, 1.0);
+  const auto gain = [&](double users_per_rank) {
+    setting.ranks = 8;
+    setting.users = 8 * users_per_rank;
+    const double before = predict(cost, work, cluster(), setting).users_per_second;
+    setting.ranks = 16;
+    return predict(cost, work, cluster(), setting).users_per_second / before;
+  };
+  EXPECT_NEAR(gain(users), 1.1, 0.01);
+  EXPECT_LT(gain(0.5 * users), 1.1);
+  EXPECT_GT(gain(2.0 * users), 1.1);
+  // Where exchange costs nothing and all is sharded, they always pay.
+  Machine ideal = cluster();
+  ideal.within_host = ideal.between_hosts = {0.0, 1e18};
+  const StepCost scalable = {0.0, 1e-6, 0.0, 0.0};
+  EXPECT_EQ(users_where_ranks_stop_paying(scalable, work, ideal, setting), 0.0);
+}
+
+}  // namespace
+}  // namespace vaecf::scaling

@@ -1,0 +1,221 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json_lines.hpp>
+#include <vaecf/io/text_file.hpp>
+#include <vaecf/scaling/report.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace vaecf::scaling {
+namespace {
+
+using ::testing::Test;
+
+/// A run as a machine would make it that the model describes exactly.
+RunRecord ideal_run(int ranks, double batch) {
+  constexpr double latency = 5e-6;
+  constexpr double bandwidth = 2e9;
+  RunRecord run;
+  run.version = "1";
+  run.machine = "a machine";
+  run.host = "node";
+  run.device = "cpu";
+  run.precision = "fp32";
+  run.strategy = "allreduce";
+  run.optimizer = "replicated";
+  run.wire = "fp32";
+  run.overlap = "off";
+  run.ranks = run.ranks_per_host = ranks;
+  run.cores = 8;
+  run.bound_cores = 8;
+  run.threads = 1;
+  run.batch_size = batch;
+  run.bucket_bytes = 1e9;
+  run.workload = {.parameters = 1e6, .dense_weights = 0.5e6, .bytes_per_user = 0.0, .narrow_bytes = 0.0};
+  run.alone_update_bytes = 24e6;
+  run.memory_rate = 10e9 * ranks;
+  run.gemm_rate = 50e9 * ranks;
+  const double moved = 2.0 * (ranks - 1) / ranks;
+  for (const double bytes : {4.0, 4096.0, 1048576.0, 16777216.0}) {
+    if (ranks > 1) run.all_reduce.push_back({bytes, 2.0 * (ranks - 1) * latency + moved * bytes / bandwidth});
+  }
+  run.wire_bytes = moved * 4e6;
+  const double update = ranks == 1 ? 2.4e-3 : 3.2e-3;
+  const double exchange = ranks == 1 ? 0.0 : 2.0 * (ranks - 1) * latency + run.wire_bytes / bandwidth;
+  run.step_seconds = 1e-3 + 20e-6 * batch / ranks + update + exchange;
+  run.users_per_second = batch / run.step_seconds;
+  run.phase_seconds = {{"forward", 1e-3}, {"all-reduce", exchange}, {"optimiser", update}};
+  return run;
+}
+
+std::vector<RunRecord> ideal_runs() {
+  std::vector<RunRecord> runs;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    for (const int ranks : {1, 2, 4}) {
+      runs.push_back(ideal_run(ranks, 400));
+      runs.push_back(ideal_run(ranks, 100 * ranks));
+    }
+  }
+  return runs;
+}
+
+TEST(ScalingReport, TellsStrongFromWeakAndPredictsAMachineThatTheModelDescribes) {
+  const Report report = make_report(ideal_runs(), 0, 0);
+  EXPECT_EQ(report.batch_size, 400);
+  EXPECT_EQ(report.users_per_rank, 100);
+  ASSERT_EQ(report.strong.size(), 3U);
+  ASSERT_EQ(report.weak.size(), 3U);
+  for (const auto* points : {&report.strong, &report.weak}) {
+    for (const Point& point : *points) {
+      EXPECT_EQ(point.users_per_second.count, point.ranks == 4 ? 6 : 3) << point.ranks;
+      ASSERT_TRUE(point.predicted);
+      EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
+      EXPECT_NEAR(point.efficiency.median, point.predicted_efficiency, 1e-6) << point.ranks;
+    }
+    EXPECT_EQ(points->front().efficiency.median, 1.0);
+  }
+  const Point& two = report.strong[1];
+  EXPECT_NEAR(two.efficiency.median,
+              ideal_run(2, 400).users_per_second / (2 * ideal_run(1, 400).users_per_second), 1e-9);
+  EXPECT_NEAR(two.bus_rate, two.wire_bytes / two.phase_seconds.at("all-reduce"), 1.0);
+  EXPECT_NEAR(report.probed.within_host.bandwidth, 2e9, 1e6);
+  EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
+}
+
+TEST(ScalingReport, SpreadIsThatOfTheRuns) {
+  std::vector<RunRecord> runs = ideal_runs();
+  runs[0].users_per_second *= 0.5;  // a lone rank's, strong
+  const Report report = make_report(runs, 400, 100);
+  const Spread& speed = report.strong.front().users_per_second;
+  EXPECT_DOUBLE_EQ(speed.low, 0.5 * speed.median);
+  EXPECT_DOUBLE_EQ(speed.high, speed.median);
+  EXPECT_DOUBLE_EQ(report.strong.front().efficiency.low, 0.5);
+}
+
+TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
+  std::vector<RunRecord> runs = ideal_runs();
+  RunRecord other = ideal_run(2, 400);
+  other.optimizer = "sharded";
+  other.wire = "bf16";
+  other.overlap = "on";
+  runs.push_back(other);
+  other.strategy = "parameter_server";
+  runs.push_back(other);
+  const Report report = make_report(runs, 400, 0);
+  std::vector<std::string> names;
+  for (const Point& point : report.strong) names.push_back(point.variant);
+  EXPECT_EQ(names, (std::vector<std::string>{"", "parameter_server bf16", "replicated fp32",
+                                             "sharded bf16 overlap", "replicated fp32"}));
+  EXPECT_FALSE(report.strong[1].predicted) << "the model is one of the ring";
+  EXPECT_TRUE(std::any_of(report.warnings.begin(), report.warnings.end(), [](const std::string& warning) {
+    return warning.find("fewer than three repeats") != std::string::npos;
+  }));
+}
+
+TEST(ScalingReport, WarnsWhereRanksShareCores) {
+  std::vector<RunRecord> runs = ideal_runs();
+  for (RunRecord& run : runs) run.threads = 4;
+  const Report report = make_report(runs, 0, 0);
+  ASSERT_FALSE(report.warnings.empty());
+  EXPECT_NE(report.warnings.front().find("4 ranks of 4 threads share the 8 cores of node"), std::string::npos)
+      << report.warnings.front();
+}
+
+TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
+  std::vector<RunRecord> runs = ideal_runs();
+  runs.back().precision = "bf16";
+  EXPECT_THROW(make_report(runs, 0, 0), InputError);
+  runs = ideal_runs();
+  std::erase_if(runs, [](const RunRecord& run) { return run.ranks == 1; });
+  EXPECT_THROW(make_report(runs, 400, 100), InputError);
+  EXPECT_THROW(make_report(ideal_runs(), 123, 0), InputError);
+}
+
+TEST(ScalingReport, TextsHoldEveryPoint) {
+  Report report = make_report(ideal_runs(), 0, 0);
+  report.machine = "</script> & co";
+  const std::string csv = to_csv(report);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
+  const auto columns = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
+  EXPECT_EQ(columns(csv.substr(0, csv.find('\n'))), columns(csv.substr(csv.rfind('\n', csv.size() - 2))));
+
+  const auto json = io::parse_json(to_json(report));
+  ASSERT_TRUE(json);
+  EXPECT_EQ(io::number_at(*json, "batch_size"), 400);
+  const auto* strong = io::find(*json, "strong");
+  ASSERT_NE(strong, nullptr);
+  const auto& points = std::get<io::Json::List>(strong->value());
+  ASSERT_EQ(points.size(), 3U);
+  EXPECT_EQ(io::number_at(*io::find(points[2], "users_per_second"), "median"),
+            report.strong[2].users_per_second.median);
+
+  const std::string page = to_page(report);
+  EXPECT_EQ(page.find("/*REPORT*/"), std::string::npos);
+  EXPECT_EQ(page.find("</script> & co"), std::string::npos) << "it would end the script";
+  EXPECT_EQ(page.find("http"), std::string::npos) << "a page that needs no network";
+  EXPECT_NE(to_table(report).find("strong scaling: 400 users a step"), std::string::npos);
+}
+
+TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
+  Machine machine;
+  machine.name = "a cluster";
+  machine.ranks_per_host = 8;
+  machine.flops = 600e12;
+  machine.memory_rate = 2.8e12;
+  machine.within_host = {2e-6, 350e9};
+  machine.between_hosts = {5e-6, 300e9};
+  const Workload workload = {
+      .parameters = 25e6, .dense_weights = 12.4e6, .bytes_per_user = 2e5, .narrow_bytes = 2.0};
+  const std::string text = predict_table(machine, workload, {.users = 24576}, {8, 64});
+  EXPECT_EQ(text.find("predicted, not measured: a cluster"), 0U) << text;
+  EXPECT_NE(text.find("64 weak     1572864"), std::string::npos) << text;
+  EXPECT_NE(text.find("from 64 ranks on, below some"), std::string::npos) << text;
+}
+
+class RunFolders : public Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              format("vaecf_scaling_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(RunFolders, AreReadEventByEvent) {
+  io::write_text_file(
+      folder_ / "b" / "metrics.jsonl",
+      "{\"event\":\"start\",\"ranks\":2}\n"
+      "{\"event\":\"benchmark\",\"ranks\":2,\"batch_size\":500,\"users_per_second\":1000.5,"
+      "\"milliseconds_per_step\":500,\"all-reduce_ms\":7.5,\"optimizer\":\"sharded\",\"wire\":"
+      "\"bf16\",\"overlap\":\"on\",\"gemm_gflops\":100,\"all_reduce\":[{\"bytes\":4,"
+      "\"seconds\":1e-6},{\"bytes\":400,\"seconds\":2e-6}]}\n"
+      "{\"event\":\"benchmark\",\"ranks\":2,\"batch_si");
+  io::write_text_file(folder_ / "a" / "metrics.jsonl",
+                      "{\"event\":\"benchmark\",\"ranks\":1,\"batch_size\":500,\"users_per_second\":600,"
+                      "\"milliseconds_per_step\":833}\n[1,2]\n");
+  const std::vector<RunRecord> runs = read_runs(folder_);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].ranks, 1);
+  EXPECT_EQ(runs[1].variant(), "sharded bf16 overlap");
+  EXPECT_DOUBLE_EQ(runs[1].users_per_second, 1000.5);
+  EXPECT_DOUBLE_EQ(runs[1].phase_seconds.at("all-reduce"), 7.5e-3);
+  EXPECT_DOUBLE_EQ(runs[1].gemm_rate, 100e9);
+  ASSERT_EQ(runs[1].all_reduce.size(), 2U);
+  EXPECT_DOUBLE_EQ(runs[1].all_reduce[1].seconds, 2e-6);
+}
+
+TEST_F(RunFolders, WithoutBenchmarksAreAnError) {
+  io::write_text_file(folder_ / "metrics.jsonl", "{\"event\":\"start\"}\n");
+  EXPECT_THROW(read_runs(folder_), InputError);
+  EXPECT_THROW(read_runs(folder_ / "nowhere"), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::scaling
