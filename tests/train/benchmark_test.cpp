@@ -104,7 +104,20 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
                            "evaluation_users",
                            "evaluation_ms",
                            "evaluation_users_per_second",
-                           "all_reduce"}) {
+                           "all_reduce",
+                           "version",
+                           "ranks_per_host",
+                           "cores",
+                           "bound_cores",
+                           "strategy",
+                           "optimizer",
+                           "wire",
+                           "overlap",
+                           "bucket_mib",
+                           "wire_bytes",
+                           "parameters",
+                           "dense_weights",
+                           "update_bytes"}) {
     EXPECT_NE(event.find("\"" + std::string(name) + "\":"), std::string::npos) << name << " in " << event;
   }
   EXPECT_NE(event.find("\"all_reduce\":[{\"bytes\":4,\"seconds\":"), std::string::npos) << event;
