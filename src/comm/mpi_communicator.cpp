@@ -2,6 +2,7 @@
 #include "last_words.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
+#include "mpi_messages.hpp"
 #include "mpi_session.hpp"
 #include "work_queue.hpp"
 
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 
 namespace vaecf::comm {
@@ -81,7 +83,8 @@ class MpiCommunicator final : public Communicator {
         piece_(piece_elements),
         session_(algorithm),
         blocking_(session_),
-        started_(session_) {
+        started_(session_),
+        between_(session_) {
     if (piece_ < 1 || piece_ > largest_mpi_piece) {
       throw std::invalid_argument(vaecf::format("MPI messages of {} elements are not possible", piece_));
     }
@@ -91,6 +94,8 @@ class MpiCommunicator final : public Communicator {
     algorithm_ = MpiSession::choose_all_reduce(algorithm);
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &blocking_.comm), "MPI_Comm_dup");
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &started_.comm), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &between_.comm), "MPI_Comm_dup");
+    messages_ = std::make_unique<MpiMessages>(between_.comm, piece_);
     now_ = std::make_unique<MpiCollectives>(blocking_.comm, piece_);
     later_ = std::make_shared<MpiCollectives>(started_.comm, piece_);
     find_neighbours();
@@ -113,25 +118,25 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    exchange([&] { now_->barrier(); });
+    collective([&] { now_->barrier(); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    exchange([&] { now_->broadcast(bytes, root); });
+    collective([&] { now_->broadcast(bytes, root); });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    exchange([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
+    collective([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     check_parts(all.size(), part.size(), "all_gather");
-    exchange([&] { now_->all_gather(part, all); });
+    collective([&] { now_->all_gather(part, all); });
   }
 
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    exchange([&] { now_->reduce_scatter_sum(values, part); });
+    collective([&] { now_->reduce_scatter_sum(values, part); });
   }
 
   Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
@@ -166,6 +171,21 @@ class MpiCommunicator final : public Communicator {
     return {};
   }
 
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    call([&] { messages_->exchange(out, in); });
+    const auto bytes = [](std::int64_t sum, const auto& message) {
+      return sum + static_cast<std::int64_t>(message.bytes.size());
+    };
+    exchanges().passed(std::accumulate(out.begin(), out.end(), std::int64_t{0}, bytes),
+                       std::accumulate(in.begin(), in.end(), std::int64_t{0}, bytes));
+  }
+
+  int await_message() override {
+    int from = -1;
+    call([&] { from = messages_->await(); });
+    return from;
+  }
+
   [[noreturn]] void abort(int code) override {
     const Deadline deadline(seconds_to_abort, "", code);
     std::fflush(nullptr);
@@ -176,7 +196,7 @@ class MpiCommunicator final : public Communicator {
  private:
   /// A blocking collective.
   template <class F>
-  void exchange(F&& f) {
+  void collective(F&& f) {
     exchanges().enter();
     call(f);
   }
@@ -252,6 +272,8 @@ class MpiCommunicator final : public Communicator {
   std::string algorithm_;
   OwnComm blocking_;
   OwnComm started_;
+  OwnComm between_;
+  std::unique_ptr<MpiMessages> messages_;
   std::unique_ptr<MpiCollectives> now_;
   std::shared_ptr<MpiCollectives> later_;  // also held by work in the queue, whose thread may outlive us
   WorkQueue queue_;

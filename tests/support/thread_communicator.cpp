@@ -1,5 +1,6 @@
 #include "support/thread_communicator.hpp"
 
+#include "support/mailboxes.hpp"
 #include "support/started_collective.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -93,6 +94,34 @@ class World {
     if (found->second.collect(rank, output)) started_.erase(found);
   }
 
+  void post(int from, int to, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    check_alive();
+    mail_.post(from, to, bytes);
+    changed_.notify_all();
+  }
+
+  void collect(int from, int to, std::span<std::byte> bytes) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock,
+                  [&] { return mail_.has(from, to) || aborted_ || left_[static_cast<std::size_t>(from)]; });
+    check_alive();
+    if (!mail_.has(from, to)) fail_left();
+    mail_.take(from, to, bytes);
+  }
+
+  int await_mail(int to) {
+    std::unique_lock lock(mutex_);
+    int from = -1;
+    changed_.wait(lock, [&] {
+      from = mail_.next_sender(to);
+      return from >= 0 || aborted_ || std::ranges::count(left_, false) == 1;
+    });
+    check_alive();
+    if (from < 0) fail_left();
+    return from;
+  }
+
   /// The rank's body has ended; `next_ticket` is the first sum that it never started.
   void leave(int rank, std::int64_t next_ticket) {
     const std::lock_guard lock(mutex_);
@@ -142,6 +171,7 @@ class World {
   std::vector<bool> left_;
   std::map<int, std::int64_t> next_ticket_of_left_;
   std::map<std::int64_t, StartedCollective> started_;
+  Mailboxes mail_{size_};
   bool aborted_ = false;
   std::string why_;
   int code_ = 1;
@@ -255,6 +285,18 @@ class ThreadCommunicator final : public Communicator {
     open_.erase(found);
     return {};
   }
+
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    for (const Outgoing& message : out) {
+      if (!message.bytes.empty()) world_.post(rank_, message.to, message.bytes);
+      exchanges().passed(length(message.bytes), 0);
+    }
+    for (const Incoming& message : in) {
+      if (!message.bytes.empty()) world_.collect(message.from, rank_, message.bytes);
+      exchanges().passed(0, length(message.bytes));
+    }
+  }
+  int await_message() override { return world_.await_mail(rank_); }
 
   [[noreturn]] void abort(int code) override {
     const std::string why = vaecf::format("rank {} aborted with code {}", rank_, code);

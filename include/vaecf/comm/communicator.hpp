@@ -2,6 +2,7 @@
 
 #include <vaecf/backend/step.hpp>
 #include <vaecf/base/activity.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/narrow.hpp>
 #include <vaecf/comm/exchanges.hpp>
 
@@ -35,6 +36,16 @@ enum class Reduction { sum, max, min };
 /// A started collective. Tickets start in the same order on all ranks.
 struct Ticket {
   std::int64_t number = -1;
+};
+
+/// A message for another rank, and the place for one from another rank. Host memory.
+struct Outgoing {
+  int to = 0;
+  std::span<const std::byte> bytes;
+};
+struct Incoming {
+  int from = 0;
+  std::span<std::byte> bytes;
 };
 
 /// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
@@ -111,6 +122,14 @@ class Communicator {
   /// Whether started forms and their waits may be part of a Backend::record.
   virtual bool recordable() const { return false; }
 
+  // Messages are no collectives: only who sends and who receives call. What one rank sends another arrives in
+  // that order, each message where one of its length is received; an empty one is none. RunError where this
+  // communicator passes none: those of devices.
+  /// Sends and receives all of these at the same time, and waits for all.
+  virtual void exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
+  /// Waits until there is a message for this rank, and says from which one it is.
+  virtual int await_message();
+
   /// Ends all ranks at once with this exit code; does not return. From any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
@@ -123,18 +142,31 @@ class Communicator {
   Exchanges exchanges_;
 };
 
+inline void Communicator::exchange(std::span<const Outgoing>, std::span<const Incoming>) {
+  throw RunError(
+      "these ranks pass no messages from one to another, as a parameter server needs: that is for device: "
+      "cpu");
+}
+inline int Communicator::await_message() {
+  exchange({}, {});
+  return -1;
+}
+
 /// What a run may choose about its ranks.
 struct DistributedOptions {
-  std::string strategy = "allreduce";    ///< allreduce
+  std::string strategy = "allreduce";    ///< allreduce | parameter_server
   std::string algorithm = "ring";        ///< ring | auto (the library's own choice)
   std::string optimizer = "replicated";  ///< replicated | sharded: each rank updates all weights or its part
   std::string wire = "fp32";             ///< fp32 | bf16: gradients (and sharded weights) between ranks
   double bucket_mib = 4.0;               ///< gradients are reduced in pieces of this size
   std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs
-  double warn_after = 60.0;              ///< seconds without progress after which the late rank is named
-  double timeout = 300.0;                ///< seconds without progress after which the run is ended
-  double loading_timeout = 3600.0;       ///< the same while ranks find each other, set up and load
-  double validation_timeout = 3600.0;    ///< the same in validation, test, benchmark and writing a checkpoint
+  int servers = 1;                       ///< parameter_server: so many ranks, the last ones, hold the weights
+  std::string updates = "synchronous";   ///< parameter_server: synchronous | asynchronous
+  std::int64_t staleness = 4;          ///< asynchronous: steps that a worker may be ahead of the slowest one
+  double warn_after = 60.0;            ///< seconds without progress after which the late rank is named
+  double timeout = 300.0;              ///< seconds without progress after which the run is ended
+  double loading_timeout = 3600.0;     ///< the same while ranks find each other, set up and load
+  double validation_timeout = 3600.0;  ///< the same in validation, test, benchmark and writing a checkpoint
 };
 
 /// A world of one: a real communicator, without MPI.

@@ -1,0 +1,104 @@
+// Messages from rank to rank, for every kind of communicator that passes any.
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+std::vector<std::int64_t> letter(int from, int to, std::int64_t count) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = 1000 * from + 100 * to + i;
+  return values;
+}
+
+template <class T>
+Outgoing to(int rank, const std::vector<T>& values) {
+  return {rank, std::as_bytes(std::span(values))};
+}
+template <class T>
+Incoming from(int rank, std::vector<T>& values) {
+  return {rank, std::as_writable_bytes(std::span(values))};
+}
+
+TEST(Messages, EverybodyToTheNextOneOfAnySize) {
+  on_worlds([](Communicator& comm) {
+    const int next = (comm.rank() + 1) % comm.size();
+    const int before = (comm.rank() + comm.size() - 1) % comm.size();
+    for (const std::int64_t count : message_sizes(comm.size())) {
+      const auto mine = letter(comm.rank(), next, count);
+      std::vector<std::int64_t> theirs(mine.size());
+      const std::vector<Outgoing> out = {to(next, mine)};
+      const std::vector<Incoming> in = {from(before, theirs)};
+      comm.exchange(out, in);
+      EXPECT_EQ(theirs, letter(before, comm.rank(), count))
+          << count << " elements on " << comm.size() << " ranks";
+    }
+  });
+}
+
+TEST(Messages, SeveralToEverybodyAtOnceKeepTheirOrder) {
+  on_worlds([](Communicator& comm) {
+    constexpr std::int64_t each = 3;
+    std::vector<std::vector<std::int64_t>> sent;
+    std::vector<std::vector<std::int64_t>> received;
+    for (std::int64_t k = 0; k < each; ++k) {
+      for (int r = 0; r < comm.size(); ++r) {
+        sent.push_back(letter(comm.rank(), r, 5 + 40 * k));
+        received.emplace_back(sent.back().size());
+      }
+    }
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const int rank = static_cast<int>(i) % comm.size();
+      out.push_back(to(rank, sent[i]));
+      in.push_back(from(rank, received[i]));
+    }
+    comm.exchange(out, in);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const int rank = static_cast<int>(i) % comm.size();
+      EXPECT_EQ(received[i],
+                letter(rank, comm.rank(), 5 + 40 * (static_cast<std::int64_t>(i) / comm.size())));
+    }
+  });
+}
+
+TEST(Messages, WhoeverComesIsHeardOnce) {
+  on_worlds([](Communicator& comm) {
+    if (comm.size() == 1) return;
+    const std::vector<std::int64_t> mine = {comm.rank()};
+    comm.barrier();
+    if (comm.rank() > 0) return comm.exchange(std::vector<Outgoing>{to(0, mine)}, {});
+    std::vector<int> heard;
+    for (int r = 1; r < comm.size(); ++r) {
+      const int rank = comm.await_message();
+      std::vector<std::int64_t> theirs(1);
+      comm.exchange({}, std::vector<Incoming>{from(rank, theirs)});
+      EXPECT_EQ(theirs[0], rank);
+      heard.push_back(rank);
+    }
+    std::ranges::sort(heard);
+    for (int r = 1; r < comm.size(); ++r) EXPECT_EQ(heard[static_cast<std::size_t>(r - 1)], r);
+  });
+}
+
+TEST(Messages, AreCounted) {
+  on_worlds([](Communicator& comm) {
+    if (comm.size() == 1) return;
+    const std::int64_t sent = comm.exchanges().sent_bytes();
+    const std::int64_t received = comm.exchanges().received_bytes();
+    std::vector<std::int64_t> values(7);
+    if (comm.rank() == 0) comm.exchange(std::vector<Outgoing>{to(1, values)}, {});
+    if (comm.rank() == 1) comm.exchange({}, std::vector<Incoming>{from(0, values)});
+    EXPECT_EQ(comm.exchanges().sent_bytes() - sent, comm.rank() == 0 ? 56 : 0);
+    EXPECT_EQ(comm.exchanges().received_bytes() - received, comm.rank() == 1 ? 56 : 0);
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm

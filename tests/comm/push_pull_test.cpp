@@ -1,0 +1,143 @@
+#include <vaecf/comm/push_pull.hpp>
+#include <vaecf/comm/shards.hpp>
+
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+constexpr std::int64_t pushed_size = 1001;
+
+/// Small integers, which bf16 holds exactly, and sums of them too.
+float gradient_of(int worker, std::int64_t i) {
+  return static_cast<float>((worker + 2) * (i % 11) % 32);
+}
+
+/// The world with `servers` of its ranks as servers, and a buffer for each purpose.
+struct Part {
+  Part(Communicator& comm, int servers, bool bf16)
+      : roles(comm.size() - servers, servers),
+        backend(backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1})),
+        plan(pushed_size, 256, servers),
+        link(comm, *backend, plan, roles, bf16),
+        layout(backend->plan_parameters(
+            std::vector<backend::TensorSpec>{{"w", 1, pushed_size, backend::TensorKind::bias, false}})),
+        parameters(backend->make_parameters(layout, plan.padded_size())),
+        gradients(backend->make_buffer(plan.padded_size())),
+        shard(backend->make_buffer(plan.shard_size())),
+        workers(static_cast<std::size_t>(roles.workers)) {
+    std::iota(workers.begin(), workers.end(), 0);
+  }
+
+  void push(Communicator& comm, std::int64_t step, std::int64_t users) {
+    for (std::int64_t i = 0; i < pushed_size; ++i) gradients->data()[i] = gradient_of(comm.rank(), i);
+    link.push_and_pull({step, users, 0.5}, *gradients, *parameters);
+  }
+  /// What is there becomes its double: the weights of this test.
+  void answer(const std::vector<int>& to) {
+    for (std::int64_t i = 0; i < plan.shard_size(); ++i) shard->data()[i] *= 2.0F;
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) link.answer(b, *shard, to);
+    link.flush();
+  }
+
+  Roles roles;
+  std::unique_ptr<backend::Backend> backend;
+  BucketPlan plan;
+  PushPull link;
+  backend::ParameterLayout layout;
+  std::unique_ptr<backend::Parameters> parameters;
+  std::unique_ptr<backend::FloatBuffer> gradients;
+  std::unique_ptr<backend::FloatBuffer> shard;
+  std::vector<int> workers;
+};
+
+void on_parts(const std::function<void(Communicator&, Part&)>& body) {
+  on_worlds([&](Communicator& comm) {
+    for (int servers = 1; servers < comm.size(); ++servers) {
+      for (const bool bf16 : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << servers << " servers of " << comm.size() << (bf16 ? ", bf16" : ""));
+        Part part(comm, servers, bf16);
+        body(comm, part);
+        comm.barrier();  // a worker that is through must not come back with the next one's gradient
+      }
+    }
+  });
+}
+
+TEST(PushPull, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
+  on_parts([](Communicator& comm, Part& part) {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      if (part.roles.works(comm.rank())) {
+        part.push(comm, step, 10 + comm.rank());
+        for (std::int64_t i = 0; i < pushed_size; ++i) {
+          float sum = 0.0F;
+          for (int w = 0; w < part.roles.workers; ++w) sum += gradient_of(w, i);
+          ASSERT_EQ(part.parameters->master().data()[i], 2.0F * sum) << i;
+        }
+        continue;
+      }
+      const auto headers = part.link.receive_headers(part.workers);
+      for (std::size_t w = 0; w < headers.size(); ++w) {
+        EXPECT_EQ(headers[w].step, step);
+        EXPECT_EQ(headers[w].users, 10 + static_cast<std::int64_t>(w));
+        EXPECT_EQ(headers[w].squares, 0.5);
+      }
+      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
+        part.link.receive_sum(b, part.workers, *part.shard);
+      }
+      part.answer(part.workers);
+    }
+  });
+}
+
+TEST(PushPull, AServerTakesThemOneByOneToo) {
+  on_parts([](Communicator& comm, Part& part) {
+    if (part.roles.works(comm.rank())) {
+      part.push(comm, 0, 1);
+      for (std::int64_t i = 0; i < pushed_size; ++i) {
+        ASSERT_EQ(part.parameters->master().data()[i], 2.0F * gradient_of(comm.rank(), i)) << i;
+      }
+      return;
+    }
+    for (int k = 0; k < part.roles.workers; ++k) {
+      const std::vector<int> one = {part.link.next_worker()};
+      part.link.receive_headers(one);
+      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, one, *part.shard);
+      part.answer(one);
+    }
+  });
+}
+
+TEST(PushPull, ServersAddUpAmongThemselves) {
+  on_parts([](Communicator& comm, Part& part) {
+    if (part.roles.works(comm.rank())) return;
+    auto value = static_cast<float>(1 + part.roles.server_of(comm.rank()));
+    part.link.add_over_servers(value);
+    EXPECT_EQ(value, static_cast<float>(part.roles.servers * (part.roles.servers + 1)) / 2.0F);
+  });
+}
+
+TEST(PushPull, SlicesSpreadToAllRanks) {
+  on_parts([](Communicator& comm, Part& part) {
+    std::vector<float> whole(static_cast<std::size_t>(part.plan.padded_size()));
+    std::iota(whole.begin(), whole.end(), 1.0F);
+    const bool serves = !part.roles.works(comm.rank());
+    if (serves) {
+      std::copy(whole.begin(), whole.end(), part.gradients->data());
+      pack_shard(*part.backend, part.plan, part.roles.server_of(comm.rank()), *part.gradients, *part.shard);
+      part.backend->fill(*part.gradients, 0.0F);
+    }
+    spread_shards(comm, *part.backend, part.plan, part.roles, serves ? part.shard.get() : nullptr,
+                  *part.gradients);
+    EXPECT_EQ(std::vector<float>(part.gradients->data(), part.gradients->data() + whole.size()), whole);
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm
