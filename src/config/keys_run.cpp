@@ -58,7 +58,8 @@ void add_run_keys(Keys& keys) {
       "cuda: record a step once and replay it; auto: where it can be", one_of({"auto", "on", "off"})));
   keys.push_back(make_key(
       "distributed.strategy", [](Config & c) -> auto& { return c.session.distributed.strategy; },
-      "how ranks work together", one_of({"allreduce"})));
+      "how ranks work together; parameter_server: the last ranks hold the weights for the others (CPU)",
+      one_of({"allreduce", "parameter_server"})));
   keys.push_back(make_key(
       "distributed.algorithm", [](Config & c) -> auto& { return c.session.distributed.algorithm; },
       "of the all-reduce; auto: the library's own choice", one_of({"ring", "auto"})));
@@ -77,6 +78,17 @@ void add_run_keys(Keys& keys) {
   keys.push_back(make_key(
       "distributed.overlap", [](Config & c) -> auto& { return c.session.distributed.overlap; },
       "reduce while backward still runs; auto: where it is faster", one_of({"auto", "on", "off"})));
+  keys.push_back(make_key(
+      "distributed.servers", [](Config & c) -> auto& { return c.session.distributed.servers; },
+      "parameter_server: how many ranks, the last ones, are servers; the others are workers", at_least(1)));
+  keys.push_back(make_key(
+      "distributed.updates", [](Config & c) -> auto& { return c.session.distributed.updates; },
+      "parameter_server: synchronous: one a step, as with all-reduce; asynchronous: one by each worker's "
+      "gradient as it comes",
+      one_of({"synchronous", "asynchronous"})));
+  keys.push_back(make_key(
+      "distributed.staleness", [](Config & c) -> auto& { return c.session.distributed.staleness; },
+      "asynchronous: steps that a worker may be ahead of the slowest one", at_least<i64>(0)));
   keys.push_back(make_key(
       "distributed.warn_after", [](Config & c) -> auto& { return c.session.distributed.warn_after; },
       "seconds without progress after which the late rank is named", positive()));

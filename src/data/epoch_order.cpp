@@ -12,9 +12,13 @@ namespace vaecf::data {
 
 EpochOrder::EpochOrder(const VirtualShards& shards, int rank, int ranks, std::int64_t batch_size,
                        bool keep_last, std::uint64_t seed)
+    : EpochOrder(shards, shards.owned_shards(rank, ranks), batch_size, keep_last, seed) {}
+
+EpochOrder::EpochOrder(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
+                       std::uint64_t seed)
     : shards_(&shards),
-      owned_(shards.owned_shards(rank, ranks)),
-      owned_rows_(shards.owned_rows(rank, ranks)),
+      owned_(owned),
+      owned_rows_(shards.rows_of(owned)),
       batch_size_(batch_size),
       keep_last_(keep_last),
       seed_(seed) {

@@ -53,8 +53,7 @@ Range VirtualShards::owned_shards(int rank, int ranks) const {
 }
 
 Range VirtualShards::owned_rows(int rank, int ranks) const {
-  const Range owned = owned_shards(rank, ranks);
-  return {begin_[owned.begin], begin_[owned.end]};
+  return rows_of(owned_shards(rank, ranks));
 }
 
 }  // namespace vaecf::data

@@ -90,10 +90,14 @@ class BenchmarkRun {
 
   BenchmarkResult run() {
     warm_up();
+    (void)trainer_.take_staleness();
     measure_steps();
+    result_.staleness = trainer_.take_staleness();
     const PhaseTimes times = measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase));
     for (std::size_t p = 0; p < times.size(); ++p) {
-      result_.phase_milliseconds[phases[p].name] = 1e3 * slowest(median(times[p]));
+      // A server waits for all that workers do.
+      const bool counts = trainer_.works() || phases[p].seconds == &model::StepSeconds::update;
+      result_.phase_milliseconds[phases[p].name] = 1e3 * slowest(counts ? median(times[p]) : 0.0);
     }
     if (options_.benchmark.evaluate) measure_evaluation();
     describe_step();
@@ -178,12 +182,10 @@ class BenchmarkRun {
   }
 
   void describe_step() {
-    const int ranks = services_.communicator.size();
     result_.parameters = static_cast<double>(trainer_.model().layout().parameter_count());
     result_.dense_weights = static_cast<double>(trainer_.model().dense_weights());
     result_.update_bytes = trainer_.update_bytes();
-    const double width = options_.distributed.wire == "bf16" ? 2.0 : 4.0;
-    result_.wire_bytes = 2.0 * (ranks - 1) / ranks * result_.parameters * width;
+    result_.wire = trainer_.wire_bytes();
     result_.overlap = trainer_.overlaps();
   }
 
@@ -225,9 +227,9 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
       .set("optimizer", options.distributed.optimizer)
       .set("wire", options.distributed.wire)
       .set("overlap", result.overlap ? "on" : "off")
-      .set("bucket_mib", options.distributed.bucket_mib)
-      .set("wire_bytes", result.wire_bytes)
-      .set("parameters", result.parameters)
+      .set("bucket_mib", options.distributed.bucket_mib);
+  add_wire(event, result.wire);
+  event.set("parameters", result.parameters)
       .set("dense_weights", result.dense_weights)
       .set("update_bytes", result.update_bytes);
 }
@@ -248,6 +250,7 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("milliseconds_per_step", result.milliseconds_per_step);
   for (const auto& [name, value] : result.phase_milliseconds) event.set(name + "_ms", value);
   add_setting(event, options, services, result);
+  if (result.staleness) add_staleness(event, *result.staleness);
   event.set("gflops", result.gflops)
       .set("gemm_gflops", result.gemm_gflops)
       .set("gemm_share", result.gemm_share())

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/roles.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -71,8 +72,35 @@ void check_run(const RunOptions& run) {
   }
 }
 
-void check_distributed(const SessionOptions& options, int ranks) {
+void check_servers(const comm::DistributedOptions& distributed, const Services& services) {
+  if (distributed.strategy != "parameter_server") return;
+  require_at_least("distributed.servers", distributed.servers, 1);
+  require_choice("distributed.updates", distributed.updates, {"synchronous", "asynchronous"});
+  require_at_least("distributed.staleness", distributed.staleness, 0);
+  const int ranks = services.communicator.size();
+  if (distributed.servers >= ranks) {
+    throw InputError(format(
+        "distributed.servers: {} leaves no worker in a world of {}: start {} ranks or more with mpirun, "
+        "or set distributed.strategy to allreduce",
+        distributed.servers, ranks, distributed.servers + 1));
+  }
+  if (services.backend.device() != "cpu" || services.backend.precision() == backend::Precision::fp16) {
+    throw InputError(
+        format("distributed.strategy: parameter_server passes messages between host memories, and this rank "
+               "computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
+               services.backend.device(), backend::to_string(services.backend.precision())));
+  }
+  if (distributed.optimizer != "replicated") {
+    throw InputError(
+        "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments "
+        "once "
+        "as it is: leave distributed.optimizer out, or set distributed.strategy to allreduce");
+  }
+}
+
+void check_distributed(const SessionOptions& options, const Services& services) {
   const comm::DistributedOptions& distributed = options.distributed;
+  require_choice("distributed.strategy", distributed.strategy, {"allreduce", "parameter_server"});
   require_choice("distributed.optimizer", distributed.optimizer, {"replicated", "sharded"});
   require_choice("distributed.wire", distributed.wire, {"fp32", "bf16"});
   require_choice("distributed.overlap", distributed.overlap, {"auto", "on", "off"});
@@ -81,6 +109,8 @@ void check_distributed(const SessionOptions& options, int ranks) {
                             distributed.bucket_mib));
   }
   require_at_least("data.virtual_shards", options.data.virtual_shards, 1);
+  check_servers(distributed, services);
+  const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
     throw InputError(
         format("{} ranks are more than the {} virtual shards of the data, so some would never have a "
@@ -113,7 +143,10 @@ void check_dataset(const SessionOptions& options, const Services& services) {
   const int ranks = services.communicator.size();
   const bool sharded = options.distributed.optimizer == "sharded" && ranks > 1;
   const double wire = options.distributed.wire == "bf16" && ranks > 1 ? 2.0 : 0.0;
-  const double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
+  const comm::Roles roles(options.distributed, ranks);
+  double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
+  // A server's: weights and gradient, and of its slice masters, moments, gradient and one from each worker.
+  if (roles.servers > 0) bytes = 8.0 + (16.0 + 4.0 * roles.workers) / roles.servers + wire;
   services.log.debug(
       "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
       "{} interactions, {:.0f} MiB of data over {} ranks",
@@ -130,7 +163,7 @@ void check(const SessionOptions& options, const Services& services) {
   check_training(options);
   check_validation(options);
   check_run(options.run);
-  check_distributed(options, services.communicator.size());
+  check_distributed(options, services);
   check_dataset(options, services);
   if (services.communicator.rank() == 0) prepare_run_folder(options);
 }

@@ -151,6 +151,31 @@ void add_metrics(io::Event& event, const EvaluationResult& result, const std::st
   }
 }
 
+void add_wire(io::Event& event, const WireBytes& wire) {
+  event.set("wire_bytes", wire.worker_out)
+      .set("wire_bytes_in", wire.worker_in)
+      .set("wire_bytes_all_ranks", wire.total);
+  if (wire.server_out == 0.0) return;
+  event.set("server_wire_bytes", wire.server_out).set("server_wire_bytes_in", wire.server_in);
+}
+
+std::string wire_line(const WireBytes& wire) {
+  constexpr double mib = 1048576.0;
+  std::string line = format("all ranks {:.1f} MiB; a worker {:.1f} out, {:.1f} in", wire.total / mib,
+                            wire.worker_out / mib, wire.worker_in / mib);
+  if (wire.server_out > 0.0) {
+    line += format("; a server {:.1f} out, {:.1f} in", wire.server_out / mib, wire.server_in / mib);
+  }
+  return line;
+}
+
+void add_staleness(io::Event& event, const Staleness& staleness) {
+  event.set("updates", staleness.updates)
+      .set("staleness", staleness.ahead)
+      .set("staleness_updates", staleness.age)
+      .set("staleness_updates_mean", staleness.mean_age);
+}
+
 std::string metrics_line(const EvaluationResult& result) {
   std::string line;
   for (const auto& [name, value] : result.metrics) {

@@ -2,6 +2,7 @@
 
 #include <vaecf/io/event_log.hpp>
 #include <vaecf/train/session.hpp>
+#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -39,6 +40,11 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
                       std::int64_t items, std::int64_t parameters);
 /// Adds users and each metric by its name with its standard error ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
+/// Adds what a step moves between ranks: "wire_bytes" that a worker sends, "wire_bytes_in", and of all.
+void add_wire(io::Event& event, const WireBytes& wire);
+/// "all ranks 12.3 MiB; a worker 4.1 out, 4.1 in; a server 8.2 out, 8.2 in"
+std::string wire_line(const WireBytes& wire);
+void add_staleness(io::Event& event, const Staleness& staleness);
 /// "ndcg@100 0.4259  recall@20 0.3950"
 std::string metrics_line(const EvaluationResult& result);
 

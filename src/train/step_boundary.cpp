@@ -13,8 +13,8 @@ constexpr std::int64_t longest_stride = 256;
 
 }  // namespace
 
-StepBoundary::StepBoundary(const RunOptions& options, const Services& services)
-    : every_(options.checkpoint_every), services_(services) {}
+StepBoundary::StepBoundary(const RunOptions& options, const Services& services, std::int64_t least_stride)
+    : every_(options.checkpoint_every), services_(services), least_stride_(least_stride) {}
 
 StepBoundary::Decision StepBoundary::before(std::int64_t step, bool agree) {
   Decision decision;
@@ -53,11 +53,11 @@ bool StepBoundary::minutes_are_over() const {
 }
 
 std::int64_t StepBoundary::stride(std::int64_t step) const {
-  if (agreed_step_ < 0 || step <= agreed_step_) return 1;
+  if (agreed_step_ < 0 || step <= agreed_step_) return least_stride_;
   const double seconds = std::chrono::duration<double>(Clock::now() - agreed_at_).count();
   const double per_step = seconds / static_cast<double>(step - agreed_step_);
   const double steps = seconds_between / std::max(per_step, 1e-9);
-  return std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, longest_stride);
+  return std::clamp(static_cast<std::int64_t>(steps), least_stride_, std::max(least_stride_, longest_stride));
 }
 
 }  // namespace vaecf::train

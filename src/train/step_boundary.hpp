@@ -17,7 +17,8 @@ class StepBoundary {
     bool checkpoint = false;  ///< run.checkpoint_every says it is time
   };
 
-  StepBoundary(const RunOptions& options, const Services& services);
+  /// Ranks agree `least_stride` steps apart or more: agreeing, they wait for each other.
+  StepBoundary(const RunOptions& options, const Services& services, std::int64_t least_stride = 1);
 
   /// Before step `step`. All ranks call it at the same steps; where `agree`, they agree at this one.
   Decision before(std::int64_t step, bool agree);
@@ -34,6 +35,7 @@ class StepBoundary {
 
   CheckpointEvery every_;
   Services services_;
+  std::int64_t least_stride_;
   std::int64_t last_saved_ = -1;
   Clock::time_point saved_at_ = Clock::now();
   std::int64_t next_ = 0;  // the step of the next agreement

@@ -1,6 +1,8 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/train/session.hpp>
 
+#include "run_log.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -56,6 +58,7 @@ std::string to_table(const BenchmarkResult& result) {
         format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
                1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
   }
+  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "on the wire, a step", wire_line(result.wire));
   table +=
       line("full-ranking test", result.evaluation_users_per_second, 0,
            format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));

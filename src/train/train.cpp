@@ -22,6 +22,12 @@
 namespace vaecf::train {
 namespace {
 
+/// Workers that are to run ahead of each other must not meet at every step.
+std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
+  const bool free = distributed.strategy == "parameter_server" && distributed.updates == "asynchronous";
+  return free ? 2 * (distributed.staleness + 1) : 1;
+}
+
 /// One call of train(): decides when to do what.
 class TrainingRun {
  public:
@@ -33,7 +39,7 @@ class TrainingRun {
         validates_(options.validation.every > 0 && dataset_.rows("validation/fold_in") > 0),
         selects_(validates_ && options.validation.select != "last"),
         selection_(options.train.patience),
-        boundary_(options.run, services) {
+        boundary_(options.run, services, steps_between_agreements(options.distributed)) {
     services.communicator.activity().enter(Phase::loading);
     require_same(services.communicator, fingerprint_, format("the dataset {}", options.data.file));
     if (validates_) {
@@ -123,6 +129,9 @@ class TrainingRun {
                        services_.communicator.size(), options_.train.epochs, trainer_->steps_per_epoch());
     if (const std::string shard = trainer_->shard_description(); !shard.empty()) {
       services_.log.info("{}", shard);
+    }
+    if (services_.communicator.size() > 1) {
+      services_.log.info("between ranks, in a step: {}", wire_line(trainer_->wire_bytes()));
     }
     if (options_.validation.every > 0 && !validates_) {
       services_.log.warn("{} holds no validation users: the last epoch will count as the best one",
@@ -245,6 +254,11 @@ class TrainingRun {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
       if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
+    }
+    if (services_.communicator.size() > 1) add_wire(event, trainer_->wire_bytes());
+    if (const auto staleness = trainer_->take_staleness()) {
+      add_staleness(event, *staleness);
+      line += format("  at most {} ahead", staleness->ahead);
     }
     events_->write(event);
     return line;

@@ -16,23 +16,23 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
                  std::int64_t min_model_rows)
     : options_(options),
       services_(services),
+      roles_(options.distributed, services.communicator.size()),
       shards_(dataset.rows("train"), options.data.virtual_shards),
-      order_(shards_, services.communicator.rank(), services.communicator.size(), options.train.batch_size,
-             options.train.last_batch == "keep", options.train.seed),
-      shard_(dataset.read_rows(
-          "train", shards_.owned_rows(services.communicator.rank(), services.communicator.size()))),
-      rows_(services.backend.hold_rows(
-          shard_.view(), shards_.owned_rows(services.communicator.rank(), services.communicator.size()).begin,
-          dataset.items())),
+      owned_(works() ? shards_.owned_shards(services.communicator.rank(), roles_.workers) : Range{}),
+      order_(shards_, owned_, options.train.batch_size, options.train.last_batch == "keep",
+             options.train.seed),
+      shard_(dataset.read_rows("train", shards_.rows_of(owned_))),
+      rows_(services.backend.hold_rows(shard_.view(), shards_.rows_of(owned_).begin, dataset.items())),
       batches_(services.backend.make_batch_order()),
       batch_(services.backend.make_batch()),
       step_(services.backend.make_step_state()),
       model_(options.model, dataset.items(), services.backend,
              std::max(min_model_rows, order_.max_local_rows()),
-             Updater::size_multiple(services.communicator)),
-      updater_(std::make_unique<Updater>(options, services, model_)),
+             size_multiple(options, services.communicator)),
+      updater_(make_updater(options, services, model_)),
       annealing_(options.train.annealing, order_.steps_per_epoch()),
-      overlap_(std::make_unique<OverlapChoice>(options.distributed.overlap, services.communicator)),
+      overlap_(std::make_unique<OverlapChoice>(roles_.servers > 0 ? "off" : options.distributed.overlap,
+                                               services.communicator)),
       clock_(services.backend, false) {
   model_.initialise(options.train.seed);
   updater_->take_weights();
@@ -70,7 +70,16 @@ void Trainer::start_epoch(std::int64_t epoch) {
 
 model::Model& Trainer::model() {
   services_.backend.finish_updates(model_.parameters());
+  updater_->settle();
   return model_;
+}
+
+WireBytes Trainer::wire_bytes() const {
+  return updater_->wire_bytes();
+}
+
+std::optional<Staleness> Trainer::take_staleness() {
+  return updater_->take_staleness();
 }
 
 const backend::FloatBuffer& Trainer::gradient() const {
@@ -99,13 +108,16 @@ std::int64_t Trainer::shard_bytes() const {
 }
 
 double Trainer::update_bytes() const {
-  const bool sharded = options_.distributed.optimizer == "sharded";
+  const int ranks = services_.communicator.size();
   const double parameters = static_cast<double>(model_.layout().parameter_count());
-  const double own = sharded ? parameters / services_.communicator.size() : parameters;
+  double own = options_.distributed.optimizer == "sharded" ? parameters / ranks : parameters;
+  if (roles_.servers > 0) own = works() ? 0.0 : parameters / roles_.servers;
+  const double gradient = works() ? parameters : own;
   const bool narrow = services_.backend.precision() == backend::Precision::bf16 ||
                       services_.backend.precision() == backend::Precision::fp16;
   constexpr double in_and_out = 2.0 * sizeof(float);
-  return own * 3.0 * in_and_out + parameters * ((fuses() ? 0.0 : in_and_out) + (narrow ? 2.0 : 0.0));
+  return own * 3.0 * in_and_out + gradient * (fuses() ? 0.0 : in_and_out) +
+         (narrow && works() ? 2.0 * parameters : 0.0);
 }
 
 bool Trainer::overlaps() const {
@@ -118,6 +130,7 @@ bool Trainer::fuses() const {
 
 void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
   clock_.start();
+  updater_->expect({updates_done_, batches_->users(t), order_.batch_users(t)});
   services_.backend.begin_step(
       {options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()),
        updater_->optimizer().rule(updates_done_, order_.batch_users(t))},
@@ -126,6 +139,7 @@ void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
 
 void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
                                const backend::FusedUpdate* fused) {
+  if (!works()) return;
   const backend::GradientReady ready = updater_->begin(overlap_->use());
   services_.backend.gather_step(*rows_, *batches_, step, users, *batch_);
   model_.forward_backward(*batch_, step, updater_->gradients(), ready, clock_, fused);

@@ -1,69 +1,81 @@
 #pragma once
 
-#include <vaecf/comm/gradient_exchange.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
+#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
-#include <vector>
 
 namespace vaecf::train {
 
-/// From each rank's gradient to the same new weights on all ranks: sum and update, as distributed.optimizer
-/// and distributed.wire say. Replicated, every rank updates all weights. Sharded, each has the masters and
-/// moments of its part of every bucket alone. A world of one is replicated, whatever is asked.
+/// What an update needs to know beside the gradient.
+struct UpdateNumbers {
+  std::int64_t updates_done = 0;
+  std::int64_t users = 0;        ///< this rank's of the batch
+  std::int64_t batch_users = 0;  ///< all ranks'
+};
+
+/// From each rank's gradient to new weights, as distributed.* says: the road of the gradient between ranks,
+/// and who holds what of weights and moments. All ranks call all of it alike.
 class Updater {
  public:
-  Updater(const SessionOptions& options, const Services& services, model::Model& model);
-
-  /// Parameters whose size is a multiple of this have room for the padding of buckets.
-  static std::int64_t size_multiple(const comm::Communicator& communicator);
+  virtual ~Updater() = default;
 
   const optim::Optimizer& optimizer() const { return optimizer_; }
   backend::FloatBuffer& gradients() { return *gradients_; }
   /// What lets the backend update the largest layers by itself; only where there is nothing to sum.
-  backend::FusedUpdate fused_update();
+  backend::FusedUpdate fused_update() {
+    return {model_.parameters(), optimizer_.first_moment(), optimizer_.second_moment()};
+  }
 
   /// The weights were written from outside: the masters follow.
-  void take_weights();
+  virtual void take_weights() = 0;
   /// As Trainer::set_flat.
-  void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill);
+  virtual void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) = 0;
   /// Makes of the weights, just written in full precision, what an update would have left to compute with.
-  void round_weights();
+  virtual void round_weights() = 0;
+  /// Of the step that comes; never part of a recording.
+  virtual void expect(const UpdateNumbers&) {}
   /// Starts a step. Returns who hears of gradients that are final; empty where nobody needs to.
-  backend::GradientReady begin(bool overlap);
+  virtual backend::GradientReady begin(bool overlap) = 0;
   /// gradients() becomes the sum over all ranks, on all ranks; ends the step without an update.
-  void sum(backend::StepState& step);
+  virtual void sum(backend::StepState& step) = 0;
   /// Ends the step with the update of all layers but `done`.
-  void update(backend::StepState& step, model::StepClock& clock, std::span<const backend::Layer> done);
-
+  virtual void update(backend::StepState& step, model::StepClock& clock,
+                      std::span<const backend::Layer> done) = 0;
+  /// Every rank gets the weights of the updates so far, where updates leave some without.
+  virtual void settle() {}
   /// As Trainer::flat.
-  const backend::FloatBuffer& flat(FlatState state);
-  bool sharded() const { return exchange_.mode().sharded; }
+  virtual const backend::FloatBuffer& flat(FlatState state) = 0;
 
- private:
-  bool alone() const { return services_.communicator.size() == 1; }
-  /// For overflows and, where the gradient is clipped, for its norm.
-  void look_at(const backend::FloatBuffer& gradients, Range range, backend::StepState& step);
-  /// `one` element becomes the sum over ranks.
-  void add_up(backend::FloatBuffer& one);
-  void await_sums(backend::StepState& step);
-  void update_bucket(std::int64_t bucket, backend::StepState& step, model::StepClock& clock);
-  void update_shard(backend::StepState& step, model::StepClock& clock);
+  virtual WireBytes wire_bytes() const = 0;
+  /// Since the last call; nothing where weights are never stale.
+  virtual std::optional<Staleness> take_staleness() { return std::nullopt; }
+
+ protected:
+  /// `elements` are updated by this rank, of gradients of `size`.
+  Updater(const SessionOptions& options, const Services& services, model::Model& model, std::int64_t elements,
+          std::int64_t size);
+  /// The weights become what they are after a way over a bf16 wire.
+  void round_to_bf16();
 
   Services services_;
   model::Model& model_;
-  comm::GradientExchange exchange_;
   optim::Optimizer optimizer_;
-  bool clips_;
   std::unique_ptr<backend::FloatBuffer> gradients_;
-  std::unique_ptr<backend::FloatBuffer> masters_;  // this rank's shard of the weights; null where replicated
-  std::vector<std::vector<optim::UpdatePiece>> pieces_;  // by bucket, of the shard
 };
+
+std::unique_ptr<Updater> make_updater(const SessionOptions& options, const Services& services,
+                                      model::Model& model);
+
+/// Parameters whose size is a multiple of this have room for the padding of buckets.
+std::int64_t size_multiple(const SessionOptions& options, const comm::Communicator& communicator);
 
 }  // namespace vaecf::train

@@ -209,8 +209,10 @@ TEST(Config, ChoicesAreListed) {
   EXPECT_EQ(refusal("device: gpu"), "c.yaml:1: device must be one of auto, cpu, cuda, got \"gpu\"");
   EXPECT_EQ(refusal("train: {precision: int8}"),
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
-  EXPECT_EQ(refusal("distributed: {strategy: parameter_server}"),
-            "c.yaml:1: distributed.strategy must be one of allreduce, got \"parameter_server\"");
+  EXPECT_EQ(refusal("distributed: {strategy: gossip}"),
+            "c.yaml:1: distributed.strategy must be one of allreduce, parameter_server, got \"gossip\"");
+  EXPECT_EQ(refusal("distributed: {staleness: -1}"),
+            "c.yaml:1: distributed.staleness must be at least 0, got \"-1\"");
   EXPECT_EQ(refusal("distributed: {optimizer: adam}"),
             "c.yaml:1: distributed.optimizer must be one of replicated, sharded, got \"adam\"");
   EXPECT_EQ(refusal("backend: {resident: yes}"),

@@ -17,6 +17,10 @@ class EpochOrder {
   EpochOrder(const VirtualShards& shards, int rank, int ranks, std::int64_t batch_size, bool keep_last,
              std::uint64_t seed);
 
+  /// For these virtual shards; none, for a rank without users.
+  EpochOrder(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
+             std::uint64_t seed);
+
   /// The same for all ranks.
   std::int64_t steps_per_epoch() const;
   std::int64_t users_per_epoch() const;

@@ -21,7 +21,8 @@ class VirtualShards {
   Range range(int v) const { return {begin_[v], begin_[v + 1]}; }
   /// Virtual shards that `rank` of `ranks` owns: [rV div R, (r+1)V div R).
   Range owned_shards(int rank, int ranks) const;
-  /// Their rows, one range.
+  /// Rows of the virtual shards `shards`, one range.
+  Range rows_of(Range shards) const { return {begin_[shards.begin], begin_[shards.end]}; }
   Range owned_rows(int rank, int ranks) const;
 
  private:

@@ -10,6 +10,7 @@
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
 #include <vaecf/train/train_options.hpp>
+#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <map>
@@ -116,7 +117,8 @@ struct BenchmarkResult {
   double seconds_per_epoch = 0.0;
   double milliseconds_per_step = 0.0;
   std::map<std::string, double>
-      phase_milliseconds;    ///< input, forward, loss, backward, all-reduce, optimiser
+      phase_milliseconds;    ///< input, forward, loss, backward, all-reduce, optimiser; the optimiser of a
+                             ///< parameter server lies within what its workers take for the all-reduce
   double gflops = 0.0;       ///< arithmetic of the step's dense products over time
   double gemm_gflops = 0.0;  ///< the machine's own rate, measured in the same run
   /// Weights, moments and gradients to and from memory by the updates of all ranks, at least, over time.
@@ -126,10 +128,11 @@ struct BenchmarkResult {
   std::vector<comm::AllReduceTime> all_reduce;
   // What a model of scaling asks for.
   double parameters = 0.0;
-  double dense_weights = 0.0;  ///< of all layers that are products
-  double update_bytes = 0.0;   ///< Trainer::update_bytes of this rank
-  double wire_bytes = 0.0;     ///< that each rank sends in a step, round a ring
-  bool overlap = false;        ///< gradients travelled beside backward
+  double dense_weights = 0.0;          ///< of all layers that are products
+  double update_bytes = 0.0;           ///< Trainer::update_bytes of this rank
+  WireBytes wire;                      ///< of a step
+  bool overlap = false;                ///< gradients travelled beside backward
+  std::optional<Staleness> staleness;  ///< of asynchronous updates
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;

@@ -1,16 +1,19 @@
 #pragma once
 
+#include <vaecf/comm/roles.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/session.hpp>
+#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +26,8 @@ class Updater;
 /// What a checkpoint holds, each as large as all weights.
 enum class FlatState { weights, first_moment, second_moment };
 
-/// What one rank needs to train: its shard, the model, the optimiser and the road of the gradient. Runs
-/// steps; when to do what else is for its owner. All ranks call its methods alike.
+/// What one rank needs to train: its shard (none where it is a server), the model, the optimiser and the road
+/// of the gradient. Runs steps; when to do what else is for its owner. All ranks call its methods alike.
 class Trainer {
  public:
   /// Reads this rank's shard and initialises the weights. The model takes batches of `min_model_rows` users
@@ -62,7 +65,13 @@ class Trainer {
   std::string shard_description() const { return rows_->description(); }
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
-  /// With all updates done, until the next step.
+  /// Whether this rank computes gradients; else it serves weights to those that do.
+  bool works() const { return roles_.works(services_.communicator.rank()); }
+  WireBytes wire_bytes() const;
+  /// Of asynchronous updates since the last call, on all ranks, which all call it.
+  std::optional<Staleness> take_staleness();
+
+  /// With all updates done, until the next step. The first call after a step is one of all ranks.
   model::Model& model();
   const backend::FloatBuffer& gradient() const;
   /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them;
@@ -102,7 +111,9 @@ class Trainer {
 
   const SessionOptions& options_;
   Services services_;
+  comm::Roles roles_;
   data::VirtualShards shards_;
+  Range owned_;  // of the virtual shards
   data::EpochOrder order_;
   EpochRows drawn_;
   std::int64_t epoch_ = 0;

@@ -1,0 +1,128 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+const std::string served = " --set distributed.strategy=parameter_server ";
+const std::string asynchronous = served + "--set distributed.updates=asynchronous ";
+
+/// "ndcg@10" of each validation, to four digits, of run `name`.
+std::string curve(const Workplace& place, const std::string& name) {
+  std::istringstream lines(place.read("runs/" + name + "/metrics.jsonl"));
+  std::string curve;
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("\"ndcg@10\":");
+    if (line.find("\"validation\"") != std::string::npos) curve += line.substr(at + 10, 6) + " ";
+  }
+  return curve;
+}
+
+TEST(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml").code, 0);
+  const std::string alone = curve(place, "small");
+  for (const int ranks : {2, 3, 4}) {
+    SCOPED_TRACE(ranks);
+    const std::string servers = "--set distributed.servers=" + std::to_string(ranks / 2);
+    const Result result = place.ranks(ranks, "small.yaml --set name=served" + served + servers);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(curve(place, "served"), alone);
+    EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
+    EXPECT_EQ(count(place.read("runs/served/metrics.jsonl"), "\"server_wire_bytes_in\":"), 2);
+
+    const Result loose = place.ranks(ranks, "small.yaml --set name=loose" + asynchronous + servers);
+    ASSERT_EQ(loose.code, 0) << loose.err;
+    const std::string events = place.read("runs/loose/metrics.jsonl");
+    EXPECT_EQ(count(events, "\"staleness\":"), 2) << events;
+    EXPECT_EQ(count(events, "\"event\":\"test\""), 1) << events;
+  }
+}
+
+TEST(Served, Benchmark) {
+  const Workplace place;
+  place.make_small_run();
+  for (const std::string& how : {served, asynchronous}) {
+    const Result result = place.ranks(3, "small.yaml --benchmark" + how);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(count(result.out, "on the wire, a step"), 1) << result.out;
+  }
+  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"server_wire_bytes\":"), 2);
+}
+
+TEST(Served, BadSettingsComeFromOneRank) {
+  const Workplace place;
+  place.make_small_run();
+  const auto expect = [&](int ranks, const std::string& arguments, const std::string& message) {
+    const Result result = ranks == 1 ? place.program("small.yaml" + served + arguments)
+                                     : place.ranks(ranks, "small.yaml" + served + arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_EQ(count(result.err, message), 1) << result.err;
+    EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+  };
+  expect(1, "", "distributed.servers: 1 leaves no worker in a world of 1");
+  expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker in a world of 2");
+  expect(1, "--set distributed.staleness=-1", "distributed.staleness must be at least 0");
+}
+
+/// Starts a run for ever in the background, waits for its first epoch, sends a signal, says how it ended.
+std::string ended_run(const std::string& arguments, const std::string& kill) {
+  return "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000000" + arguments +
+         " & job=$!\n"
+         "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep "
+         "0.1; done\n" +
+         kill + "; wait $job; echo \"code $?\"";
+}
+
+TEST(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
+  for (const std::string& how : {served, asynchronous}) {
+    const Workplace place;
+    place.make_small_run();
+    const Result result = place.bash(ended_run(how, "kill -USR1 $job"));
+    EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
+    EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
+    int epochs = count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
+    for (const std::string& next : {how, std::string(" ")}) {
+      epochs += 2;
+      const Result again =
+          place.ranks(3, "small.yaml --resume auto" + next + "--set train.epochs=" + std::to_string(epochs));
+      EXPECT_EQ(again.code, 0) << again.err;
+      EXPECT_EQ(count(again.err, "going on from runs/small/checkpoints/"), 1) << again.err;
+      EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs);
+    }
+  }
+}
+
+// Its workers wait for it, inside MPI.
+TEST(Served, AKilledServerIsNamedAndEndsAll) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(
+      ended_run(asynchronous + "--set validation.every=0", "kill -KILL $(pgrep -P $job | tail -n 1)"));
+  EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
+  EXPECT_EQ(count(result.err, "vaecf_dist: rank 2 on "), 1) << result.err;
+  EXPECT_EQ(count(result.err, " is gone since "), 1) << result.err;
+  const Result again =
+      place.ranks(3, "small.yaml --train --resume auto" + asynchronous + "--set train.epochs=1");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(count(again.err, "passed over"), 0) << again.err;
+}
+
+// The server stands still: the workers wait for it until the watchdog ends the run.
+TEST(Served, AServerThatHangsIsNamedAndEndsAll) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result =
+      place.bash(ended_run(served + "--set distributed.warn_after=1 --set distributed.timeout=2",
+                           "server=$(pgrep -P $job | tail -n 1); kill -STOP $server"));
+  EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
+  EXPECT_NE(result.err.find("rank 2 on "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("distributed.timeout"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace vaecf::app

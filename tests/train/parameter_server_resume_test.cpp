@@ -1,0 +1,60 @@
+#include "train/resume_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class ServedResume : public Resume {
+ protected:
+  void serve(const char* updates, int servers) {
+    options_.distributed.strategy = "parameter_server";
+    options_.distributed.updates = updates;
+    options_.distributed.servers = servers;
+  }
+};
+
+TEST_F(ServedResume, SynchronousIsBitwiseTheRunThatWasNotInterrupted) {
+  serve("synchronous", 2);
+  for (const char* wire : {"fp32", "bf16"}) {
+    SCOPED_TRACE(wire);
+    options_.distributed.wire = wire;
+    expect_same_from_everywhere(4);
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(ServedResume, AStopLeavesACheckpointToGoOnFrom) {
+  for (const char* updates : {"synchronous", "asynchronous"}) {
+    SCOPED_TRACE(updates);
+    serve(updates, 1);
+    options_.distributed.staleness = 1;
+    std::filesystem::remove_all(folder("again"));
+    EXPECT_TRUE(run(3, "again", "auto", 2).stopped);  // the last rank asks for it: the server
+    const TrainResult result = run(3, "again", "auto");
+    EXPECT_FALSE(result.stopped);
+    EXPECT_EQ(result.steps, 18);
+    EXPECT_EQ(count("again", "epoch"), 3);
+    EXPECT_EQ(count("again", "end"), 1);
+  }
+}
+
+// A checkpoint knows nothing of strategies: half of a run by each ends where a run by one does.
+TEST_F(ServedResume, StrategiesTakeOverFromEachOther) {
+  run(2, "whole");
+  const Tensors whole = tensors_of(checkpoints("whole") + "/epoch-0003.h5");
+  for (const bool served_first : {true, false}) {
+    SCOPED_TRACE(served_first);
+    std::filesystem::remove_all(folder("again"));
+    options_.train.epochs = 1;
+    options_.distributed.strategy = served_first ? "parameter_server" : "allreduce";
+    run(3, "again");
+    options_.train.epochs = 3;
+    options_.distributed.strategy = served_first ? "allreduce" : "parameter_server";
+    run(3, "again", "auto");
+    const Difference apart = difference(whole, tensors_of(checkpoints("again") + "/epoch-0003.h5"));
+    EXPECT_LE(apart.relative, 1e-4);  // of the moments; Equivalence holds the weights to less
+    EXPECT_LE(apart.largest, 0.1 * options_.optimizer.learning_rate);
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train

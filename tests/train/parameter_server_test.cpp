@@ -1,0 +1,258 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/train/wire_bytes.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "train/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class ParameterServer : public WorldOfRanks {
+ protected:
+  World run_served(int workers, int servers, std::int64_t steps = 20) {
+    options_.distributed.strategy = "parameter_server";
+    options_.distributed.servers = servers;
+    const World world = run(workers + servers, steps);
+    options_.distributed.strategy = "allreduce";
+    return world;
+  }
+
+  void expect_same_curve_as_all_reduce() {
+    const World one = run(1, 20);
+    for (const auto& [workers, servers] :
+         std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}) {
+      SCOPED_TRACE(::testing::Message() << workers << " workers, " << servers << " servers");
+      const World served = run_served(workers, servers);
+      expect_same_curve(one, served);
+      EXPECT_LE(difference(one.moments[0], served.moments[0]).relative, 1e-4);
+    }
+  }
+
+  /// With one server: `work(rank, trainer, step)` runs a step of each.
+  template <class Work>
+  Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
+    options_.distributed.strategy = "parameter_server";
+    options_.distributed.updates = "asynchronous";
+    Staleness staleness;
+    on_ranks(workers + 1, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, 0);
+      trainer.start_epoch(0);
+      for (std::int64_t t = 0; t < steps; ++t) work(services.communicator.rank(), trainer, t);
+      const auto mine = trainer.take_staleness();
+      ASSERT_TRUE(mine);
+      if (services.communicator.rank() == 0) staleness = *mine;
+    });
+    return staleness;
+  }
+};
+
+TEST_F(ParameterServer, MultVaeIsThatOfAllReduce) {
+  expect_same_curve_as_all_reduce();
+}
+
+TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
+  options_.model = {"mult_dae", {16, 12}, 5, 0.5};
+  options_.train.weight_decay = 0.01;
+  expect_same_curve_as_all_reduce();
+}
+
+TEST_F(ParameterServer, AShortLastBatchAndFewVirtualShards) {
+  options_.train.batch_size = 101;  // 101 + 101 + 1 users
+  options_.data.virtual_shards = 5;
+  expect_same_curve_as_all_reduce();
+}
+
+TEST_F(ParameterServer, AClippedGradientAndOneBucketThatIsMostlyPadding) {
+  options_.train.clip_gradient_norm = 0.05;
+  options_.distributed.bucket_mib = 64;
+  expect_same_curve_as_all_reduce();
+}
+
+TEST_F(ParameterServer, RunsOfTheSameRanksAreTheSameToTheBit) {
+  for (const char* wire : {"fp32", "bf16"}) {
+    options_.distributed.wire = wire;
+    const World first = run_served(2, 2);
+    const World second = run_served(2, 2);
+    EXPECT_EQ(first.masters[0], second.masters[0]) << wire;
+    EXPECT_EQ(first.moments[0], second.moments[0]) << wire;
+  }
+}
+
+TEST_F(ParameterServer, HowManyServersThereAreChangesNothing) {
+  // Every element is summed over the same workers in the same order, whoever holds it.
+  const World one = run_served(2, 1);
+  EXPECT_EQ(one.masters[0], run_served(2, 2).masters[0]);
+  EXPECT_EQ(one.masters[0], run_served(2, 3).masters[0]);
+}
+
+TEST_F(ParameterServer, ANarrowWireStaysNear) {
+  const World wide = run_served(2, 2);
+  options_.distributed.wire = "bf16";
+  const World narrow = run_served(2, 2);
+  expect_same_on_all_ranks(narrow);
+  EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "nothing was rounded";
+  const Difference weights = difference(wide.masters[0], narrow.masters[0]);
+  EXPECT_LE(weights.relative, 1e-2);
+  EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
+}
+
+TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
+  options_.distributed.strategy = "parameter_server";
+  options_.distributed.servers = 2;
+  for (const char* updates : {"synchronous", "asynchronous"}) {
+    for (const char* wire : {"fp32", "bf16"}) {
+      SCOPED_TRACE(::testing::Message() << updates << " " << wire);
+      options_.distributed.updates = updates;
+      options_.distributed.wire = wire;
+      std::atomic<std::int64_t> total = 0;
+      double reported = 0.0;
+      on_ranks(5, [&](const Services& services) {
+        const io::DatasetFile dataset(options_.data.file);
+        Trainer trainer(options_, services, dataset, 0);
+        trainer.start_epoch(0);
+        for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
+        const comm::Exchanges& exchanges = services.communicator.exchanges();
+        const WireBytes bytes = trainer.wire_bytes();
+        const double out = trainer.works() ? bytes.worker_out : bytes.server_out;
+        const double in = trainer.works() ? bytes.worker_in : bytes.server_in;
+        EXPECT_EQ(static_cast<double>(exchanges.sent_bytes()), 3 * out);
+        EXPECT_EQ(static_cast<double>(exchanges.received_bytes()), 3 * in);
+        total += exchanges.sent_bytes();
+        if (services.communicator.rank() == 0) reported = bytes.total;
+      });
+      EXPECT_EQ(static_cast<double>(total), 3 * reported);
+    }
+  }
+}
+
+// The slow worker takes its first step only when the fast one has come as far as it may; and a while later
+// the fast one has come no further.
+TEST_F(ParameterServer, ServersRefuseToRunAheadOfTheSlowest) {
+  for (const std::int64_t staleness : {0, 1, 3}) {
+    SCOPED_TRACE(staleness);
+    options_.distributed.staleness = staleness;
+    std::atomic<std::int64_t> fast = 0;  // steps that it got weights for
+    const Staleness seen = run_asynchronously(2, 6, [&](int rank, Trainer& trainer, std::int64_t t) {
+      if (rank == 1 && t == 0) {
+        while (fast < staleness) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        EXPECT_EQ(fast, staleness);
+      }
+      trainer.step(t);
+      if (rank == 0) ++fast;
+    });
+    EXPECT_EQ(seen.ahead, staleness);
+    EXPECT_EQ(seen.updates, 12);
+    EXPECT_LE(seen.age, 2 * staleness + 1);
+    EXPECT_GE(seen.age, staleness);
+  }
+}
+
+TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
+  options_.distributed.updates = "asynchronous";
+  for (const char* wire : {"fp32", "bf16"}) {
+    options_.distributed.wire = wire;
+    const World served = run_served(3, 2);
+    expect_same_on_all_ranks(served);
+  }
+}
+
+// One worker alone is never stale, and its updates are those of a step.
+TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
+  options_.train.clip_gradient_norm = 0.05;
+  const World synchronous = run_served(1, 2);
+  options_.distributed.updates = "asynchronous";
+  const World asynchronous = run_served(1, 2);
+  EXPECT_LE(difference(synchronous.masters[0], asynchronous.masters[0]).relative, 1e-6);
+}
+
+TEST_F(ParameterServer, AsynchronousTrainingLearns) {
+  MadeUpData data;
+  data.users = 400;
+  data.items = 100;
+  data.groups = 10;
+  data.likes = 8;
+  data.test = 100;
+  options_.data.file = make("more.h5", data);
+  options_.train.epochs = 25;
+  options_.train.batch_size = 40;
+  options_.optimizer.learning_rate = 0.01;
+  options_.distributed.strategy = "parameter_server";
+  options_.distributed.updates = "asynchronous";
+  options_.distributed.servers = 2;
+  on_ranks(5, [&](const Services& services) {
+    train(options_, services);
+    const TestResult result = test(options_, services, options_.best_checkpoint());
+    const double popular = result.popularity.metrics.at("ndcg@10").mean;
+    EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
+    EXPECT_GT(popular, 0.0);
+  });
+  const std::string log = text_of(options_.run_folder() + "/metrics.jsonl");
+  for (const char* field : {"\"updates\":30,", "\"staleness\":", "\"server_wire_bytes_in\":"}) {
+    EXPECT_NE(log.find(field), std::string::npos) << field;
+  }
+}
+
+TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
+  const auto refusal = [&](int ranks, const std::function<void(comm::DistributedOptions&)>& set) {
+    options_.distributed = {};
+    options_.distributed.strategy = "parameter_server";
+    set(options_.distributed);
+    std::string message;
+    on_ranks(ranks, [&](const Services& services) {
+      const std::string mine = message_of<InputError>([&] { check(options_, services); });
+      if (services.communicator.rank() == 0) message = mine;
+      services.communicator.barrier();
+    });
+    return message;
+  };
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(refusal(1, [](auto&) {}),
+         "distributed.servers: 1 leaves no worker in a world of 1: start 2 ranks or more");
+  expect(refusal(3, [](auto& d) { d.servers = 3; }),
+         "distributed.servers: 3 leaves no worker in a world of 3");
+  expect(refusal(2, [](auto& d) { d.servers = 0; }), "distributed.servers: 0 is too small");
+  expect(refusal(2, [](auto& d) { d.staleness = -1; }), "distributed.staleness: -1 is too small");
+  expect(refusal(2, [](auto& d) { d.updates = "lazy"; }), "distributed.updates: lazy is not known");
+  expect(refusal(2, [](auto& d) { d.strategy = "gossip"; }), "distributed.strategy: gossip is not known");
+  expect(refusal(2, [](auto& d) { d.optimizer = "sharded"; }), "distributed.optimizer: sharded is a way of");
+}
+
+/// Claims to be a GPU.
+class Elsewhere : public cpu::CpuBackend {
+ public:
+  explicit Elsewhere(backend::Precision precision)
+      : CpuBackend(1, backend::Precision::fp32, true), precision_(precision) {}
+  std::string device() const override { return "cuda"; }
+  backend::Precision precision() const override { return precision_; }
+
+ private:
+  backend::Precision precision_;
+};
+
+TEST_F(ParameterServer, IsForHostMemory) {
+  options_.distributed.strategy = "parameter_server";
+  comm::run_ranks(2, [&](comm::Communicator& communicator) {
+    Log log;
+    Progress progress;
+    for (const backend::Precision precision : {backend::Precision::bf16, backend::Precision::fp16}) {
+      Elsewhere backend(precision);
+      const std::string message = message_of<InputError>([&] {
+        check(options_, {communicator, backend, log, progress});
+      });
+      EXPECT_NE(message.find("computes on cuda in " + backend::to_string(precision) + ": set device to cpu"),
+                std::string::npos)
+          << message;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::train
