@@ -145,8 +145,8 @@ void check_dataset(const SessionOptions& options, const Services& services) {
   const double wire = options.distributed.wire == "bf16" && ranks > 1 ? 2.0 : 0.0;
   const comm::Roles roles(options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
-  // A server's: weights and gradient, and of its slice masters, moments, gradient and one from each worker.
-  if (roles.servers > 0) bytes = 8.0 + (16.0 + 4.0 * roles.workers) / roles.servers + wire;
+  // A server's: weights and gradient, and of its slice masters, moments and the sum.
+  if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
   services.log.debug(
       "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
       "{} interactions, {:.0f} MiB of data over {} ranks",

@@ -47,7 +47,7 @@ TEST(Served, Benchmark) {
   const Workplace place;
   place.make_small_run();
   for (const std::string& how : {served, asynchronous}) {
-    const Result result = place.ranks(3, "small.yaml --benchmark" + how);
+    const Result result = place.ranks(3, "small.yaml --benchmark --set benchmark.seconds=0.3" + how);
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(count(result.out, "on the wire, a step"), 1) << result.out;
   }
