@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace vaecf::scaling {
 namespace {
 
 // Weights and two moments in and out, gradients in and out.
 constexpr double update_bytes = 32.0;
+// A sum that travels in bf16: read and rounded, and widened again.
+constexpr double rounding_bytes = 12.0;
 constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
 // Of forward and backward, what is left once the output layer's weight gradient is there: the gradient of the
 // hidden layer, a third of the arithmetic, and what is before it.
@@ -82,28 +85,33 @@ StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, doubl
     samples.push_back({step.users, step.seconds, 1.0 / (step.seconds * step.seconds)});
   }
   const Line line = fit(samples);
-  // What memory moves at its measured rate cannot take longer than all that does not grow with users.
+  // The update cannot take longer than all that does not grow with users: caches make it faster than the
+  // memory's rate says, with others and without.
   const double alone = std::clamp(line.offset, 0.0, update_alone);
-  return {std::max(0.0, line.offset) - alone, std::max(0.0, line.slope), update, alone};
+  const double faster = update_alone > 0.0 ? alone / update_alone : 1.0;
+  return {std::max(0.0, line.offset) - alone, std::max(0.0, line.slope), faster * update, alone};
 }
 
 Link fit_link(std::span<const MeasuredExchange> probes, int ranks) {
-  std::vector<Sample> samples;
-  for (const MeasuredExchange& probe : probes) {
-    samples.push_back({probe.bytes, probe.seconds, 1.0 / (probe.seconds * probe.seconds)});
-  }
-  if (samples.size() < 2 || ranks < 2) {
+  const auto by_bytes = [](const MeasuredExchange& a, const MeasuredExchange& b) {
+    return a.bytes < b.bytes;
+  };
+  const auto [small, large] = std::minmax_element(probes.begin(), probes.end(), by_bytes);
+  if (ranks < 2 || probes.empty() || small->bytes >= large->bytes) {
     throw InputError(
         format("{} all-reduces of {} ranks do not tell latency and bandwidth: it takes two sizes",
-               samples.size(), ranks));
+               probes.size(), ranks));
   }
-  const Line line = fit(samples);
-  // Noise may put a line through the origin or below; the fastest message then bounds the latency.
-  double shortest = samples.front().y;
-  for (const Sample& s : samples) shortest = std::min(shortest, s.y);
-  const double latency = line.offset > 0.0 ? std::min(line.offset, shortest) : 0.5 * shortest;
-  const double moved = rounds(ranks) / ranks;
-  return {latency / rounds(ranks), moved / std::max(line.slope, 1e-15)};
+  const auto fastest = [&](double bytes) {
+    double seconds = std::numeric_limits<double>::infinity();
+    for (const MeasuredExchange& probe : probes) {
+      if (probe.bytes == bytes) seconds = std::min(seconds, probe.seconds);
+    }
+    return seconds;
+  };
+  const double shortest = fastest(small->bytes);
+  const double moved = rounds(ranks) / ranks * large->bytes;
+  return {shortest / rounds(ranks), moved / std::max(fastest(large->bytes) - shortest, 1e-12)};
 }
 
 double wire_bytes(const Workload& workload, const Setting& setting) {
@@ -123,6 +131,7 @@ Prediction predict(const StepCost& cost, const Workload& workload, const Machine
     const double buckets = std::max(1.0, std::ceil(4.0 * workload.parameters / setting.bucket_bytes));
     result.exchange = buckets * ring_latency(machine, setting.ranks) +
                       result.wire_bytes / ring_bandwidth(machine, setting.ranks);
+    if (setting.bf16_wire) result.exchange += workload.parameters * rounding_bytes / machine.memory_rate;
     // The input table's gradient, half of all, is the last to be known. Weights that come back from sharded
     // updates have nothing to hide behind.
     const double early = setting.sharded ? 0.25 : 0.5;

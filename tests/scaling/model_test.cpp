@@ -88,6 +88,10 @@ TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
   EXPECT_NEAR(cost.update_alone, 3e-3, 1e-9);
   EXPECT_NEAR(cost.update, 4e-3, 1e-9);
   EXPECT_NEAR(cost.per_user, 0.1e-3, 1e-9);
+  const StepCost cached = fit_step_cost(steps, 20e-3, 10e-3);
+  EXPECT_NEAR(cached.fixed, 0.0, 1e-9);
+  EXPECT_NEAR(cached.update_alone, 5e-3, 1e-9);
+  EXPECT_NEAR(cached.update, 10e-3, 1e-9) << "both were overestimated alike";
   // One size cannot tell them apart.
   const StepCost simple = fit_step_cost(std::span(steps).first(1), 4e-3, 3e-3);
   EXPECT_EQ(simple.fixed, 0.0);
@@ -106,6 +110,9 @@ TEST(ScalingModel, ALinkIsWhatExplainsAllReduces) {
     EXPECT_NEAR(found.latency, link.latency, 1e-3 * link.latency) << ranks;
     EXPECT_NEAR(found.bandwidth, link.bandwidth, 1e-3 * link.bandwidth) << ranks;
   }
+  // Between, a cache may help.
+  const std::array<MeasuredExchange, 3> cached = {{{4.0, 6e-6}, {1e6, 20e-6}, {64e6, 64e-3 + 6e-6}}};
+  EXPECT_NEAR(fit_link(cached, 2).bandwidth, 1e9, 1.0);
   const std::array<MeasuredExchange, 1> one = {{{4.0, 1e-6}}};
   EXPECT_THROW(fit_link(one, 2), InputError);
 }

@@ -55,7 +55,8 @@ struct MeasuredStep {
   double seconds = 0.0;
 };
 /// Least squares over steps of a lone rank, of at least two batch sizes for `fixed` to be told from
-/// `per_user` (else all of it counts for users). `update_alone` seconds of them are taken for the update.
+/// `per_user` (else all of it counts for users). `update_alone` seconds of them are taken for the update;
+/// where that is more than all that does not grow with users, it and `update` were overestimated alike.
 StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_alone);
 
 /// A probe of the all-reduce.
@@ -63,9 +64,9 @@ struct MeasuredExchange {
   double bytes = 0.0;
   double seconds = 0.0;
 };
-/// The link that explains all-reduces of `ranks` ranks best: a ring takes 2 (R - 1) latencies and moves
-/// 2 (R - 1) / R of the bytes. Relative errors count, so that small messages tell the latency. Needs two
-/// sizes; InputError else.
+/// The link that all-reduces of `ranks` ranks show: a ring takes 2 (R - 1) latencies and moves 2 (R - 1) / R
+/// of the bytes. The smallest size tells the latency, the largest, which no cache holds, the bandwidth.
+/// InputError where there are not two.
 Link fit_link(std::span<const MeasuredExchange> probes, int ranks);
 
 /// How ranks work together.
