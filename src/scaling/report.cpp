@@ -137,7 +137,7 @@ Setting setting_of(const RunRecord& run) {
 
 /// A model of the ring; a parameter server is measured only.
 bool is_modelled(const RunRecord& run) {
-  return run.strategy == "allreduce";
+  return run.servers == 0;
 }
 
 Point point_of(const Runs& runs, const Probes& probes) {

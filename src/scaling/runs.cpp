@@ -25,7 +25,8 @@ RunRecord run_of(const io::Json& event) {
   run.host = io::text_at(event, "host");
   run.device = io::text_at(event, "device");
   run.precision = io::text_at(event, "precision");
-  run.strategy = io::text_at(event, "strategy", "allreduce");
+  run.servers = whole_at(event, "servers", 0);
+  run.server_updates = io::text_at(event, "server_updates");
   run.optimizer = io::text_at(event, "optimizer", "replicated");
   run.wire = io::text_at(event, "wire", "fp32");
   run.overlap = io::text_at(event, "overlap", "off");
@@ -70,7 +71,9 @@ void read_log(const std::string& path, std::vector<RunRecord>& runs) {
 
 std::string RunRecord::variant() const {
   if (ranks == 1) return "";
-  if (strategy != "allreduce") return format("{} {}", strategy, wire);
+  if (servers > 0) {
+    return format("{} server{} {} {}", servers, servers == 1 ? "" : "s", server_updates, wire);
+  }
   return format("{} {}{}", optimizer, wire, overlap == "on" ? " overlap" : "");
 }
 

@@ -228,6 +228,10 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
       .set("wire", options.distributed.wire)
       .set("overlap", result.overlap ? "on" : "off")
       .set("bucket_mib", options.distributed.bucket_mib);
+  if (options.distributed.strategy == "parameter_server") {
+    event.set("servers", std::int64_t{options.distributed.servers})
+        .set("server_updates", options.distributed.updates);
+  }
   add_wire(event, result.wire);
   event.set("parameters", result.parameters)
       .set("dense_weights", result.dense_weights)

@@ -25,7 +25,6 @@ RunRecord ideal_run(int ranks, double batch) {
   run.host = "node";
   run.device = "cpu";
   run.precision = "fp32";
-  run.strategy = "allreduce";
   run.optimizer = "replicated";
   run.wire = "fp32";
   run.overlap = "off";
@@ -103,12 +102,13 @@ TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
   other.wire = "bf16";
   other.overlap = "on";
   runs.push_back(other);
-  other.strategy = "parameter_server";
+  other.servers = 1;
+  other.server_updates = "synchronous";
   runs.push_back(other);
   const Report report = make_report(runs, 400, 0);
   std::vector<std::string> names;
   for (const Point& point : report.strong) names.push_back(point.variant);
-  EXPECT_EQ(names, (std::vector<std::string>{"", "parameter_server bf16", "replicated fp32",
+  EXPECT_EQ(names, (std::vector<std::string>{"", "1 server synchronous bf16", "replicated fp32",
                                              "sharded bf16 overlap", "replicated fp32"}));
   EXPECT_FALSE(report.strong[1].predicted) << "the model is one of the ring";
   EXPECT_TRUE(std::any_of(report.warnings.begin(), report.warnings.end(), [](const std::string& warning) {

@@ -15,7 +15,9 @@ namespace vaecf::scaling {
 /// One `benchmark` event; docs/SCALING.md says what its fields mean.
 struct RunRecord {
   std::string version, machine, host, device, precision;
-  std::string strategy, optimizer, wire, overlap;
+  std::string optimizer, wire, overlap;
+  int servers = 0;  ///< parameter servers among the ranks
+  std::string server_updates;
   int ranks = 1;
   int ranks_per_host = 1;
   int threads = 1;
@@ -33,7 +35,7 @@ struct RunRecord {
   Workload workload;
   std::vector<MeasuredExchange> all_reduce;
 
-  /// "replicated fp32", "sharded bf16 overlap", "parameter_server fp32"; a lone rank's has no name.
+  /// "replicated fp32", "sharded bf16 overlap", "1 server asynchronous fp32"; a lone rank's has no name.
   std::string variant() const;
 };
 

@@ -1,9 +1,38 @@
 #include "storage.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <stdexcept>
 
 namespace vaecf::cpu {
+namespace {
+
+constexpr std::size_t large_page = std::size_t{2} << 20;
+
+std::align_val_t alignment_of(std::size_t bytes) {
+  return std::align_val_t{bytes < 2 * large_page ? 64 : large_page};
+}
+
+}  // namespace
+
+void* take_memory(std::size_t bytes) {
+  void* memory = ::operator new(bytes, alignment_of(bytes));
+#ifdef MADV_HUGEPAGE
+  // A wish: where the system does not grant it, pages stay small. Before the first touch, or they are there.
+  if (alignment_of(bytes) == std::align_val_t{large_page}) {
+    (void)madvise(memory, bytes - bytes % large_page, MADV_HUGEPAGE);
+  }
+#endif
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void give_memory(void* memory, std::size_t bytes) {
+  ::operator delete(memory, alignment_of(bytes));
+}
 
 CpuParameters::CpuParameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16)
     : layout_(layout), master_(std::max(layout.size, min_size)) {

@@ -2,17 +2,25 @@
 
 #include <vaecf/backend/backend.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "late_rows.hpp"
 
 namespace vaecf::cpu {
 
-/// 64-byte aligned memory that starts as zeros.
+/// `bytes` of memory, all zero, aligned to 64 at least. Where it is large the system is asked for large
+/// pages: weights, moments and logits are walked through in strides that outrun what a core knows of small
+/// ones.
+void* take_memory(std::size_t bytes);
+void give_memory(void* memory, std::size_t bytes);
+
+/// Memory of take_memory that starts as zeros.
 template <class T>
 class AlignedArray {
  public:
@@ -21,7 +29,10 @@ class AlignedArray {
   /// Grows or shrinks; what was in it is lost, and everything is zero, if the size changes.
   void resize(std::int64_t size) {
     if (size == size_) return;
-    values_.reset(size == 0 ? nullptr : new (std::align_val_t{64}) T[static_cast<std::size_t>(size)]());
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    values_.reset();  // before the new ones are there as well
+    size_ = 0;
+    values_ = {size == 0 ? nullptr : static_cast<T*>(take_memory(bytes)), Give{bytes}};
     size_ = size;
   }
   /// Room for at least `size`.
@@ -33,10 +44,12 @@ class AlignedArray {
   std::int64_t size() const { return size_; }
 
  private:
-  struct Free {
-    void operator()(T* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  struct Give {
+    std::size_t bytes = 0;
+    void operator()(T* p) const { give_memory(p, bytes); }
   };
-  std::unique_ptr<T[], Free> values_;
+  std::unique_ptr<T[], Give> values_;
   std::int64_t size_ = 0;
 };
 
