@@ -50,6 +50,9 @@ void add_run(CLI::App& app, CommandLine& line) {
          "auto: train on from the newest whole checkpoint of the run folder, if there is one; or from FILE")
       ->type_name("auto|never|FILE")
       ->capture_default_str();
+  app.add_option("--timeline", line.timeline,
+                 "write what all ranks did when, as JSON for ui.perfetto.dev or chrome://tracing")
+      ->type_name("FILE");
 }
 
 CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {

@@ -38,6 +38,7 @@ struct CommandLine {
   bool test = false;
   bool benchmark = false;
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
+  std::string timeline;          ///< file to write what all ranks did when; empty: none
   Verbosity verbosity = Verbosity::normal;
   std::string output;   ///< synthesize
   std::string subject;  ///< inspect: the file

@@ -2,6 +2,7 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/train/run_timeline.hpp>
 #include <vaecf/train/session.hpp>
 
 #include "app/commands.hpp"
@@ -24,7 +25,8 @@ namespace vaecf::app {
 namespace {
 
 std::string flags_text(const CommandLine& line) {
-  return format("{}{}{}--resume {} of {}", line.train ? "--train " : "", line.test ? "--test " : "",
+  return format("{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
+                line.train ? "--train " : "", line.test ? "--test " : "",
                 line.benchmark ? "--benchmark " : "", line.resume, version_text());
 }
 
@@ -62,6 +64,7 @@ struct Parts {
   std::unique_ptr<comm::Watchdog> watchdog;          // over its ranks
   std::unique_ptr<backend::Backend> backend;
   std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
+  std::unique_ptr<train::RunTimeline> timeline;      // where one is wanted
   Log log;
   std::unique_ptr<Progress> progress;
   StopFlag stop;
@@ -110,6 +113,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   code = agree(ranks, attempt([&] {
                  prepare_to_speak(parts, line);
+                 if (!line.timeline.empty()) {
+                   parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+                 }
                  parts.backend = backend::make_backend(options_for_rank(config, ranks));
                  if (line.test && !line.train && ranks.rank() == 0)
                    check_checkpoint(config.session.best_checkpoint());
@@ -145,6 +151,7 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const train::Services services{parts.ranks(), *parts.backend, parts.log, *parts.progress, &parts.stop};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
+  const auto& timeline = services.communicator.exchanges().timeline();
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->interrupts_too();
@@ -153,12 +160,14 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   }
   if (line.test) {
     phase = "testing";
+    const Timeline::Span span(timeline, Track::run, "test");
     services.communicator.activity().enter(Phase::test);
     const auto result = train::test(session, services, session.best_checkpoint());
     if (speaks) print(train::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
+    const Timeline::Span span(timeline, Track::run, "benchmark");
     services.communicator.activity().enter(Phase::benchmark);
     const auto result = train::benchmark(session, services);
     if (speaks) print(train::to_table(result));
@@ -214,7 +223,12 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   Outcome outcome = attempt([&] {
     connect_gpus(parts, config);
     introduce(parts, line, config);
+    if (parts.timeline) parts.timeline->start(*parts.communicator);
     ended = work(parts, line, config, phase);
+    if (!parts.timeline) return;
+    phase = "writing the timeline";
+    parts.communicator->activity().enter(Phase::checkpoint);
+    parts.timeline->write(*parts.communicator, parts.log);
   });
   if (outcome.ok()) return ended;
   parts.progress->end();

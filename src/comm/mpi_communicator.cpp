@@ -118,34 +118,35 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    collective([&] { now_->barrier(); });
+    collective("barrier", [&] { now_->barrier(); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    collective([&] { now_->broadcast(bytes, root); });
+    collective("broadcast", [&] { now_->broadcast(bytes, root); });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    collective([&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
+    collective("all-reduce",
+               [&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     check_parts(all.size(), part.size(), "all_gather");
-    collective([&] { now_->all_gather(part, all); });
+    collective("all-gather", [&] { now_->all_gather(part, all); });
   }
 
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    collective([&] { now_->reduce_scatter_sum(values, part); });
+    collective("reduce-scatter", [&] { now_->reduce_scatter_sum(values, part); });
   }
 
   Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
-    return start([=](MpiCollectives& mpi) {
+    return start("all-reduce", values.size_bytes(), [=](MpiCollectives& mpi) {
       mpi.all_reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_FLOAT, MPI_SUM);
     });
   }
   Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
-    return start([=](MpiCollectives& mpi) { mpi.all_reduce_sum(values); });
+    return start("all-reduce", values.size_bytes(), [=](MpiCollectives& mpi) { mpi.all_reduce_sum(values); });
   }
   Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
                                   backend::Completion) override {
@@ -164,7 +165,7 @@ class MpiCommunicator final : public Communicator {
 
   backend::Completion wait(Ticket ticket) override {
     if (session_.threads()) {
-      call([&] { queue_.wait(ticket.number); });
+      call("wait", [&] { queue_.wait(ticket.number); });
     } else if (ticket.number < 0 || ticket.number >= done_at_start_) {
       throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
     }
@@ -172,7 +173,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    call([&] { messages_->exchange(out, in); });
+    call("messages", [&] { messages_->exchange(out, in); });
     const auto bytes = [](std::int64_t sum, const auto& message) {
       return sum + static_cast<std::int64_t>(message.bytes.size());
     };
@@ -182,7 +183,7 @@ class MpiCommunicator final : public Communicator {
 
   int await_message() override {
     int from = -1;
-    call([&] { from = messages_->await(); });
+    call("await message", [&] { from = messages_->await(); });
     return from;
   }
 
@@ -196,14 +197,14 @@ class MpiCommunicator final : public Communicator {
  private:
   /// A blocking collective.
   template <class F>
-  void collective(F&& f) {
+  void collective(const char* name, F&& f) {
     exchanges().enter();
-    call(f);
+    call(name, f);
   }
   /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
   template <class F>
-  void call(F&& f) {
-    const Exchanges::Wait wait(exchanges());
+  void call(const char* name, F&& f) {
+    const Exchanges::Wait wait(exchanges(), name);
     try {
       f();
     } catch (const RunError&) {
@@ -214,22 +215,30 @@ class MpiCommunicator final : public Communicator {
 
   /// Where threads may not call MPI at the same time, the work is done here and now.
   template <class Work>
-  Ticket start(Work work) {
+  Ticket start(const char* name, std::size_t bytes, Work work) {
     exchanges().enter();
-    if (session_.threads()) return {queue_.push([mpi = later_, work] { work(*mpi); })};
-    call([&] { work(*later_); });
+    if (session_.threads()) {
+      return {queue_.push([mpi = later_, work, timeline = exchanges().timeline(), name, bytes] {
+        const Timeline::Span span(timeline, Track::communication, name, "bytes",
+                                  static_cast<std::int64_t>(bytes));
+        work(*mpi);
+      })};
+    }
+    call(name, [&] { work(*later_); });
     return {done_at_start_++};
   }
   template <class T>
   Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    return start([=](MpiCollectives& mpi) { mpi.reduce_scatter_sum(values, part); });
+    return start("reduce-scatter", values.size_bytes(),
+                 [=](MpiCollectives& mpi) { mpi.reduce_scatter_sum(values, part); });
   }
   template <class T>
   Ticket start_gather(std::span<const T> part, std::span<T> all) {
     check_parts(all.size(), part.size(), "all_gather");
-    return start(
-        [=](MpiCollectives& mpi) { mpi.all_gather(std::as_bytes(part), std::as_writable_bytes(all)); });
+    return start("all-gather", all.size_bytes(), [=](MpiCollectives& mpi) {
+      mpi.all_gather(std::as_bytes(part), std::as_writable_bytes(all));
+    });
   }
 
   void check_parts(std::size_t all, std::size_t part, const char* name) const {

@@ -16,6 +16,7 @@
 #include "machine.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
+#include "step_phases.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -28,17 +29,6 @@ constexpr std::int64_t fewest_block_steps = 5;
 constexpr double block_seconds = 0.05;
 constexpr double all_reduce_seconds = 0.8;  // of probing
 constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
-
-struct StepPhase {
-  const char* name;
-  double model::StepSeconds::*seconds;
-};
-constexpr std::array<StepPhase, 6> phases = {{{"input", &model::StepSeconds::input},
-                                              {"forward", &model::StepSeconds::forward},
-                                              {"loss", &model::StepSeconds::loss},
-                                              {"backward", &model::StepSeconds::backward},
-                                              {"all-reduce", &model::StepSeconds::reduce},
-                                              {"optimiser", &model::StepSeconds::update}}};
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;
@@ -64,7 +54,7 @@ class StepWalk {
   std::int64_t done_ = 0;
 };
 
-using PhaseTimes = std::array<std::vector<double>, phases.size()>;
+using PhaseTimes = std::array<std::vector<double>, step_phases.size()>;
 
 /// Of further steps.
 PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps) {
@@ -72,7 +62,7 @@ PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps) 
   for (std::int64_t i = 0; i < steps; ++i) walk.next();
   PhaseTimes times;
   for (const model::StepSeconds& step : trainer.times()) {
-    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*phases[p].seconds);
+    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*step_phases[p].seconds);
   }
   trainer.take_times(false);
   return times;
@@ -96,8 +86,8 @@ class BenchmarkRun {
     const PhaseTimes times = measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase));
     for (std::size_t p = 0; p < times.size(); ++p) {
       // A server waits for all that workers do.
-      const bool counts = trainer_.works() || phases[p].seconds == &model::StepSeconds::update;
-      result_.phase_milliseconds[phases[p].name] = 1e3 * slowest(counts ? median(times[p]) : 0.0);
+      const bool counts = trainer_.works() || step_phases[p].seconds == &model::StepSeconds::update;
+      result_.phase_milliseconds[step_phases[p].name] = 1e3 * slowest(counts ? median(times[p]) : 0.0);
     }
     if (options_.benchmark.evaluate) measure_evaluation();
     describe_step();

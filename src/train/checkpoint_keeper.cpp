@@ -46,6 +46,8 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   Activity& activity = services_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
+  const auto& timeline = services_.communicator.exchanges().timeline();
+  const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
   await();
   const auto begin = Clock::now();
   snapshot_.take(options_, services_, state, fingerprint_, trainer);
@@ -58,12 +60,13 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
                                : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
   const std::string file =
       purpose.go_on ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
-  job_ = {file, purpose, state.epoch, state.updates_done, seconds_since(begin), Clock::now()};
+  job_ = {file, purpose, state.epoch, state.updates_done, seconds_since(begin), Clock::now(), timeline};
   writing_ = std::async(std::launch::async, [this, job = job_] { return write(job); });
 }
 
 CheckpointKeeper::Written CheckpointKeeper::write(const Job& job) {
   Written written;
+  const Timeline::Span span(job.timeline, Track::writer, "writing a checkpoint", "step", job.step);
   try {
     snapshot_.write(job.file);
     if (job.purpose.go_on && job.purpose.best) written.best_error = name_best(job.file);

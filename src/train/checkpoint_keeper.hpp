@@ -1,11 +1,13 @@
 #pragma once
 
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,7 @@ class CheckpointKeeper {
     std::int64_t step = 0;
     double copy_seconds = 0.0;
     std::chrono::steady_clock::time_point begin;
+    std::shared_ptr<Timeline> timeline;
   };
 
   Written write(const Job& job);

@@ -18,6 +18,7 @@
 #include "run_log.hpp"
 #include "selection.hpp"
 #include "step_boundary.hpp"
+#include "step_recorder.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -40,6 +41,7 @@ class TrainingRun {
         selects_(validates_ && options.validation.select != "last"),
         selection_(options.train.patience),
         boundary_(options.run, services, steps_between_agreements(options.distributed)) {
+    const Timeline::Span span(timeline(), Track::run, "loading");
     services.communicator.activity().enter(Phase::loading);
     require_same(services.communicator, fingerprint_, format("the dataset {}", options.data.file));
     if (validates_) {
@@ -103,6 +105,7 @@ class TrainingRun {
       go_on_from(state, goes_on);
     }
     keeper_.emplace(options_, services_, fingerprint_, *events_);
+    recorder_.emplace(timeline(), *trainer_);
   }
 
   void go_on_from(const RunState& state, bool in_its_folder) {
@@ -115,6 +118,8 @@ class TrainingRun {
     boundary_.saved(state.updates_done);
     take_up_epoch();
   }
+
+  const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.exchanges().timeline(); }
 
   void take_up_epoch() {
     trainer_->start_epoch(epochs_done_);
@@ -161,6 +166,7 @@ class TrainingRun {
 
   /// The steps of the next epoch, or those that are left of it. False where the run was asked to stop.
   bool run_steps() {
+    const Timeline::Span span(timeline(), Track::run, "steps", "epoch", epochs_done_ + 1);
     services_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
     take_up_epoch();
@@ -176,12 +182,15 @@ class TrainingRun {
       if (decision.checkpoint || decision.stop) save_to_go_on(t);
       if (decision.stop) {
         services_.progress.end();
+        recorder_->flush();
         return false;
       }
       last_beta_ = trainer_->beta();
       trainer_->step(t);
+      recorder_->step();
       services_.progress.update(trainer_->users_seen() - users_before);
     }
+    recorder_->flush();
     return true;
   }
 
@@ -267,6 +276,7 @@ class TrainingRun {
   /// Whether this epoch is the best so far.
   bool validate(const std::string& epoch_line) {
     services_.communicator.activity().enter(Phase::validation);
+    const Timeline::Span span(timeline(), Track::run, "validation", "epoch", epochs_done_);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
     io::Event event("validation");
@@ -328,6 +338,7 @@ class TrainingRun {
   std::optional<Trainer> trainer_;
   std::optional<RunLog> events_;
   std::optional<CheckpointKeeper> keeper_;
+  std::optional<StepRecorder> recorder_;
 
   std::int64_t epochs_done_ = 0;
   std::int64_t first_step_ = 0;   // of the epoch under way: those before it are done

@@ -1,6 +1,11 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <utility>
 
 namespace vaecf::app {
 namespace {
@@ -59,6 +64,27 @@ TEST(Stop, TermToTheRanksAsFromSrun) {
   expect_stopped(place,
                  place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
                  "$MPIRUN -np 2 $PROGRAM");
+}
+
+TEST(Stop, LeavesTheTimelineOfAllRanks) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result =
+      place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
+  EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
+  const auto trace = nlohmann::json::parse(place.read("t.json"), nullptr, false);
+  ASSERT_TRUE(trace.is_object()) << result.err;
+  std::map<std::pair<int, std::string>, int> seen;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") ++seen[{event["pid"], event["name"]}];
+  }
+  // Waits and the exchanges beside compute come from MPI.
+  for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"}) {
+    const int first = seen[{0, name}];
+    const int second = seen[{1, name}];
+    EXPECT_GT(first, 0) << name;
+    EXPECT_GT(second, 0) << name;
+  }
 }
 
 // It kills the ranks a second later.

@@ -81,7 +81,7 @@ function library_of_include(file) {
   if (file ~ /^nccl/) return "NCCL"
   if (file ~ /^omp\.h/) return "OpenMP"
   if (file ~ /dnnl/) return "oneDNN"
-  if (file ~ /^(cuda|cublas|cusparse|cub\/|thrust\/|cooperative_groups)/) return "CUDA"
+  if (file ~ /^(cuda|cublas|cusparse|nvtx|cub\/|thrust\/|cooperative_groups)/) return "CUDA"
   if (file ~ /^(hdf5|H5)/) return "HDF5"
   if (file ~ /^nlohmann\//) return "nlohmann-json"
   if (file ~ /^xxh/) return "xxhash"
@@ -97,7 +97,7 @@ function library_of_name(name, after) {
   if (name ~ /^H5[A-Z]/) return "HDF5"
   if (name ~ /^omp_[a-z]/) return "OpenMP"
   if (name ~ /^dnnl/) return "oneDNN"
-  if (name ~ /^(cuda[A-Z]|cublas|cusparse|CUBLAS|CUSPARSE|CUDART)/) return "CUDA"
+  if (name ~ /^(cuda[A-Z]|cublas|cusparse|nvtx[A-Z]|CUBLAS|CUSPARSE|CUDART)/) return "CUDA"
   if (name ~ /^__(host|device|global|shared)__$/ || name == "__CUDACC__") return "CUDA"
   if (name ~ /^XXH[0-9_]/) return "xxhash"
   if (after ~ /^::/) {

@@ -7,6 +7,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/math/metrics.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -135,6 +136,9 @@ class Stopwatch {
   virtual void mark() = 0;
   /// Seconds from each mark to the next; waits for the last one, and forgets them all.
   virtual std::vector<double> read() = 0;
+  /// When the last mark of the last read() was reached, by the host's clock. On a device, as far as a host
+  /// can tell that waits for all of its work.
+  virtual std::chrono::steady_clock::time_point last() const = 0;
 };
 
 /// Who computes: a list of coarse verbs on whole batches, B users at a time. Not a tensor library; each

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <vaecf/base/timeline.hpp>
+
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace vaecf::comm {
 
@@ -19,14 +23,24 @@ class Exchanges {
   /// One wait of the host for other ranks.
   class Wait {
    public:
-    explicit Wait(Exchanges& exchanges) noexcept : exchanges_(exchanges) { exchanges_.turn(+1); }
+    /// `name`, a literal, is what a timeline calls it.
+    explicit Wait(Exchanges& exchanges, const char* name = "wait")
+        : exchanges_(exchanges), span_(exchanges.timeline_, Track::waiting, name) {
+      exchanges_.turn(+1);
+    }
     ~Wait() { exchanges_.turn(-1); }
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
    private:
     Exchanges& exchanges_;
+    Timeline::Span span_;
   };
+
+  /// From here on waits, and exchanges beside compute, go to `timeline` as well; null: nowhere. For the
+  /// thread that works.
+  void record_to(std::shared_ptr<Timeline> timeline) noexcept { timeline_ = std::move(timeline); }
+  const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
 
   /// A collective begins.
   void enter() noexcept {
@@ -63,6 +77,7 @@ class Exchanges {
   std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<std::uint64_t> looks_ = 0;
   std::atomic<int> waits_ = 0;
+  std::shared_ptr<Timeline> timeline_;
 };
 
 }  // namespace vaecf::comm

@@ -2,6 +2,10 @@
 
 #include <vaecf/backend/backend.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,6 +19,14 @@ struct StepSeconds {
   double backward = 0.0;  ///< the other layers' gradients
   double reduce = 0.0;    ///< waiting for the sum over ranks
   double update = 0.0;    ///< the optimiser
+};
+
+/// A stretch of a step, and when it was.
+struct StepLap {
+  double StepSeconds::*phase;
+  std::int64_t step;  ///< of those that were started since the last read, from 0
+  std::chrono::steady_clock::time_point begin;
+  std::chrono::steady_clock::time_point end;
 };
 
 /// Takes the times of steps where they run: on a device by its own clock, while the host hands out work ahead
@@ -41,6 +53,31 @@ class StepClock {
     }
     ends_.clear();
     return steps;
+  }
+
+  /// The same lap by lap, in order of time.
+  std::vector<StepLap> read_laps() {
+    std::vector<StepLap> laps;
+    if (!stopwatch_) return laps;
+    using Clock = std::chrono::steady_clock;
+    const std::vector<double> seconds = stopwatch_->read();
+    auto moment = stopwatch_->last();
+    auto step = static_cast<std::int64_t>(std::count(ends_.begin(), ends_.end(), nullptr)) - 1;
+    // Backwards from the one moment that the host's clock knows.
+    for (std::size_t i = ends_.size(); i-- > 0;) {
+      const auto end = moment;
+      if (i > 0) {
+        moment -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds[i - 1]));
+      }
+      if (ends_[i] == nullptr) {
+        --step;
+      } else {
+        laps.push_back({ends_[i], step, moment, end});
+      }
+    }
+    std::reverse(laps.begin(), laps.end());
+    ends_.clear();
+    return laps;
   }
 
  private:

@@ -89,6 +89,8 @@ class Trainer {
   void take_times(bool on);
   /// Of the steps since take_times or the last call; waits for them.
   std::vector<model::StepSeconds> times() { return clock_.read(); }
+  /// The same lap by lap.
+  std::vector<model::StepLap> laps() { return clock_.read_laps(); }
 
  private:
   /// This rank's rows of all batches of an epoch, back to back.

@@ -21,12 +21,15 @@ class CpuStopwatch : public backend::Stopwatch {
     for (std::size_t i = 1; i < marks_.size(); ++i) {
       seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
     }
+    if (!marks_.empty()) last_ = marks_.back();
     marks_.clear();
     return seconds;
   }
+  Clock::time_point last() const override { return last_; }
 
  private:
   std::vector<Clock::time_point> marks_;
+  Clock::time_point last_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -206,6 +207,7 @@ void CudaBackend::set_batch_order(const backend::UserRows& source, std::span<con
 
 void CudaBackend::gather_step(const backend::UserRows& source, const backend::BatchOrder& order,
                               const backend::StepState& step, std::int64_t users, backend::Batch& batch) {
+  const NvtxRange nvtx("input: batch");
   const CudaRows& from = gpu(source);
   const CudaOrder& by = gpu(order);
   CudaBatch& to = gpu(batch);
@@ -233,6 +235,7 @@ void CudaBackend::gather_step(const backend::UserRows& source, const backend::Ba
 
 void CudaBackend::gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows,
                                bool with_transpose, backend::Batch& batch) {
+  const NvtxRange nvtx("batch");
   const CudaRows& from = gpu(source);
   CudaBatch& to = gpu(batch);
   generation_.require_free("a batch of rows that the host names");

@@ -1,5 +1,6 @@
 #include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
+#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 
@@ -8,6 +9,7 @@ namespace vaecf::cuda {
 
 void CudaBackend::linear(const backend::Activations& input, const backend::Parameters& parameters,
                          backend::Layer layer, backend::Activation act, backend::Activations& output) {
+  const NvtxRange nvtx("forward: layer");
   const CudaActivations& in = gpu(input);
   const CudaParameters& p = gpu(parameters);
   CudaActivations& out = gpu(output);
@@ -29,6 +31,7 @@ void CudaBackend::linear_backward(const backend::Activations& input, const backe
                                   const backend::Activations& output, backend::Activations& d_output,
                                   backend::Activations* d_input, backend::FloatBuffer& gradients,
                                   const backend::GradientReady& ready) {
+  const NvtxRange nvtx("backward: layer");
   const CudaActivations& in = gpu(input);
   const CudaParameters& p = gpu(parameters);
   CudaActivations& d = gpu(d_output);

@@ -6,6 +6,7 @@
 
 #include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "nvtx.hpp"
 #include "scores.hpp"
 
 namespace vaecf::cuda {
@@ -187,6 +188,7 @@ void TargetStaging::reserve(std::int64_t users, std::int64_t entries) {
 void CudaBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
                                 CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
                                 std::span<std::int32_t> ranks) {
+  const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
   TargetStaging staging;
@@ -208,6 +210,7 @@ void CudaBackend::add_metrics(const backend::Activations& hidden, const backend:
                               const backend::UserRows& targets, Range rows,
                               const backend::Parameters& parameters, backend::Layer layer,
                               std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
+  const NvtxRange nvtx("evaluation: metrics");
   const CudaRows& source = gpu(targets);
   CudaMetrics& sums = gpu(totals);
   const std::int64_t users = rows.size();

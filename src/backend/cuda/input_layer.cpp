@@ -7,6 +7,7 @@
 
 #include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
+#include "nvtx.hpp"
 #include "row_sums.hpp"
 
 // Kernels of our own and not cuSPARSE, which is their oracle in the tests: its products read stored values,
@@ -223,6 +224,7 @@ constexpr std::int64_t least_items = 4096;
 void CudaBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
                                backend::Layer layer, Activation act, float keep,
                                const backend::StepState& step, backend::Activations& output) {
+  const NvtxRange nvtx("input: gather");
   const CudaBatch& b = gpu(batch);
   const CudaParameters& p = gpu(parameters);
   CudaActivations& out = gpu(output);
@@ -248,6 +250,7 @@ void CudaBackend::input_gradient(const backend::Batch& batch, const backend::Par
                                  const backend::StepState& step, const backend::Activations& output,
                                  backend::Activations& d_output, backend::FloatBuffer& gradients,
                                  const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
+  const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
   const CudaBatch& b = gpu(batch);
   CudaActivations& d = gpu(d_output);

@@ -5,6 +5,7 @@
 #include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
 #include "eights.hpp"
+#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -122,6 +123,7 @@ struct LatentBackward {
 
 void CudaBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
                                 const backend::StepState& step, backend::Activations& z) {
+  const NvtxRange nvtx("forward: sample");
   const CudaActivations& s = gpu(statistics);
   CudaActivations& to = gpu(z);
   to.set_rows(s.rows());
@@ -138,6 +140,7 @@ void CudaBackend::sample_latent(const backend::Batch& batch, const backend::Acti
 }
 
 void CudaBackend::latent_mean(const backend::Activations& statistics, backend::Activations& z) {
+  const NvtxRange nvtx("forward: mean");
   const CudaActivations& s = gpu(statistics);
   CudaActivations& to = gpu(z);
   to.set_rows(s.rows());
@@ -154,6 +157,7 @@ void CudaBackend::latent_mean(const backend::Activations& statistics, backend::A
 void CudaBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
                                   backend::StepState& step, const backend::Activations& d_z,
                                   backend::Activations& d_statistics) {
+  const NvtxRange nvtx("backward: latent");
   const CudaActivations& s = gpu(statistics);
   const CudaActivations& from = gpu(d_z);
   CudaActivations& to = gpu(d_statistics);

@@ -46,6 +46,7 @@ class CudaStopwatch : public backend::Stopwatch {
 
   std::vector<double> read() override {
     queue_.finish(check_);
+    last_ = std::chrono::steady_clock::now();
     std::vector<double> seconds;
     for (std::size_t i = 1; i < used_; ++i) {
       seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
@@ -53,12 +54,14 @@ class CudaStopwatch : public backend::Stopwatch {
     used_ = 0;
     return seconds;
   }
+  std::chrono::steady_clock::time_point last() const override { return last_; }
 
  private:
   Queue& queue_;
   const std::function<void()>& check_;
   std::vector<Event> events_;
   std::size_t used_ = 0;
+  std::chrono::steady_clock::time_point last_;
 };
 
 }  // namespace

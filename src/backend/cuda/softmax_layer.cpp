@@ -3,6 +3,7 @@
 
 #include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
+#include "nvtx.hpp"
 #include "softmax_kernel.hpp"
 
 namespace vaecf::cuda {
@@ -187,6 +188,7 @@ void CudaBackend::softmax_layer_step(const backend::Activations& hidden, const b
                                      backend::StepState& step, backend::Activations& d_hidden,
                                      backend::FloatBuffer& gradients, const backend::GradientReady& ready,
                                      const backend::FusedUpdate* fused) {
+  const NvtxRange nvtx("loss: output layer");
   if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
   const Range weight = parameters.layout().tensors[layer.weight].range;
   const Range bias = parameters.layout().tensors[layer.bias].range;
@@ -217,6 +219,7 @@ bool CudaBackend::fuses_updates() const {
 void CudaBackend::softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
                                      const backend::Parameters& parameters, backend::Layer layer,
                                      backend::StepState& step) {
+  const NvtxRange nvtx("loss: output layer");
   OutputLayer output(device_, queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(batch), gpu(parameters),
                      layer, gpu(step).record.data());
   if (output.users() > 0) output.loss();

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "cuda_backend.hpp"
+#include "nvtx.hpp"
 #include "shares.hpp"
 
 namespace vaecf::cuda {
@@ -166,6 +167,7 @@ std::unique_ptr<backend::StepState> CudaBackend::make_step_state() {
 }
 
 void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepState& step) {
+  const NvtxRange nvtx("step begins");
   if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
   Event& begun = begun_[next_begun_];
   wait_on_host(begun, check_);
@@ -190,6 +192,7 @@ backend::FloatBuffer& CudaBackend::overflow(backend::StepState& step) {
 }
 
 void CudaBackend::end_step(backend::StepState& step) {
+  const NvtxRange nvtx("step ends");
   launch(queue_, 1,
          EndStep{gpu(step).record.data(), gpu(step).overflow.data(), precision_ == backend::Precision::fp16});
 }
@@ -263,6 +266,7 @@ std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void
 }
 
 bool CudaBackend::replay(backend::Recording& recording) {
+  const NvtxRange nvtx("step, replayed");
   auto& r = static_cast<CudaRecording&>(recording);
   if (!r.fits(generation_)) return false;
   queue_.run(r.graph);

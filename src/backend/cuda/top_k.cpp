@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cuda_backend.hpp"
+#include "nvtx.hpp"
 #include "scores.hpp"
 
 namespace vaecf::cuda {
@@ -95,6 +96,7 @@ struct TakeBest {
 void CudaBackend::top_k(const backend::Activations& hidden, const backend::Batch& batch,
                         const backend::Parameters& parameters, backend::Layer layer, int k,
                         std::span<std::int32_t> items, std::span<float> scores) {
+  const NvtxRange nvtx("recommendation: top k");
   const std::int64_t users = batch.users();
   const std::int64_t places = users * k;
   if (places == 0) return;

@@ -6,6 +6,7 @@
 
 #include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -97,6 +98,7 @@ void run(Queue& queue, const Update<T>& update) {
 void CudaBackend::update(const backend::StepState& step, bool decays, Range range,
                          const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                          backend::FloatBuffer& second_moment, backend::Parameters& parameters) {
+  const NvtxRange nvtx("optimiser");
   const CudaStep& s = gpu(step);
   CudaParameters& p = gpu(parameters);
   with_number(number(), [&](auto type) {
@@ -111,6 +113,7 @@ void CudaBackend::update(const backend::StepState& step, bool decays, Range rang
 void CudaBackend::update_part(const backend::StepState& step, bool decays, Range range,
                               const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                               backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) {
+  const NvtxRange nvtx("optimiser: part");
   const CudaStep& s = gpu(step);
   run(queue_,
       Update<float>{s.record.data(), s.overflow.data(), s.gradient_squares.data(), decays, range,

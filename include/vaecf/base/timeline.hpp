@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace vaecf {
+
+/// The lines of one rank in a timeline.
+enum class Track : std::uint8_t {
+  run,            ///< loading, epochs, validation, checkpoints, tests
+  compute,        ///< the phases of training steps, on the device where there is one
+  waiting,        ///< the thread that works waits for other ranks
+  communication,  ///< exchanges in a thread of their own, beside compute
+  writer,         ///< checkpoints on their way to disk
+};
+inline constexpr std::array<const char*, 5> track_names = {"run", "compute", "waiting", "communication",
+                                                           "writer"};
+
+/// What happened from when to when, in nanoseconds by this rank's clock. Texts are literals.
+struct TimelineEvent {
+  const char* name = "";
+  Track track = Track::run;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  const char* number_name = nullptr;  ///< what `number` counts: "step", "bytes"; null: nothing
+  std::int64_t number = 0;
+};
+
+/// What this process did when, kept in memory of fixed size: of each track the newest events. From any
+/// thread.
+class Timeline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// How this rank's clock shows a moment; another one than the default is for tests.
+  using Reading = std::function<std::int64_t(Clock::time_point)>;
+  static std::int64_t nanoseconds(Clock::time_point moment) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
+  }
+  static constexpr std::size_t events_per_track = 1 << 16;
+
+  explicit Timeline(std::size_t capacity = events_per_track, Reading reading = nanoseconds)
+      : capacity_(capacity), reading_(std::move(reading)) {}
+
+  std::int64_t at(Clock::time_point moment) const { return reading_(moment); }
+  std::int64_t now() const { return at(Clock::now()); }
+
+  void add(const TimelineEvent& event) {
+    const std::lock_guard lock(mutex_);
+    Ring& ring = rings_[static_cast<std::size_t>(event.track)];
+    if (ring.events.size() < capacity_) {
+      ring.events.push_back(event);
+    } else {
+      ring.events[static_cast<std::size_t>(ring.added) % capacity_] = event;
+    }
+    ++ring.added;
+  }
+
+  /// All that is left, each track's oldest first, and how many were dropped to make room.
+  std::pair<std::vector<TimelineEvent>, std::int64_t> take() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<TimelineEvent> events;
+    std::int64_t dropped = 0;
+    for (const Ring& ring : rings_) {
+      const std::size_t size = ring.events.size();
+      const std::size_t oldest = size < capacity_ ? 0 : static_cast<std::size_t>(ring.added) % capacity_;
+      for (std::size_t i = 0; i < size; ++i) events.push_back(ring.events[(oldest + i) % size]);
+      dropped += ring.added - static_cast<std::int64_t>(size);
+    }
+    return {std::move(events), dropped};
+  }
+
+  /// An event from here to the end of the block. Without a timeline it does nothing.
+  class Span {
+   public:
+    Span(std::shared_ptr<Timeline> timeline, Track track, const char* name, const char* number_name = nullptr,
+         std::int64_t number = 0)
+        : timeline_(std::move(timeline)) {
+      if (timeline_) event_ = {name, track, timeline_->now(), 0, number_name, number};
+    }
+    ~Span() {
+      if (!timeline_) return;
+      event_.end = timeline_->now();
+      timeline_->add(event_);
+    }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    std::shared_ptr<Timeline> timeline_;
+    TimelineEvent event_;
+  };
+
+ private:
+  struct Ring {
+    std::vector<TimelineEvent> events;
+    std::int64_t added = 0;
+  };
+  std::size_t capacity_;
+  Reading reading_;
+  mutable std::mutex mutex_;
+  std::array<Ring, track_names.size()> rings_;
+};
+
+}  // namespace vaecf

@@ -1,0 +1,188 @@
+// Runs on the CPU and on the twin of the CUDA backend.
+#include <vaecf/base/timeline.hpp>
+#include <vaecf/train/run_timeline.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "train/packed_timeline.hpp"
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+using Json = nlohmann::json;
+
+class TimelineOfRanks : public TrainTest {
+ protected:
+  /// Trains on ranks whose clocks differ, `rank` seconds and more apart, and drift apart further.
+  Json trace_of(int ranks, const std::function<void(const Services&)>& work) {
+    on_ranks(ranks, [&](const Services& services) {
+      const int rank = services.communicator.rank();
+      const auto begin = Timeline::Clock::now();
+      const auto clock = [rank, begin](Timeline::Clock::time_point moment) {
+        const std::int64_t true_time = Timeline::nanoseconds(moment);
+        // A ten-thousandth fast: worse than real ones.
+        return true_time +
+               rank * (5'000'000'000 +
+                       Timeline::nanoseconds(Timeline::Clock::time_point(moment - begin)) / 10000);
+      };
+      RunTimeline timeline(services.communicator, file("t.json"), std::make_shared<Timeline>(1000, clock));
+      timeline.start(services.communicator);
+      work(services);
+      timeline.write(services.communicator, services.log);
+    });
+    return Json::parse(text_of(file("t.json")));
+  }
+
+  static std::vector<Json> events_of(const Json& trace, int rank, const std::string& name = "") {
+    std::vector<Json> events;
+    for (const Json& event : trace["traceEvents"]) {
+      const bool wanted = event["ph"] == "X" && event["pid"] == rank;
+      if (wanted && (name.empty() || event["name"] == name)) events.push_back(event);
+    }
+    return events;
+  }
+
+  /// Events of one track lie in one another or apart, in the order of their begin.
+  static void expect_nested(const Json& trace, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::map<int, std::vector<std::pair<double, double>>> open;
+      std::map<int, double> latest;
+      for (const Json& event : events_of(trace, rank)) {
+        const int track = event["tid"];
+        const double begin = event["ts"];
+        const double end = begin + event["dur"].get<double>();
+        constexpr double digit = 2e-3;  // the last one written, us
+        EXPECT_GE(begin, 0.0);
+        EXPECT_GE(event["dur"].get<double>(), 0.0);
+        if (latest.contains(track)) {
+          EXPECT_GE(begin, latest[track]);
+        }
+        latest[track] = begin;
+        auto& stack = open[track];
+        while (!stack.empty() && stack.back().second <= begin + digit) stack.pop_back();
+        if (!stack.empty()) {
+          EXPECT_LE(end, stack.back().second + digit) << event;
+        }
+        stack.emplace_back(begin, end);
+      }
+    }
+  }
+};
+
+TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
+  options_.train.epochs = 2;
+  const Json trace = trace_of(2, [&](const Services& services) { train(options_, services); });
+  expect_nested(trace, 2);
+  std::map<std::string, int> names;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "process_name") ++names[event["args"]["name"]];
+  }
+  EXPECT_EQ(names.size(), 2U);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(events_of(trace, rank, "loading").size(), 1U);
+    EXPECT_EQ(events_of(trace, rank, "steps").size(), 2U);
+    EXPECT_EQ(events_of(trace, rank, "validation").size(), 2U);
+    EXPECT_EQ(events_of(trace, rank, "checkpoint").size(), 2U);
+    EXPECT_EQ(events_of(trace, rank, "writing a checkpoint").size(), rank == 0 ? 2U : 0U);
+    const auto losses = events_of(trace, rank, "loss");
+    ASSERT_EQ(losses.size(), 12U);  // 203 users in batches of 37, twice
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i]["args"]["step"], i + 1);
+    for (const char* phase : {"input", "forward", "backward", "all-reduce", "optimiser"}) {
+      EXPECT_GE(events_of(trace, rank, phase).size(), 12U) << phase;
+    }
+  }
+}
+
+TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
+  constexpr int meetings = 20;
+  const Json trace = trace_of(3, [&](const Services& services) {
+    const auto timeline = services.communicator.exchanges().timeline();
+    for (int i = 0; i < meetings; ++i) {
+      // No one leaves a sum before all have come to it: so a rank's first half is over before any rank's
+      // second half begins.
+      { const Timeline::Span span(timeline, Track::run, "before", "meeting", i); }
+      services.communicator.all_reduce(std::int64_t{1});
+      { const Timeline::Span span(timeline, Track::run, "after", "meeting", i); }
+    }
+  });
+  double error = 0.0;  // us
+  for (const auto& [rank, note] : trace["otherData"].items()) {
+    const std::string text = note;
+    error = std::max(error, std::stod(text.substr(text.find("within ") + 7)));
+  }
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < 3; ++b) {
+      const auto before = events_of(trace, a, "before");
+      const auto after = events_of(trace, b, "after");
+      ASSERT_EQ(before.size(), static_cast<std::size_t>(meetings));
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        const double end = before[i]["ts"].get<double>() + before[i]["dur"].get<double>();
+        // Clocks are seconds apart: uncorrected, this is far off. Each of both ranks may be off by its error,
+        // and by what its clock drifts while it is measured.
+        EXPECT_LE(end, after[i]["ts"].get<double>() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
+      }
+    }
+  }
+  const auto first = events_of(trace, 0, "before").front();
+  for (int rank = 1; rank < 3; ++rank) {
+    const double apart =
+        events_of(trace, rank, "before").front()["ts"].get<double>() - first["ts"].get<double>();
+    EXPECT_LT(std::abs(apart), 4e6) << "clocks are 5 s a rank apart";
+  }
+}
+
+TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
+  StopFlag stop;
+  stop.request();
+  const Json trace = trace_of(2, [&](const Services& services) {
+    const Services stopped{services.communicator, services.backend, services.log, services.progress, &stop};
+    EXPECT_TRUE(train(options_, stopped).stopped);
+  });
+  expect_nested(trace, 2);
+  EXPECT_EQ(events_of(trace, 1, "loading").size(), 1U);
+}
+
+TEST_F(TimelineOfRanks, TrainsTheSame) {
+  const auto curve = [&](bool with) {
+    double metric = 0.0;
+    on_ranks(2, [&](const Services& services) {
+      std::optional<RunTimeline> timeline;
+      if (with) timeline.emplace(services.communicator, file("t.json")).start(services.communicator);
+      const double mine = train(options_, services).best_metric;
+      if (timeline) timeline->write(services.communicator, services.log);
+      if (services.communicator.rank() == 0) metric = mine;
+    });
+    return metric;
+  };
+  EXPECT_EQ(curve(true), curve(false));
+}
+
+TEST_F(TimelineOfRanks, LeavesNothingBehindWhereARunFails) {
+  on_ranks(1, [&](const Services& services) {
+    RunTimeline timeline(services.communicator, file("failed/t.json"));
+    timeline.start(services.communicator);
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(file("failed")));
+}
+
+TEST(NestedEvents, AreCutWhereTheyLapOver) {
+  std::vector<TimelineEvent> events = {{"b", Track::run, 5, 30},     {"a", Track::run, 0, 20},
+                                       {"c", Track::run, 20, 40},    {"inner", Track::run, 22, 39},
+                                       {"same", Track::run, 20, 25}, {"other", Track::compute, 1, 100}};
+  make_nested(events);
+  const auto expect = [&](std::size_t i, const char* name, std::int64_t begin, std::int64_t end) {
+    EXPECT_STREQ(events[i].name, name);
+    EXPECT_EQ(events[i].begin, begin);
+    EXPECT_EQ(events[i].end, end);
+  };
+  expect(0, "a", 0, 20);
+  expect(1, "b", 5, 20);
+  expect(2, "c", 20, 40);
+  expect(3, "same", 20, 25);
+  expect(4, "inner", 22, 25);
+  expect(5, "other", 1, 100);
+}
+
+}  // namespace
+}  // namespace vaecf::train
