@@ -69,7 +69,8 @@ void add_run_keys(Keys& keys) {
       one_of({"replicated", "sharded"})));
   keys.push_back(make_key(
       "distributed.wire", [](Config & c) -> auto& { return c.session.distributed.wire; },
-      "numbers that travel between ranks: gradients, and weights where the optimizer is sharded",
+      "numbers that travel between ranks: gradients, and weights where the optimizer is sharded or servers "
+      "have them",
       one_of({"fp32", "bf16"})));
   keys.push_back(
       make_key("distributed.bucket_mib", [](Config & c) -> auto& { return c.session.distributed.bucket_mib; },
