@@ -1,5 +1,6 @@
 #include "deadline.hpp"
 #include "last_words.hpp"
+#include "launcher_end.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
 #include "mpi_messages.hpp"
@@ -190,6 +191,7 @@ class MpiCommunicator final : public Communicator {
   [[noreturn]] void abort(int code) override {
     const Deadline deadline(seconds_to_abort, "", code);
     std::fflush(nullptr);
+    if (hosts_ > 1) end_launcher_after(seconds_to_end_launcher);
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
@@ -272,6 +274,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   static constexpr double seconds_to_abort = 5.0;
+  static constexpr double seconds_to_end_launcher = 10.0;
 
   std::unique_ptr<Deadline> joining_;
   // Destroyed in reverse order: the queue's thread ends before its communicator, all communicators before
