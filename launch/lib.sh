@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What quickstart, test, train, scaling, gpu-check and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
+# What the scripts here and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -146,9 +146,10 @@ build_jobs() {
 
 # missing_packages GROUP...: those of launch/packages that are neither installed nor replaced by a program in PATH.
 missing_packages() {
-  local group package program
+  local group package program release
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null || true)
   while read -r group package program; do
-    case " $* " in *" $group "*) ;; *) continue ;; esac
+    case " $* " in *" ${group%"-$release"} "*) ;; *) continue ;; esac
     case $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) in ii*) continue ;; esac
     if [ -n "$program" ] && command -v "$program" >/dev/null 2>&1; then continue; fi
     echo "$package"
@@ -220,6 +221,18 @@ configure() {
     rm -rf "$folder"
   fi
   run cmake -S . -B "$folder" "$@" >&2 || fail "configuring failed: the lines above say what is missing"
+}
+
+# build_program FOLDER ARGUMENTS...: vaecf_dist alone, with these arguments for cmake.
+build_program() {
+  local folder=$1 tests=()
+  shift
+  check_tools
+  # A folder that launch/test made also holds the tests: leave them in, build only the program.
+  if ! configured "$folder"; then tests=(-DVAECF_TESTS=OFF); fi
+  configure "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "${tests[@]}" "$@"
+  say "building $folder/bin/vaecf_dist"
+  run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist >&2 || fail "the build failed"
 }
 
 # mpi_settings RANKS: prepares the environment and the array `mpi` for `RANKS` ranks on this one machine.
