@@ -155,7 +155,10 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->interrupts_too();
-    if (train::train(session, services).stopped) return ExitCode::stopped;
+    if (train::train(session, services).stopped) {
+      parts.signals->stopped();
+      return ExitCode::stopped;
+    }
     parts.signals.reset();
   }
   if (line.test) {

@@ -60,7 +60,7 @@ void StopSignals::interrupts_too() {
 StopSignals::~StopSignals() {
   // A late USR1 must not end a run that is done; the others may.
   handle(SIGUSR1, SIG_IGN);
-  handle(SIGTERM, SIG_DFL);
+  handle(SIGTERM, stopped_ ? SIG_IGN : SIG_DFL);
   if (interrupts_too_) handle(SIGINT, SIG_DFL);
   asked = nullptr;
 }

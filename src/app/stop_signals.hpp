@@ -17,9 +17,13 @@ class StopSignals {
 
   /// From now on the first INT asks for it, too. With other ranks it is their launcher's affair.
   void interrupts_too();
+  /// The run has stopped with a checkpoint: a TERM on the way out, such as that of srun to the other ranks
+  /// when the first is gone, must not become the exit code.
+  void stopped() { stopped_ = true; }
 
  private:
   bool interrupts_too_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace vaecf::app

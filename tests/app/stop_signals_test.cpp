@@ -31,6 +31,18 @@ TEST(StopSignals, Usr1MayComeOftenAndLate) {
   EXPECT_TRUE(flag.requested());
 }
 
+TEST(StopSignals, ATermOnTheWayOutOfAStoppedRunIsNothing) {
+  StopFlag flag;
+  {
+    StopSignals signals(flag);
+    std::raise(SIGUSR1);
+    signals.stopped();
+  }
+  std::raise(SIGTERM);
+  std::signal(SIGTERM, SIG_DFL);
+  EXPECT_TRUE(flag.requested());
+}
+
 using StopSignalsDeathTest = ::testing::Test;
 
 TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
