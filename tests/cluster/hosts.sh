@@ -94,6 +94,7 @@ await() {
 }
 
 # Processes of a run, a line each.
+# shellcheck disable=SC2009
 of_a_run() { ps -e -o pid=,comm= | grep -E ' (vaecf_dist|orted|mpirun)'; }
 
 # Epochs, validations and tests of a run, but for times and places.

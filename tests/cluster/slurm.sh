@@ -4,7 +4,7 @@
 # Slurm 22.05 (Debian 12) and 23.11 (Ubuntu 24.04).
 
 slurm_starts() {
-  local folder=$work/slurm node
+  local folder=$work/slurm
   mkdir -p "$folder"/{state,munge,spool-n1,spool-n2,tmp-n1,tmp-n2}
   chmod 700 "$folder/munge"
   head -c 1024 /dev/urandom >"$folder/munge/key"
