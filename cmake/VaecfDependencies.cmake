@@ -22,6 +22,16 @@ add_library(vaecf_xxhash INTERFACE)
 target_link_libraries(vaecf_xxhash INTERFACE ${VAECF_XXHASH_LIBRARY})
 target_include_directories(vaecf_xxhash SYSTEM INTERFACE ${VAECF_XXHASH_INCLUDE})
 
+find_package(LibArchive REQUIRED)
+add_library(vaecf_archive INTERFACE)
+target_link_libraries(vaecf_archive INTERFACE LibArchive::LibArchive)
+
+find_library(VAECF_BSON_LIBRARY bson-1.0 REQUIRED)
+find_path(VAECF_BSON_INCLUDE bson/bson.h PATH_SUFFIXES libbson-1.0 REQUIRED)
+add_library(vaecf_bson INTERFACE)
+target_link_libraries(vaecf_bson INTERFACE ${VAECF_BSON_LIBRARY})
+target_include_directories(vaecf_bson SYSTEM INTERFACE ${VAECF_BSON_INCLUDE})
+
 # The C++ bindings of MPI are long gone from the standard; their headers break C++20 builds.
 add_library(vaecf_mpi INTERFACE)
 target_link_libraries(vaecf_mpi INTERFACE MPI::MPI_C)

@@ -25,6 +25,8 @@ BEGIN {
   owner["HDF5"] = "io"
   owner["nlohmann-json"] = "io"
   owner["xxhash"] = "io"
+  owner["libarchive"] = "io"
+  owner["libbson"] = "io"
   owner["fmt"] = "base"
   owner["spdlog"] = "base"
 
@@ -39,6 +41,8 @@ BEGIN {
   cmake["hdf5::hdf5"] = "HDF5"
   cmake["nlohmann_json::nlohmann_json"] = "nlohmann-json"
   cmake["vaecf_xxhash"] = "xxhash"
+  cmake["LibArchive::LibArchive"] = cmake["vaecf_archive"] = "libarchive"
+  cmake["vaecf_bson"] = "libbson"
   cmake["fmt::fmt"] = "fmt"
   cmake["spdlog::spdlog"] = "spdlog"
   bad = 0
@@ -85,6 +89,8 @@ function library_of_include(file) {
   if (file ~ /^(hdf5|H5)/) return "HDF5"
   if (file ~ /^nlohmann\//) return "nlohmann-json"
   if (file ~ /^xxh/) return "xxhash"
+  if (file ~ /^archive(_entry)?\.h/) return "libarchive"
+  if (file ~ /^bson\//) return "libbson"
   if (file ~ /^fmt\//) return "fmt"
   if (file ~ /^spdlog\//) return "spdlog"
   return ""
@@ -100,6 +106,8 @@ function library_of_name(name, after) {
   if (name ~ /^(cuda[A-Z]|cublas|cusparse|nvtx[A-Z]|CUBLAS|CUSPARSE|CUDART)/) return "CUDA"
   if (name ~ /^__(host|device|global|shared)__$/ || name == "__CUDACC__") return "CUDA"
   if (name ~ /^XXH[0-9_]/) return "xxhash"
+  if (name ~ /^archive_(read|write|entry)_/) return "libarchive"
+  if (name ~ /^bson_/) return "libbson"
   if (after ~ /^::/) {
     if (name == "CLI") return "CLI11"
     if (name == "YAML") return "yaml-cpp"

@@ -1,0 +1,136 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/bson_reader.hpp>
+
+#include <bson/bson.h>
+
+#include <array>
+#include <cmath>
+#include <exception>
+
+namespace vaecf::io {
+namespace {
+
+// `space` keeps what is not in the document as text.
+bool id_text(const bson_iter_t& at, std::string& space, std::string_view& text) {
+  switch (bson_iter_type(&at)) {
+    case BSON_TYPE_UTF8: {
+      std::uint32_t length = 0;
+      const char* const bytes = bson_iter_utf8(&at, &length);
+      text = {bytes, length};
+      return true;
+    }
+    case BSON_TYPE_INT32:
+    case BSON_TYPE_INT64:
+      space = std::to_string(bson_iter_as_int64(&at));
+      break;
+    case BSON_TYPE_DOUBLE: {
+      constexpr double exact = 9007199254740992.0;
+      const double value = bson_iter_double(&at);
+      if (!(std::abs(value) <= exact) || value != std::floor(value)) return false;
+      space = std::to_string(static_cast<std::int64_t>(value));
+      break;
+    }
+    case BSON_TYPE_OID: {
+      std::array<char, 25> hexadecimal{};
+      bson_oid_to_string(bson_iter_oid(&at), hexadecimal.data());
+      space = hexadecimal.data();
+      break;
+    }
+    default:
+      return false;
+  }
+  text = space;
+  return true;
+}
+
+}  // namespace
+
+struct BsonReader::State {
+  struct Destroy {
+    void operator()(bson_reader_t* reader) const { bson_reader_destroy(reader); }
+  };
+
+  static ssize_t read_bytes(void* self, void* to, std::size_t size) {
+    auto* const state = static_cast<State*>(self);
+    try {
+      const std::size_t got = state->read({static_cast<char*>(to), size});
+      state->bytes += static_cast<std::int64_t>(got);
+      return static_cast<ssize_t>(got);
+    } catch (...) {  // must not pass through C
+      state->problem = std::current_exception();
+      return -1;
+    }
+  }
+
+  std::string name;
+  Read read;
+  std::exception_ptr problem;
+  std::unique_ptr<bson_reader_t, Destroy> reader;
+  const bson_t* document = nullptr;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;  // that were read
+};
+
+BsonReader::BsonReader(std::string name, Read read) : state_(std::make_unique<State>()) {
+  state_->name = std::move(name);
+  state_->read = std::move(read);
+  state_->reader.reset(bson_reader_new_from_handle(state_.get(), &State::read_bytes, nullptr));
+}
+
+BsonReader::~BsonReader() = default;
+
+bool BsonReader::next() {
+  State& s = *state_;
+  s.offset = static_cast<std::int64_t>(bson_reader_tell(s.reader.get()));
+  bool at_end = false;
+  s.document = bson_reader_read(s.reader.get(), &at_end);
+  if (s.problem) std::rethrow_exception(s.problem);
+  const auto damaged = [&] {
+    return InputError(format("{}: the BSON document at byte {} is damaged or cut short: fetch the file again",
+                             s.name, s.offset));
+  };
+  if (s.document == nullptr) {
+    // The library takes a last document that is cut short for the end.
+    if (!at_end || s.bytes != s.offset) throw damaged();
+    return false;
+  }
+  if (!bson_validate(s.document, BSON_VALIDATE_NONE, nullptr)) throw damaged();
+  return true;
+}
+
+std::int64_t BsonReader::offset() const {
+  return state_->offset;
+}
+
+bool BsonReader::text(const char* key, std::string& value) const {
+  bson_iter_t at;
+  std::string space;
+  std::string_view found;
+  if (!bson_iter_init_find(&at, state_->document, key) || !id_text(at, space, found)) return false;
+  value = found;
+  return true;
+}
+
+std::int64_t BsonReader::for_each_text(const char* key,
+                                       const std::function<void(std::string_view)>& use) const {
+  bson_iter_t at;
+  bson_iter_t element;
+  if (!bson_iter_init_find(&at, state_->document, key) || !BSON_ITER_HOLDS_ARRAY(&at) ||
+      !bson_iter_recurse(&at, &element)) {
+    return -1;
+  }
+  std::int64_t others = 0;
+  std::string space;
+  while (bson_iter_next(&element)) {
+    std::string_view found;
+    if (id_text(element, space, found)) {
+      use(found);
+    } else {
+      ++others;
+    }
+  }
+  return others;
+}
+
+}  // namespace vaecf::io

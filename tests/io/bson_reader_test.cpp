@@ -1,0 +1,94 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/bson_reader.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "support/bson.hpp"
+
+namespace vaecf::io {
+namespace {
+
+using namespace vaecf::testing;
+
+BsonReader::Read in_pieces(const std::string& bytes, std::size_t at_a_time) {
+  return [bytes, at_a_time, begin = std::size_t{0}](std::span<char> to) mutable {
+    const std::size_t count = std::min({to.size(), at_a_time, bytes.size() - begin});
+    std::memcpy(to.data(), bytes.data() + begin, count);
+    begin += count;
+    return count;
+  };
+}
+
+TEST(BsonReaderTest, ReadsBoardsHoweverTheBytesArrive) {
+  const std::string bytes =
+      bson_board("b1", {"p1", "p2"}) + bson_board("b\xC3\xA9", {}) + bson_board("b3", {"p1"});
+  for (const std::size_t at_a_time : {1u, 7u, 1000000u}) {
+    BsonReader reader("boards.bson", in_pieces(bytes, at_a_time));
+    std::vector<std::string> seen;
+    while (reader.next()) {
+      std::string board;
+      ASSERT_TRUE(reader.text("board_id", board));
+      EXPECT_EQ(
+          reader.for_each_text("pins", [&](auto pin) { seen.push_back(board + "/" + std::string(pin)); }), 0);
+    }
+    EXPECT_EQ(seen, (std::vector<std::string>{"b1/p1", "b1/p2", "b3/p1"}));
+  }
+}
+
+TEST(BsonReaderTest, IdsOfAllKindsAndOtherValues) {
+  const std::string half("\0\0\0\0\0\0\xE0\x3F", 8);   // 0.5
+  const std::string three("\0\0\0\0\0\0\x08\x40", 8);  // 3.0
+  const std::string list =
+      bson_element('\x10', "0", little_endian(7, 4)) +
+      bson_element('\x12', "1", little_endian(std::uint64_t{1} << 40, 8)) +
+      bson_element('\x07', "2", std::string("\x50\x7f\x1f\x77\xbc\xf8\x6c\xd7\x99\x43\x90\x11", 12)) +
+      bson_element('\x01', "3", half) + bson_element('\x01', "4", three) + bson_element('\x0A', "5", "") +
+      bson_element('\x08', "6", "\x01") + bson_element('\x03', "7", bson_document(""));
+  BsonReader reader("x", in_pieces(bson_document(bson_element('\x09', "date", little_endian(0, 8)) +
+                                                 bson_element('\x04', "pins", bson_document(list))),
+                                   1000));
+  ASSERT_TRUE(reader.next());
+  std::vector<std::string> ids;
+  EXPECT_EQ(reader.for_each_text("pins", [&](auto id) { ids.emplace_back(id); }), 4);
+  EXPECT_EQ(ids, (std::vector<std::string>{"7", "1099511627776", "507f1f77bcf86cd799439011", "3"}));
+  std::string text;
+  EXPECT_FALSE(reader.text("board_id", text));
+  EXPECT_FALSE(reader.text("date", text));
+  EXPECT_EQ(reader.for_each_text("date", [](auto) {}), -1);
+  EXPECT_EQ(reader.for_each_text("none", [](auto) {}), -1);
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(BsonReaderTest, TornAndDamagedDocumentsAreRefusedWithTheirOffset) {
+  const std::string board = bson_board("b1", {"p1", "p2"});
+  const auto refusal = [](const std::string& bytes) {
+    try {
+      BsonReader reader("boards.bson", in_pieces(bytes, 100));
+      while (reader.next()) {
+      }
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("(nothing thrown)");
+  };
+  const std::string where = "boards.bson: the BSON document at byte " + std::to_string(board.size());
+  EXPECT_NE(refusal(board + board.substr(0, board.size() - 3)).find(where), std::string::npos);
+  EXPECT_NE(refusal(board + std::string(40, '\xFF')).find(where), std::string::npos);
+  std::string wrong = board;
+  wrong[board.find("pins") - 1] = '\x63';  // no such type
+  EXPECT_NE(refusal(board + wrong).find(where), std::string::npos);
+  EXPECT_EQ(refusal(board + board), "(nothing thrown)");
+  EXPECT_EQ(refusal(""), "(nothing thrown)");
+}
+
+TEST(BsonReaderTest, WhatTheSourceThrowsComesThrough) {
+  BsonReader reader("x", [](std::span<char>) -> std::size_t { throw InputError("the disk is gone"); });
+  EXPECT_THROW(reader.next(), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::io

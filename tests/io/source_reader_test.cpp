@@ -1,0 +1,131 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/source_reader.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+
+#include "support/packing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace vaecf::io {
+namespace {
+
+using testing::packed;
+
+using Files = std::vector<std::pair<std::string, std::string>>;  // file names and contents
+
+class SourceReaderTest : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
+    return (folder_.path() / name).string();
+  }
+  static Files read_all(SourceReader& reader) {
+    Files files;
+    while (reader.next()) {
+      files.emplace_back(reader.file_name(), "");
+      std::array<char, 1000> piece;
+      while (const std::size_t got = reader.read(piece)) files.back().second.append(piece.data(), got);
+      EXPECT_LE(reader.bytes_read(), reader.total_bytes());
+    }
+    EXPECT_EQ(reader.bytes_read(), reader.total_bytes());
+    return files;
+  }
+  static Files read_all(const std::vector<std::string>& paths, const std::string& wanted = "") {
+    SourceReader reader(paths, [&](const std::string& name) { return wanted.empty() || name == wanted; });
+    return read_all(reader);
+  }
+  static std::string refusal(const std::string& path) {
+    try {
+      read_all({path});
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "(nothing thrown)";
+  }
+
+  testing::TemporaryFolder folder_;
+  const std::string text_ = [] {
+    std::string text;
+    for (int i = 0; i < 20000; ++i) text += std::to_string(i * 7919 % 100003) + ",5\n";
+    return text;
+  }();
+};
+
+TEST_F(SourceReaderTest, PlainFilesOneAfterTheOther) {
+  const auto a = write("a.csv", "1,2\n");
+  const auto b = write("b.csv", "");
+  const auto c = write("c.csv", text_);
+  EXPECT_EQ(read_all({a, b, c}), (Files{{"a.csv", "1,2\n"}, {"b.csv", ""}, {"c.csv", text_}}));
+}
+
+TEST_F(SourceReaderTest, CompressedFilesLoseTheirEnding) {
+  for (const auto& [filter, ending] :
+       Files{{"gzip", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd", ".zst"}}) {
+    const auto path = write("ratings.csv" + ending, packed({{"x", text_}}, "raw", filter));
+    EXPECT_EQ(read_all({path}, "other"), (Files{{"ratings.csv", text_}})) << filter;
+  }
+  // The first bytes tell, not the name.
+  EXPECT_EQ(read_all({write("ratings.csv", packed({{"x", text_}}, "raw", "gzip"))}),
+            (Files{{"ratings.csv", text_}}));
+  EXPECT_EQ(read_all({write("plain.gz", "1,2\n")}), (Files{{"plain.gz", "1,2\n"}}));
+}
+
+TEST_F(SourceReaderTest, SeveralGzipPartsAreOneText) {
+  const auto half = packed({{"x", "1,2\n"}}, "raw", "gzip");
+  EXPECT_EQ(read_all({write("two.gz", half + half)}), (Files{{"two", "1,2\n1,2\n"}}));
+}
+
+TEST_F(SourceReaderTest, ArchivesGiveWhatIsWanted) {
+  const testing::Members members = {
+      {"ml/", ""}, {"ml/README.txt", "read me"}, {"ml/ratings.csv", text_}, {"ml/movies.csv", "1,Heat\n"}};
+  for (const auto& [format, filter] :
+       Files{{"zip", "none"}, {"tar", "none"}, {"tar", "gzip"}, {"tar", "zstd"}}) {
+    const auto path = write("archive." + format, packed(members, format, filter));
+    EXPECT_EQ(read_all({path}, "ratings.csv"), (Files{{"ratings.csv", text_}})) << format << filter;
+    SourceReader reader({path}, [](const std::string& name) { return name == "movies.csv"; });
+    ASSERT_TRUE(reader.next());
+    EXPECT_EQ(reader.name(), path + "/ml/movies.csv");
+    EXPECT_FALSE(reader.next());
+    EXPECT_EQ(reader.not_wanted(), (std::vector<std::string>{"ml/README.txt", "ml/ratings.csv"}));
+  }
+}
+
+TEST_F(SourceReaderTest, ArchivesWithinArchives) {
+  const auto inner = packed({{"t/mv_2.txt", "2:\n"}, {"t/mv_1.txt", text_}}, "tar", "none");
+  const auto outer = packed({{"d/probe.txt", "no"}, {"d/training_set.tar", inner}}, "tar", "gzip");
+  EXPECT_EQ(read_all({write("nf.tar.gz", outer)}, "mv_1.txt"), (Files{{"mv_1.txt", text_}}));
+  const auto single = packed({{"x", text_}}, "raw", "gzip");
+  const auto zip = packed({{"set/ratings.csv.gz", single}, {"set/other.csv.gz", single}}, "zip", "none");
+  EXPECT_EQ(read_all({write("set.zip", zip)}, "ratings.csv"), (Files{{"ratings.csv", text_}}));
+}
+
+TEST_F(SourceReaderTest, DamagedAndCutFilesAreRefused) {
+  for (const auto& [filter, ending] :
+       Files{{"gzip", "gz"}, {"bzip2", "bz2"}, {"xz", "xz"}, {"zstd", "zst"}}) {
+    const std::string whole = packed({{"x", text_}}, "raw", filter);
+    const auto message = refusal(write("cut." + ending, whole.substr(0, whole.size() / 2)));
+    EXPECT_NE(message.find("cut." + ending + ": is damaged, cut short"), std::string::npos)
+        << filter << message;
+  }
+  for (const auto& [format, filter] : Files{{"zip", "none"}, {"raw", "bzip2"}, {"raw", "xz"}}) {
+    std::string flipped = packed({{"x", text_}}, format, filter);
+    flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 0x55);
+    EXPECT_NE(refusal(write("bad." + filter, flipped)).find("is damaged"), std::string::npos) << filter;
+  }
+  const std::string tar = packed({{"d/set.tar", packed({{"a", text_}}, "tar", "none")}}, "tar", "gzip");
+  EXPECT_NE(refusal(write("cut.tar.gz", tar.substr(0, tar.size() / 2))).find("is damaged"),
+            std::string::npos);
+  EXPECT_NE(refusal(write("zeros.tar", std::string("not a tar\0", 10))).find("(nothing"), std::string::npos);
+}
+
+TEST_F(SourceReaderTest, WhatCannotBeReadIsNamed) {
+  EXPECT_NE(refusal((folder_.path() / "none.csv").string()).find("none.csv: cannot be read"),
+            std::string::npos);
+  EXPECT_NE(refusal(folder_.path().string()).find("is a folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::io
