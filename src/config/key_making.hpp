@@ -96,7 +96,7 @@ inline bool is_metric(const std::string& name) {
 }
 
 inline Rule<std::vector<std::string>> metric_list() {
-  return {"a list of one or more of ndcg@K, recall@K (K at least 1), each once",
+  return {format("a list of one or more of {} (K at least 1), each once", math::metric_names()),
           [](const std::vector<std::string>& names) {
             std::vector<std::string> sorted = names;
             std::sort(sorted.begin(), sorted.end());
@@ -106,7 +106,7 @@ inline Rule<std::vector<std::string>> metric_list() {
 }
 
 inline Rule<std::string> selection() {
-  return {"a metric (ndcg@K, recall@K) or last",
+  return {format("a metric ({}) or last", math::metric_names()),
           [](const std::string& name) { return name == "last" || is_metric(name); }};
 }
 

@@ -4,17 +4,38 @@
 #include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace vaecf::math {
 
+namespace {
+
+constexpr std::array<std::pair<std::string_view, MetricKind>, 7> kinds{{{"ndcg", MetricKind::ndcg},
+                                                                        {"recall", MetricKind::recall},
+                                                                        {"recall_n", MetricKind::recall_n},
+                                                                        {"hit", MetricKind::hit},
+                                                                        {"mrr", MetricKind::mrr},
+                                                                        {"map", MetricKind::map},
+                                                                        {"coverage", MetricKind::coverage}}};
+
+}  // namespace
+
+std::string metric_names() {
+  std::string names;
+  for (const auto& [name, kind] : kinds) names += format("{}{}@K", names.empty() ? "" : ", ", name);
+  return names;
+}
+
 Metric parse_metric(std::string_view name) {
   const std::size_t at = name.find('@');
-  const std::string_view kind = name.substr(0, at);
-  if (at == std::string_view::npos || (kind != "ndcg" && kind != "recall")) {
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const auto& known) { return known.first == name.substr(0, at); });
+  if (at == std::string_view::npos || kind == kinds.end()) {
     throw InputError(
-        format("'{}' is not a metric: metrics are written ndcg@K or recall@K, for example ndcg@100", name));
+        format("'{}' is not a metric: metrics are {}, for example ndcg@100", name, metric_names()));
   }
   const std::string_view digits = name.substr(at + 1);
   std::int32_t k = 0;
@@ -23,13 +44,15 @@ Metric parse_metric(std::string_view name) {
     throw InputError(
         format("metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it "
                "like {}@100",
-               name, digits, kind));
+               name, digits, kind->first));
   }
-  return {kind == "ndcg" ? MetricKind::ndcg : MetricKind::recall, k};
+  return {kind->second, k};
 }
 
 std::string to_string(const Metric& metric) {
-  return format("{}@{}", metric.kind == MetricKind::ndcg ? "ndcg" : "recall", metric.k);
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const auto& known) { return known.second == metric.kind; });
+  return format("{}@{}", kind->first, metric.k);
 }
 
 double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks) {

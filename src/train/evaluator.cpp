@@ -7,8 +7,7 @@ namespace vaecf::train {
 
 Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
                      const std::vector<std::string>& metrics, const Services& services)
-    : names_(metrics),
-      services_(services),
+    : services_(services),
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
       held_out_(
@@ -16,13 +15,21 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
       fold_in_(services.backend.hold_rows(held_out_.fold_in.view(), held_out_.rows.begin, items_)),
       targets_(services.backend.hold_rows(held_out_.targets.view(), held_out_.rows.begin, items_)),
       batch_(services.backend.make_batch()) {
-  for (const std::string& name : names_) metrics_.push_back(math::parse_metric(name));
+  for (const std::string& name : metrics) {
+    const math::Metric metric = math::parse_metric(name);
+    (metric.kind == math::MetricKind::coverage ? coverages_ : metrics_).push_back(metric);
+  }
   const CsrView targets = held_out_.targets.view();
   for (std::int64_t row = 0; row < targets.rows(); ++row) without_target_ += targets.row_size(row) == 0;
 }
 
 EvaluationResult Evaluator::evaluate(model::Model& model) {
   const auto totals = services_.backend.make_metric_totals(metrics_.size());
+  Coverage coverage(coverages_, items_);
+  const auto length = static_cast<std::size_t>(coverage.longest());
+  std::vector<std::int32_t> lists;
+  std::vector<float> scores;
+  const CsrView wanted = held_out_.targets.view();
   std::vector<std::int64_t> rows;
   const std::int64_t step = std::min(evaluation_batch, model.max_rows());
   for (std::int64_t begin = 0; begin < fold_in_->rows(); begin += step) {
@@ -31,13 +38,23 @@ EvaluationResult Evaluator::evaluate(model::Model& model) {
     std::iota(rows.begin(), rows.end(), begin);
     services_.backend.gather_batch(*fold_in_, rows, false, *batch_);
     model.add_metrics(*batch_, *targets_, part, metrics_, *totals);
+    if (length > 0) {
+      lists.resize(rows.size() * length);
+      scores.resize(lists.size());
+      model.top_k(*batch_, coverage.longest(), lists, scores);
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (wanted.row_size(rows[r]) > 0) coverage.add(std::span(lists).subspan(r * length, length));
+      }
+    }
     services_.communicator.activity().progressed();
   }
-  return reduce(services_.backend.read_metrics(*totals));
+  return reduce(services_.backend.read_metrics(*totals), coverage);
 }
 
-EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of) {
+EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& top_of) {
   std::vector<math::MetricSums> sums(metrics_.size());
+  Coverage coverage(coverages_, items_);
+  std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.longest()));
   const CsrView targets = held_out_.targets.view();
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
@@ -47,28 +64,34 @@ EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of) {
     for (std::size_t m = 0; m < metrics_.size(); ++m) {
       sums[m].add(math::metric_of_user(metrics_[m], ranks, items_));
     }
+    if (!list.empty()) coverage.add(std::span(list).first(top_of(row, list)));
     services_.communicator.activity().progressed();
   }
-  return reduce(sums);
+  return reduce(sums, coverage);
 }
 
-EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums) const {
+EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Coverage& coverage) const {
   std::vector<double> moments;
   std::vector<std::int64_t> users;
   for (const math::MetricSums& metric : sums) {
     moments.insert(moments.end(), {metric.sum, metric.sum_of_squares});
     users.push_back(metric.users);
   }
+  users.push_back(held_out_.targets.rows() - without_target_);
   users.push_back(without_target_);
   services_.communicator.all_reduce(std::span<double>(moments));
   services_.communicator.all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users_without_target = users.back();
+  result.users = users[metrics_.size()];
   for (std::size_t m = 0; m < metrics_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users[m]};
-    result.metrics[names_[m]] = {total.mean(), total.standard_error()};
-    result.users = total.users;
+    result.metrics[math::to_string(metrics_[m])] = {total.mean(), total.standard_error()};
+  }
+  const std::vector<double> shares = coverage.shares(services_.communicator);
+  for (std::size_t c = 0; c < shares.size(); ++c) {
+    result.metrics[math::to_string(coverages_[c])] = {shares[c], 0.0};
   }
   return result;
 }

@@ -28,12 +28,20 @@ std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const Serv
 Popularity::Popularity(const io::DatasetFile& dataset, const Services& services)
     : Popularity(count_items(dataset, services)) {}
 
-Popularity::Popularity(std::span<const std::int64_t> counts) : position_(counts.size()) {
-  std::vector<std::int32_t> order(counts.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
+Popularity::Popularity(std::span<const std::int64_t> counts)
+    : order_(counts.size()), position_(counts.size()) {
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(),
                    [&](std::int32_t a, std::int32_t b) { return counts[a] > counts[b]; });
-  for (std::size_t p = 0; p < order.size(); ++p) position_[order[p]] = static_cast<std::int32_t>(p);
+  for (std::size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = static_cast<std::int32_t>(p);
+}
+
+std::size_t Popularity::top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const {
+  std::size_t found = 0;
+  for (std::size_t p = 0; p < order_.size() && found < items.size(); ++p) {
+    if (!std::binary_search(seen.begin(), seen.end(), order_[p])) items[found++] = order_[p];
+  }
+  return found;
 }
 
 void Popularity::rank(std::span<const std::int32_t> seen, std::span<const std::int32_t> targets,

@@ -23,8 +23,11 @@ class Popularity {
   /// where it is in `seen` itself.
   void rank(std::span<const std::int32_t> seen, std::span<const std::int32_t> targets,
             std::span<std::int32_t> ranks) const;
+  /// The first items that are not in `seen` (ascending), as many as fit; how many there were.
+  std::size_t top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const;
 
  private:
+  std::vector<std::int32_t> order_;     // items, the most popular first
   std::vector<std::int32_t> position_;  // of each item in the order of popularity
 };
 

@@ -31,9 +31,11 @@ TestResult test(const SessionOptions& options, const Services& services, const s
   const Popularity popularity(dataset, services);
   const CsrView seen = evaluator.held_out().fold_in.view();
   const CsrView targets = evaluator.held_out().targets.view();
-  result.popularity = evaluator.evaluate([&](std::int64_t row, std::span<std::int32_t> ranks) {
-    popularity.rank(seen.row(row), targets.row(row), ranks);
-  });
+  result.popularity = evaluator.evaluate(
+      [&](std::int64_t row, std::span<std::int32_t> ranks) {
+        popularity.rank(seen.row(row), targets.row(row), ranks);
+      },
+      [&](std::int64_t row, std::span<std::int32_t> items) { return popularity.top(seen.row(row), items); });
 
   on_root(services.communicator, [&] {
     io::Event event("test");

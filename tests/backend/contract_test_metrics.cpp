@@ -31,10 +31,10 @@ class HeldOut : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, HeldOut, ::testing::ValuesIn(contract_backends()), contract_name);
 
-const std::vector<math::Metric> metrics = {{math::MetricKind::ndcg, 100},
-                                           {math::MetricKind::ndcg, 3},
-                                           {math::MetricKind::recall, 5},
-                                           {math::MetricKind::recall, 1000}};
+const std::vector<math::Metric> metrics = {{math::MetricKind::ndcg, 100},   {math::MetricKind::ndcg, 3},
+                                           {math::MetricKind::recall, 5},   {math::MetricKind::recall, 1000},
+                                           {math::MetricKind::recall_n, 5}, {math::MetricKind::hit, 5},
+                                           {math::MetricKind::mrr, 100},    {math::MetricKind::map, 100}};
 
 /// Adds up what the users' ranks give.
 void add_up(std::span<const std::int32_t> ranks, CsrView targets, std::vector<math::MetricSums>& sums) {

@@ -86,7 +86,7 @@ void compare_all(AnyLanes& lanes) {
       EXPECT_NEAR(sums[i].standard_error(), errors.at(i), 1e-10);
     }
   }
-  EXPECT_EQ(compared, 8 * 89);
+  EXPECT_EQ(compared, 18 * 89);
   EXPECT_EQ(without_target, 17);
 }
 

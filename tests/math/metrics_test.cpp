@@ -13,7 +13,9 @@ namespace {
 TEST(MetricName, ReadsAndWrites) {
   EXPECT_EQ(parse_metric("ndcg@100"), (Metric{MetricKind::ndcg, 100}));
   EXPECT_EQ(parse_metric("recall@20"), (Metric{MetricKind::recall, 20}));
-  for (const char* name : {"ndcg@1", "recall@2147483647"}) EXPECT_EQ(to_string(parse_metric(name)), name);
+  for (const char* name :
+       {"ndcg@1", "recall@2147483647", "recall_n@20", "hit@5", "mrr@10", "map@10", "coverage@10"})
+    EXPECT_EQ(to_string(parse_metric(name)), name);
 }
 
 TEST(MetricName, BadNamesAreInputErrors) {
@@ -45,6 +47,36 @@ TEST(Recall, ByHand) {
   EXPECT_DOUBLE_EQ(recall_at(20, std::vector<std::int32_t>{0, 19, 20, 500}), 0.5);
   EXPECT_DOUBLE_EQ(recall_at(2, std::vector<std::int32_t>{0, 1, 2, 3, 4}), 1.0);  // over min(k, targets)
   EXPECT_DOUBLE_EQ(recall_at(2, std::vector<std::int32_t>{1, 2, 3}), 0.5);
+}
+
+double value(const char* name, const std::vector<std::int32_t>& ranks, std::int64_t items = 1000) {
+  return metric_of_user(parse_metric(name), ranks, items);
+}
+
+// Four targets, the 2nd, 3rd, 10th and 500th of the list.
+TEST(Variants, ByHand) {
+  const std::vector<std::int32_t> ranks = {9, 1, 499, 2};
+  EXPECT_DOUBLE_EQ(value("recall_n@10", ranks), 3.0 / 4);
+  EXPECT_DOUBLE_EQ(value("recall_n@2", ranks), 1.0 / 4);
+  EXPECT_DOUBLE_EQ(value("recall@2", ranks), 1.0 / 2);
+  EXPECT_EQ(value("hit@1", ranks), 0.0);
+  EXPECT_EQ(value("hit@2", ranks), 1.0);
+  EXPECT_EQ(value("mrr@1", ranks), 0.0);
+  EXPECT_DOUBLE_EQ(value("mrr@10", ranks), 1.0 / 2);
+  EXPECT_EQ(value("map@1", ranks), 0.0);
+  EXPECT_DOUBLE_EQ(value("map@3", ranks), (1.0 / 2 + 2.0 / 3) / 3);
+  EXPECT_DOUBLE_EQ(value("map@10", ranks), (1.0 / 2 + 2.0 / 3 + 3.0 / 10) / 4);
+  EXPECT_DOUBLE_EQ(value("map@1000", ranks), (1.0 / 2 + 2.0 / 3 + 3.0 / 10 + 4.0 / 500) / 4);
+}
+
+TEST(Variants, BestListsAndEmptyOnes) {
+  for (const char* name : {"recall_n@3", "hit@3", "mrr@3", "map@3", "ndcg@3", "recall@3"}) {
+    EXPECT_DOUBLE_EQ(value(name, {2, 0, 1}), 1.0) << name;
+    EXPECT_EQ(value(name, {3, 4, 5}), 0.0) << name;
+    EXPECT_EQ(value(name, {}), 0.0) << name;
+    EXPECT_EQ(value(name, {2}, 2), 0.0) << name;  // a masked target, with a cut-off beyond the catalogue
+  }
+  EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked ones count as targets
 }
 
 TEST(Metrics, WithoutTargets) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes metrics_reference.txt: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
-notebook), rendered with numpy on random scores with ties, masked fold-in items and users without targets.
+notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR and MAP (over min(k, targets)), rendered with numpy on random scores with ties, masked fold-in items and users without targets.
 
     python3 make_metrics_reference.py > metrics_reference.txt
 
@@ -18,7 +18,8 @@ notebook leaves the order of ties open and divides 0 by 0). Format, one record a
 import numpy as np
 
 CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1), ("recall", 5), ("recall", 20),
-           ("recall", 100)]
+           ("recall", 100), ("recall_n", 1), ("recall_n", 20), ("hit", 1), ("hit", 5), ("mrr", 1), ("mrr", 10),
+           ("mrr", 100), ("map", 1), ("map", 10), ("map", 100)]
 
 
 def ndcg(order, held_out, k):
@@ -31,6 +32,28 @@ def ndcg(order, held_out, k):
 
 def recall(order, held_out, k):
     return held_out[order[:k]].sum() / min(k, held_out.sum())
+
+
+def recall_n(order, held_out, k):
+    return held_out[order[:k]].sum() / held_out.sum()
+
+
+def hit(order, held_out, k):
+    return float(held_out[order[:k]].any())
+
+
+def mrr(order, held_out, k):
+    found = np.flatnonzero(held_out[order[:k]])
+    return 1.0 / (found[0] + 1) if len(found) else 0.0
+
+
+def mean_average_precision(order, held_out, k):
+    gain = held_out[order[:k]]
+    precision = np.cumsum(gain) / np.arange(1, len(gain) + 1)
+    return (precision * gain).sum() / min(k, held_out.sum())
+
+
+METRICS = {"ndcg": ndcg, "recall": recall, "recall_n": recall_n, "hit": hit, "mrr": mrr, "map": mean_average_precision}
 
 
 def write_block(rng, users, items, step):
@@ -53,7 +76,7 @@ def write_block(rng, users, items, step):
         print("fold_in", *seen)
         print("targets", *held)
         if len(held):
-            values = [(ndcg if kind == "ndcg" else recall)(order, held_out, k) for kind, k in CUTOFFS]
+            values = [METRICS[kind](order, held_out, k) for kind, k in CUTOFFS]
             rows.append(values)
             print("values", *(f"{v:.17g}" for v in values))
         else:

@@ -1,7 +1,12 @@
 #include <vaecf/train/evaluator.hpp>
 
+#include <vaecf/comm/communicator.hpp>
+
 #include "train/popularity.hpp"
 #include "train/train_fixture.hpp"
+
+#include <array>
+#include <set>
 
 namespace vaecf::train {
 namespace {
@@ -55,6 +60,68 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
     Popularity(dataset, services).rank({}, all, ranks);
     EXPECT_EQ(ranks, wanted);
   });
+}
+
+TEST(Popularity, TheFirstThatAreNotSeen) {
+  const std::vector<std::int64_t> counts = {1, 5, 3, 5, 0};
+  const std::vector<std::int32_t> seen = {3};
+  std::vector<std::int32_t> top(3);
+  EXPECT_EQ(Popularity(counts).top(seen, top), 3u);
+  EXPECT_EQ(top, (std::vector<std::int32_t>{1, 2, 0}));
+  std::vector<std::int32_t> long_list(9);
+  EXPECT_EQ(Popularity(counts).top(seen, long_list), 4u);
+}
+
+TEST(CoverageOfLists, CountsItemsInAnyListUpToItsCutOff) {
+  const auto alone = comm::make_self_communicator();
+  Coverage coverage({math::parse_metric("coverage@1"), math::parse_metric("coverage@3")}, 8);
+  EXPECT_EQ(coverage.longest(), 3);
+  coverage.add(std::vector<std::int32_t>{4, 1, 2});
+  coverage.add(std::vector<std::int32_t>{1, 4, 7});
+  coverage.add(std::vector<std::int32_t>{4, -1, -1});
+  EXPECT_EQ(coverage.shares(*alone), (std::vector<double>{2.0 / 8, 4.0 / 8}));
+}
+
+TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
+  MadeUpData data;
+  data.without_target = 4;
+  options_.data.file = make("some.h5", data);
+  std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
+  on_ranks(1, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    model::Model model(options_.model, dataset.items(), services.backend, 31);
+    model.initialise(1);
+    const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
+    const auto rows = services.backend.hold_rows(users.fold_in.view(), 0, dataset.items());
+    const auto batch = services.backend.make_batch();
+    std::vector<std::int64_t> all(31);
+    std::iota(all.begin(), all.end(), 0);
+    services.backend.gather_batch(*rows, all, false, *batch);
+    std::vector<std::int32_t> lists(310);
+    std::vector<float> scores(310);
+    model.top_k(*batch, 10, lists, scores);
+    std::array<std::set<std::int32_t>, 2> items;
+    for (std::int64_t u = 0; u < 31; ++u) {
+      if (users.targets.view().row_size(u) == 0) continue;
+      items[0].insert(lists[u * 10]);
+      items[1].insert(lists.begin() + u * 10, lists.begin() + u * 10 + 10);
+    }
+    wanted = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
+  });
+  for (const int ranks : {1, 3}) {
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      model::Model model(options_.model, dataset.items(), services.backend, 8);
+      model.initialise(1);
+      Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, services);
+      const EvaluationResult result = evaluator.evaluate(model);
+      const auto items = static_cast<double>(dataset.items());
+      EXPECT_EQ(result.users, 27);
+      EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
+      EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(wanted[1]) / items);
+      EXPECT_EQ(result.metrics.size(), 2u);
+    });
+  }
 }
 
 TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {

@@ -22,14 +22,36 @@ VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* r
                            std::int64_t items) {
   const std::int64_t k = metric.k < items ? metric.k : items;
   const std::int64_t possible = k < count ? k : count;
-  if (possible == 0) return 0.0;
-  if (metric.kind == MetricKind::recall) {
-    const std::int64_t hits = lanes.sum(count, [=](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
-    return static_cast<double>(hits) / static_cast<double>(possible);
+  if (possible == 0 || metric.kind == MetricKind::coverage) return 0.0;
+  if (metric.kind == MetricKind::ndcg) {
+    const double dcg =
+        lanes.sum(count, [=](std::int64_t i) { return ranks[i] < k ? discounted_gain(ranks[i]) : 0.0; });
+    return dcg / lanes.sum(possible, [](std::int64_t rank) { return discounted_gain(rank); });
   }
-  const double dcg =
-      lanes.sum(count, [=](std::int64_t i) { return ranks[i] < k ? discounted_gain(ranks[i]) : 0.0; });
-  return dcg / lanes.sum(possible, [](std::int64_t rank) { return discounted_gain(rank); });
+  if (metric.kind == MetricKind::map) {
+    // At most k targets are in the list: k * count steps at most.
+    const double precisions = lanes.sum(count, [=](std::int64_t i) {
+      if (ranks[i] >= k) return 0.0;
+      std::int64_t up_to_here = 0;
+      for (std::int64_t j = 0; j < count; ++j) up_to_here += ranks[j] <= ranks[i] ? 1 : 0;
+      return static_cast<double>(up_to_here) / static_cast<double>(ranks[i] + std::int64_t{1});
+    });
+    return precisions / static_cast<double>(possible);
+  }
+  if (metric.kind == MetricKind::mrr) {
+    // The first in the list is the one that no other target stands before.
+    return lanes.sum(count, [=](std::int64_t i) {
+      if (ranks[i] >= k) return 0.0;
+      for (std::int64_t j = 0; j < count; ++j) {
+        if (ranks[j] < ranks[i]) return 0.0;
+      }
+      return 1.0 / static_cast<double>(ranks[i] + std::int64_t{1});
+    });
+  }
+  const std::int64_t hits = lanes.sum(count, [=](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
+  if (metric.kind == MetricKind::hit) return hits > 0 ? 1.0 : 0.0;
+  return static_cast<double>(hits) /
+         static_cast<double>(metric.kind == MetricKind::recall ? possible : count);
 }
 
 }  // namespace vaecf::math

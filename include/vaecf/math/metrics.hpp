@@ -12,7 +12,17 @@
 /// themselves are in metric_rows.hpp, for host and device.
 namespace vaecf::math {
 
-enum class MetricKind { ndcg, recall };
+/// What the names mean, for a user with n targets and R of them in the list of k, counting ranks from 1.
+/// docs/DATA.md names the sources.
+enum class MetricKind {
+  ndcg,      ///< sum of 1 / log2(rank + 1) over those in the list, over the best that could be
+  recall,    ///< R / min(k, n)
+  recall_n,  ///< R / n
+  hit,       ///< 1 where R > 0
+  mrr,       ///< 1 / rank of the first target, 0 where it is beyond k
+  map,       ///< sum over those in the list of (targets up to there) / rank, over min(k, n)
+  coverage,  ///< share of the catalogue in at least one user's list: no mean over users, and not from ranks
+};
 
 /// A metric with its cut-off, e.g. ndcg@100.
 struct Metric {
@@ -21,9 +31,11 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-/// Reads "ndcg@100" or "recall@20". InputError for another name or a cut-off that is no positive number.
+/// Reads "ndcg@100" or "recall_n@20". InputError for another name or a cut-off that is no positive number.
 Metric parse_metric(std::string_view name);
 std::string to_string(const Metric& metric);
+/// "ndcg@K, recall@K ..."
+std::string metric_names();
 
 /// NDCG@k with binary gain: sum over targets of rank r < k of 1 / log2(r + 2), over the same sum for the
 /// best possible ranks 0 .. min(k, targets) - 1. `ranks`: one per target, from 0. 0 where there is no target.
@@ -33,7 +45,7 @@ double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks);
 double recall_at(std::int32_t k, std::span<const std::int32_t> ranks);
 
 /// The metric of one user whose targets stand at `ranks` among `items` items; ranks of `items` or more
-/// (masked targets) never count, not even where the cut-off is larger than the catalogue.
+/// (masked targets) never count, not even where the cut-off is larger than the catalogue. 0 for coverage.
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);
 
 /// Sums over users, to be added over ranks and divided once. Users without a target are not to be added.

@@ -5,6 +5,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model.hpp>
+#include <vaecf/train/coverage.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
@@ -21,6 +22,8 @@ inline constexpr std::int64_t evaluation_batch = 500;
 
 /// Ranks of one user's held-out items (from 0; the number of items where one is masked).
 using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
+/// One user's first items, as many as fit; how many there were.
+using UserTop = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
 /// Scores the held-out users of one split: every rank its share, sums and user counts added over ranks in
 /// fp64 and divided once. All ranks call it, and all get the same result.
@@ -32,19 +35,19 @@ class Evaluator {
 
   /// By the model: fold-in in, targets ranked among all items but the fold-in.
   EvaluationResult evaluate(model::Model& model);
-  /// By any other way to rank the targets of row `row` of this rank's share.
-  EvaluationResult evaluate(const UserRanks& ranks);
+  /// By any other way to rank the targets of row `row` of this rank's share; `top` is for coverage.
+  EvaluationResult evaluate(const UserRanks& ranks, const UserTop& top);
 
   /// Users of the split over all ranks, those without targets included.
   std::int64_t users() const { return all_users_; }
   const data::HeldOutUsers& held_out() const { return held_out_; }
 
  private:
-  /// From this rank's sums, one per metric.
-  EvaluationResult reduce(const std::vector<math::MetricSums>& sums) const;
+  /// From this rank's sums, one per metric of users, and the items in its users' lists.
+  EvaluationResult reduce(const std::vector<math::MetricSums>& sums, Coverage& coverage) const;
 
-  std::vector<std::string> names_;
-  std::vector<math::Metric> metrics_;
+  std::vector<math::Metric> metrics_;    // means over users
+  std::vector<math::Metric> coverages_;  // of the catalogue
   Services services_;
   std::int64_t items_;
   std::int64_t all_users_;
