@@ -148,6 +148,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_verbosity(app, switches);
   auto* prepare = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
   add_config(*prepare, line, true);
+  prepare->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
+  prepare->add_flag("--force", line.prepare.force,
+                    "make it even if it is there, of the same source and options");
   auto* synthesize = add_synthesize(app, line);
   auto* recommend = add_recommend(app, line);
   auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds");

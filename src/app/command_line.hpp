@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
 
 #include <string>
@@ -45,6 +46,7 @@ struct CommandLine {
   bool json = false;    ///< doctor
   bool quick = false;   ///< doctor: no measurements
   std::string text;     ///< print: --help, --version, --help-config
+  data::PrepareMode prepare;
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
   ScalingArguments scaling;

@@ -53,18 +53,18 @@ void run_prepare(const CommandLine& line) {
   require_key(config.source.format, line.config, "data.source.format",
               "it says how the raw ratings are written");
   require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
-  if (!std::filesystem::exists(config.source.path)) {
-    throw InputError(
-        format("{}: there is no file {} (data.source.path): fetch the ratings, or correct the path",
-               line.config, config.source.path));
-  }
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(file);
-  const auto report =
-      data::prepare(config.source, config.prepare, config.session.name, file, voice.log, *voice.progress);
+  const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
+                                    voice.log, *voice.progress);
   voice.progress->end();
   print(data::to_table(report));
-  voice.log.info("wrote {}", file);
+  if (report.was_there) {
+    voice.log.info(
+        "{} was there already, made of the same source with the same options (--force makes it again)", file);
+  } else {
+    voice.log.info("wrote {}", file);
+  }
 }
 
 void run_synthesize(const CommandLine& line) {

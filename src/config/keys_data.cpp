@@ -14,17 +14,29 @@ void add_data_keys(Keys& keys) {
       "train users are cut into this many parts; ranks share them out", at_least(1)));
   keys.push_back(make_key(
       "data.source.format", [](Config & c) -> auto& { return c.source.format; },
-      "prepare: how the raw ratings are written",
-      one_of({"movielens_csv", "movielens_dat", "movielens_100k", "delimited"})));
+      "prepare: how the raw ratings are written", one_of(data::source_formats())));
   keys.push_back(make_key(
       "data.source.path", [](Config & c) -> auto& { return c.source.path; },
-      "prepare: the file of raw ratings"));
+      "prepare: the file of raw ratings, packed or not, its folder, or a pattern such as "
+      "\"combined_data_*.txt\""));
+  keys.push_back(make_key(
+      "data.source.file", [](Config & c) -> auto& { return c.source.file; },
+      "which file of a folder or archive; empty: the one that the format is known for"));
+  keys.push_back(make_key(
+      "data.source.validation_path", [](Config & c) -> auto& { return c.source.validation_path; },
+      "split given: the validation file; empty: validation.*, valid.* or val.* beside train.*"));
+  keys.push_back(make_key(
+      "data.source.test_path", [](Config & c) -> auto& { return c.source.test_path; },
+      "split given: the test file; empty: test.* beside train.*"));
   keys.push_back(make_key(
       "data.source.separator", [](Config & c) -> auto& { return c.source.separator; },
       "delimited: what stands between columns, e.g. \",\" or \"\\t\"", not_empty()));
   keys.push_back(make_key(
       "data.source.header", [](Config & c) -> auto& { return c.source.header; },
       "delimited: the first line names the columns"));
+  keys.push_back(make_key(
+      "data.source.quotes", [](Config & c) -> auto& { return c.source.quotes; },
+      "delimited: fields may stand in double quotes"));
   keys.push_back(make_key(
       "data.source.user_column", [](Config & c) -> auto& { return c.source.user_column; },
       "delimited: index from 0, or a name from the header", not_empty()));
@@ -34,6 +46,13 @@ void add_data_keys(Keys& keys) {
   keys.push_back(make_key(
       "data.source.rating_column", [](Config & c) -> auto& { return c.source.rating_column; },
       "delimited: the same; empty: every line is an interaction"));
+  keys.push_back(make_key(
+      "data.source.time_column", [](Config & c) -> auto& { return c.source.time_column; },
+      "delimited: the same, for pick: last; empty: lines stand in order of time"));
+  keys.push_back(make_key(
+      "data.source.list_starts_with", [](Config & c) -> auto& { return c.source.list_starts_with; },
+      "adjacency: user, or count of its items (users are then numbered by lines from 0)",
+      one_of({"user", "count"})));
   keys.push_back(make_key(
       "data.prepare.min_rating", [](Config & c) -> auto& { return c.prepare.min_rating; },
       "keep rating >= this (\"> 3.5\" is 4.0 on half stars)"));
@@ -45,17 +64,23 @@ void add_data_keys(Keys& keys) {
       "before that, keep items with at least this many users", at_least<i64>(0)));
   keys.push_back(make_key(
       "data.prepare.validation_users", [](Config & c) -> auto& { return c.prepare.validation_users; },
-      "users held out for validation", at_least<i64>(0)));
+      "users held out for validation; weak splits: 0 is no validation, all others all users",
+      at_least<i64>(0)));
   keys.push_back(make_key(
       "data.prepare.test_users", [](Config & c) -> auto& { return c.prepare.test_users; },
-      "users held out for the test", at_least<i64>(0)));
+      "users held out for the test; weak splits: the same", at_least<i64>(0)));
   keys.push_back(make_key("data.prepare.held_out_fraction",
                           [](Config & c) -> auto& { return c.prepare.held_out_fraction; },
                           "share of a held-out user's items that the model must find",
                           {"greater than 0 and below 1", [](const double& v) { return v > 0 && v < 1; }}));
   keys.push_back(make_key(
       "data.prepare.split", [](Config & c) -> auto& { return c.prepare.split; },
-      "liang2018: bit-exact to the published one", one_of({"liang2018", "random"})));
+      "strong: liang2018 (bit-exact to the published one), random; weak: leave_one_out, ratio, given (by "
+      "files)",
+      one_of(data::split_names())));
+  keys.push_back(make_key(
+      "data.prepare.pick", [](Config & c) -> auto& { return c.prepare.pick; },
+      "leave_one_out, ratio: which items of a user are held out", one_of({"random", "last"})));
   keys.push_back(make_key(
       "data.prepare.seed", [](Config & c) -> auto& { return c.prepare.seed; }, "of the split"));
 }

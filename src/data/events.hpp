@@ -7,12 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "data/findings.hpp"
+#include "data/places.hpp"
+
 namespace vaecf::data {
+
+/// What an event is for, where the source itself says so.
+enum class Part : std::uint8_t { train, validation_fold_in, validation, test_fold_in, test };
 
 /// Interactions in file order; users and items by their number in the raw file's order of appearance.
 struct Events {
   std::vector<std::int32_t> user;
   std::vector<std::int32_t> item;
+  std::vector<double> time{};  ///< empty unless asked for; any unit
+  std::vector<Part> part{};    ///< empty unless the source is split already
 
   std::int64_t size() const { return static_cast<std::int64_t>(user.size()); }
 
@@ -24,10 +32,14 @@ struct Events {
       if (!keep(e)) continue;
       user[kept] = user[e];
       item[kept] = item[e];
+      if (!time.empty()) time[kept] = time[e];
+      if (!part.empty()) part[kept] = part[e];
       ++kept;
     }
     user.resize(kept);
     item.resize(kept);
+    if (!time.empty()) time.resize(kept);
+    if (!part.empty()) part.resize(kept);
   }
 };
 
@@ -37,7 +49,11 @@ struct RawRatings {
   std::vector<std::uint8_t> liked;  ///< per event: rating >= min_rating, or the source has no ratings
   io::IdList user_ids;
   io::IdList item_ids;
-  std::string source;  ///< file name, bytes and sha256, for the record
+  Places places;
+  Findings findings;
+  std::int64_t lines = 0;
+  /// The numbers of users and items are the source's own: rows and columns keep their order (pro_sg).
+  bool numbered_by_source = false;
 };
 
 }  // namespace vaecf::data

@@ -47,28 +47,42 @@ std::int64_t drop_duplicates(RawRatings& ratings) {
         static_cast<std::int64_t>(e);
   }
 
+  // A pair counts once for each part of a source that is split already; each part is read in one go.
+  constexpr std::int64_t parts = 8;
+  const auto mark_of = [&](std::size_t e) {
+    return events.user[e] * parts + (events.part.empty() ? 0 : static_cast<std::int64_t>(events.part[e]));
+  };
   constexpr std::uint8_t duplicate = 2;
-  std::vector<std::int32_t> last_user(static_cast<std::size_t>(ratings.item_ids.size()), -1);
+  std::vector<std::int64_t> last_mark(static_cast<std::size_t>(ratings.item_ids.size()), -1);
   std::int64_t dropped = 0;
   for (const std::int64_t event : by_user) {
     const auto e = static_cast<std::size_t>(event);
-    std::int32_t& seen = last_user[static_cast<std::size_t>(events.item[e])];
-    if (seen == events.user[e]) {
+    std::int64_t& seen = last_mark[static_cast<std::size_t>(events.item[e])];
+    if (seen == mark_of(e)) {
       ratings.liked[e] = duplicate;
       ++dropped;
     }
-    seen = events.user[e];
+    seen = mark_of(e);
   }
   if (dropped > 0) {
-    events.retain([&](std::size_t e) { return ratings.liked[e] != duplicate; });
+    events.retain([&](std::size_t e) {
+      if (ratings.liked[e] != duplicate) return true;
+      ratings.findings.dropped("user and item stand in an earlier line, which counts", [&] {
+        return format("{}: user {}, item {}", ratings.places.of(static_cast<std::int64_t>(e)),
+                      ratings.user_ids.text(events.user[e]), ratings.item_ids.text(events.item[e]));
+      });
+      return false;
+    });
     std::erase(ratings.liked, duplicate);
   }
+  ratings.places = {};
   return dropped;
 }
 
 void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report) {
   Events& events = ratings.events;
-  report.lines_read = events.size();
+  report.lines_read = ratings.lines;
+  report.events_read = events.size();
   report.steps.push_back(count_events("raw", events));
 
   report.duplicates_dropped = drop_duplicates(ratings);
@@ -79,6 +93,7 @@ void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareRe
   std::string step = format("rating >= {}", options.min_rating);
   require_events(events, step, "lower data.prepare.min_rating");
   report.steps.push_back(count_events(step, events));
+  if (options.split == "given") return;  // whoever made the split has filtered
 
   if (options.min_item_users > 0) {
     const auto users_of = occurrences(events.item);

@@ -33,7 +33,8 @@ class IdTable {
     return slots_[slot];
   }
 
-  std::vector<Id> take() { return std::move(ids_); }
+  std::size_t size() const { return ids_.size(); }
+  std::vector<Id> take() { return std::exchange(ids_, {}); }
 
  private:
   static constexpr std::size_t most_ids = std::numeric_limits<std::int32_t>::max();

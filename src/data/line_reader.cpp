@@ -3,29 +3,30 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
+#include <span>
 
 namespace vaecf::data {
 namespace {
-constexpr std::size_t block_bytes = std::size_t{4} << 20;
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 }  // namespace
 
-LineReader::LineReader(const std::string& path, Progress& progress)
-    : path_(path), progress_(&progress), file_(std::fopen(path.c_str(), "rb")), buffer_(block_bytes) {
-  if (!file_) {
-    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
-  }
-  std::error_code unknown_size;
-  const auto bytes = std::filesystem::file_size(path, unknown_size);
-  if (!unknown_size) file_bytes_ = static_cast<std::int64_t>(bytes);
-  progress.begin("reading " + std::filesystem::path(path).filename().string(), file_bytes_, "bytes");
+LineReader::LineReader(io::SourceReader& files, Progress& progress)
+    : files_(&files), progress_(&progress), buffer_(block_bytes) {
+  progress.begin("reading", files.total_bytes(), "bytes");
 }
 
 LineReader::~LineReader() {
   progress_->end();
+}
+
+bool LineReader::next_file() {
+  if (!files_->next()) return false;
+  number_ = 0;
+  begin_ = end_ = 0;
+  at_end_ = false;
+  return true;
 }
 
 void LineReader::read_block() {
@@ -33,18 +34,10 @@ void LineReader::read_block() {
   end_ -= begin_;
   begin_ = 0;
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  const std::size_t got = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, file_.get());
-  if (got == 0) {
-    if (std::ferror(file_.get())) {
-      throw InputError(format("{}: reading failed after {} bytes ({}): check the file and its disk", path_,
-                              bytes_read_, std::strerror(errno)));
-    }
-    at_end_ = true;
-  }
-  hash_.update({buffer_.data() + end_, got});
+  const std::size_t got = files_->read(std::span(buffer_).subspan(end_));
+  at_end_ = got == 0;
   end_ += got;
-  bytes_read_ += static_cast<std::int64_t>(got);
-  progress_->update(bytes_read_);
+  progress_->update(files_->bytes_read());
 }
 
 bool LineReader::next(std::string_view& line) {
@@ -64,9 +57,19 @@ bool LineReader::next(std::string_view& line) {
     line = {unread, length};
     begin_ += length + (newline ? 1 : 0);
     searched = 0;
-    if (++number_ == 1 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+    if (++number_ == 1) {
+      if (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) {
+        throw InputError(
+            format("{}: is text of 16-bit characters (UTF-16): convert it, for example with iconv "
+                   "-f UTF-16 -t UTF-8",
+                   files_->name()));
+      }
+      if (line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+    }
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-    if (!line.empty()) return true;
+    if (line.empty()) continue;
+    ++lines_;
+    return true;
   }
 }
 

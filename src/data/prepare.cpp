@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <limits>
 
 #include "data/filter.hpp"
 #include "data/parse.hpp"
+#include "data/record.hpp"
+#include "data/source_files.hpp"
 #include "data/split.hpp"
 
 namespace vaecf::data {
@@ -33,8 +36,12 @@ void check_options(const PrepareOptions& options) {
   if (options.test_users < 0 || options.test_users > most) {
     refuse("test_users", options.test_users, "between 0 and 2^31 - 1");
   }
-  if (options.split != "liang2018" && options.split != "random") {
-    refuse("split", "'" + options.split + "'", "liang2018 or random");
+  const auto& splits = split_names();
+  if (std::find(splits.begin(), splits.end(), options.split) == splits.end()) {
+    refuse("split", "'" + options.split + "'", "liang2018, random, leave_one_out, ratio or given");
+  }
+  if (options.pick != "random" && options.pick != "last") {
+    refuse("pick", "'" + options.pick + "'", "random or last");
   }
 }
 
@@ -59,10 +66,11 @@ StepCount count_rows(std::string step, const Csr& rows, std::int64_t items) {
   return {std::move(step), rows.view().entries(), users, std::count(seen.begin(), seen.end(), true)};
 }
 
-void report_part(const std::string& name, const HeldOutPart& part, std::int64_t items, PrepareReport& report,
-                 Log& log) {
+void report_part(const std::string& name, const HeldOutPart& part, bool weak, std::int64_t items,
+                 PrepareReport& report, Log& log) {
+  if (weak && part.targets.rows() == 0) return;
   report.steps.push_back(count_events(name + ": dropped, no train user has the item", part.unknown));
-  report.steps.push_back(count_rows(name + ": fold-in", part.fold_in, items));
+  if (!weak) report.steps.push_back(count_rows(name + ": fold-in", part.fold_in, items));
   report.steps.push_back(count_rows(name + ": targets", part.targets, items));
   report.steps.push_back({name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
@@ -71,38 +79,8 @@ void report_part(const std::string& name, const HeldOutPart& part, std::int64_t 
   }
 }
 
-void set_attributes(io::DatasetWriter& writer, const SourceOptions& source, const PrepareOptions& options,
-                    const std::string& name, const RawRatings& ratings, const Split& split,
-                    const PrepareReport& report) {
-  const std::int64_t interactions = split.train.view().entries() + split.validation.fold_in.view().entries() +
-                                    split.validation.targets.view().entries() +
-                                    split.test.fold_in.view().entries() + split.test.targets.view().entries();
-  const io::Attributes attributes{
-      {"format_version", std::int64_t{1}},
-      {"name", name},
-      {"users", static_cast<std::int64_t>(split.users.size())},
-      {"items", static_cast<std::int64_t>(split.items.size())},
-      {"interactions", interactions},
-      {"source", ratings.source},
-      {"source_format", source.format},
-      {"min_rating", options.min_rating},
-      {"min_user_items", options.min_user_items},
-      {"min_item_users", options.min_item_users},
-      {"validation_users", options.validation_users},
-      {"test_users", options.test_users},
-      {"held_out_fraction", options.held_out_fraction},
-      {"split", options.split},
-      {"seed", static_cast<std::int64_t>(options.seed)},
-      {"lines_read", report.lines_read},
-      {"duplicates_dropped", report.duplicates_dropped},
-  };
-  for (const auto& [key, value] : attributes) writer.set_attribute(key, value);
-  if (source.format != "delimited") return;
-  writer.set_attribute("source_separator", source.separator);
-  writer.set_attribute("source_header", std::int64_t{source.header});
-  writer.set_attribute("source_user_column", source.user_column);
-  writer.set_attribute("source_item_column", source.item_column);
-  writer.set_attribute("source_rating_column", source.rating_column);
+std::int64_t entries(const HeldOutPart& part) {
+  return part.fold_in.view().entries() + part.targets.view().entries();
 }
 
 void write_rows(io::DatasetWriter& writer, const std::string& matrix, Csr& rows) {
@@ -119,36 +97,102 @@ void write_users(io::DatasetWriter& writer, const std::string& part, const RawRa
           std::span(split.users).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count))));
 }
 
+// Validation or test, whose users begin at position `begin`.
+void write_part(io::DatasetWriter& writer, const std::string& name, const RawRatings& ratings,
+                const Split& split, std::int64_t begin, HeldOutPart& part) {
+  const std::int64_t rows = part.targets.rows();
+  write_rows(writer, name + "/held_out", part.targets);
+  if (split.weak && rows > 0) {  // the same users, and what the model sees of them is what it learned from
+    writer.link(name + "/fold_in", "train");
+    writer.link(name + "/user_id", "train/user_id");
+    return;
+  }
+  write_rows(writer, name + "/fold_in", part.fold_in);
+  write_users(writer, name, ratings, split, begin, rows);
+}
+
+void write(io::DatasetWriter& writer, const RawRatings& ratings, Split& split) {
+  const std::int64_t train_users = split.train.rows();
+  write_users(writer, "train", ratings, split, 0, train_users);
+  writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
+  write_rows(writer, "train", split.train);
+  write_part(writer, "validation", ratings, split, train_users, split.validation);
+  write_part(writer, "test", ratings, split, train_users + split.validation.targets.rows(), split.test);
+}
+
+// A split of one's own may ask for what the user has already.
+void report_overlap(const Split& split, const HeldOutPart& part, const std::string& name, Log& log) {
+  const Csr& seen = split.weak ? split.train : part.fold_in;
+  std::int64_t both = 0;
+  std::vector<std::int32_t> sorted;
+  for (std::int64_t row = 0; row < part.targets.rows(); ++row) {
+    const auto columns = seen.view().row(row);
+    sorted.assign(columns.begin(), columns.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (const std::int32_t target : part.targets.view().row(row)) {
+      both += std::binary_search(sorted.begin(), sorted.end(), target) ? 1 : 0;
+    }
+  }
+  if (both > 0) {
+    log.warn(
+        "{} {} targets are among the items that the model is shown of the same user: they are kept, and "
+        "count as never found",
+        both, name);
+  }
+}
+
 }  // namespace
 
-PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, Log& log, Progress& progress) {
-  check_options(options);
-  io::DatasetWriter writer(output);  // before the long work: a folder that cannot be written shows now
+const std::vector<std::string>& split_names() {
+  static const std::vector<std::string> names{"liang2018", "random", "leave_one_out", "ratio", "given"};
+  return names;
+}
 
-  RawRatings ratings = read_ratings(source, options.min_rating, log, progress);
+PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
+                      const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
+  check_options(options);
+  const io::Attributes made_by = recipe(source, options, name);
+  std::vector<std::string> paths = source_files(source).paths;
+  if (options.split == "given" && source.format != "pro_sg") {
+    for (const Part part : {Part::validation, Part::test}) {
+      for (const std::string& path : part_files(source, part).paths) {
+        if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+      }
+    }
+  }
   PrepareReport report;
+  if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths);
+  report.was_there = !report.stored_table.empty();
+  if (report.was_there) return report;
+
+  io::DatasetWriter writer(output);  // before the long work: a folder that cannot be written shows now
+  auto description = std::async(std::launch::async, [&paths] { return describe_sources(paths); });
+  RawRatings ratings = read_ratings(source, wanted_of(options, mode.strict), log, progress);
   filter_events(ratings, options, report);
+  report.findings = ratings.findings.list();
   Split split = make_split(ratings, options);
   ratings.events = {};
 
   const auto items = static_cast<std::int64_t>(split.items.size());
   report.steps.push_back(count_rows("train", split.train, items));
-  report_part("validation", split.validation, items, report, log);
-  report_part("test", split.test, items, report, log);
+  report_part("validation", split.validation, split.weak, items, report, log);
+  report_part("test", split.test, split.weak, items, report, log);
+  if (options.split == "given") {
+    report_overlap(split, split.validation, "validation", log);
+    report_overlap(split, split.test, "test", log);
+  }
 
   log.info("writing {}", output);
-  set_attributes(writer, source, options, name, ratings, split, report);
-  const std::int64_t train_users = split.train.rows();
-  write_users(writer, "train", ratings, split, 0, train_users);
-  write_users(writer, "validation", ratings, split, train_users, options.validation_users);
-  write_users(writer, "test", ratings, split, train_users + options.validation_users, options.test_users);
-  writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
-  write_rows(writer, "train", split.train);
-  write_rows(writer, "validation/fold_in", split.validation.fold_in);
-  write_rows(writer, "validation/held_out", split.validation.targets);
-  write_rows(writer, "test/fold_in", split.test.fold_in);
-  write_rows(writer, "test/held_out", split.test.targets);
+  for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
+  writer.set_attribute("users", static_cast<std::int64_t>(split.users.size()));
+  writer.set_attribute("items", items);
+  writer.set_attribute("interactions",
+                       split.train.view().entries() + entries(split.validation) + entries(split.test));
+  writer.set_attribute("lines_read", report.lines_read);
+  writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
+  writer.set_attribute("report", to_table(report));
+  write(writer, ratings, split);
+  writer.set_attribute("source", description.get());
   writer.commit();
   return report;
 }

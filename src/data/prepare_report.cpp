@@ -18,6 +18,7 @@ std::string grouped(std::int64_t number) {
 }  // namespace
 
 std::string to_table(const PrepareReport& report) {
+  if (report.was_there) return report.stored_table;
   std::size_t width = 4;
   for (const StepCount& step : report.steps) width = std::max(width, step.step.size());
   std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
@@ -25,8 +26,13 @@ std::string to_table(const PrepareReport& report) {
     table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
                     grouped(step.users), grouped(step.items));
   }
-  table += format("{} lines read, {} repeated (user, item) dropped\n", grouped(report.lines_read),
-                  grouped(report.duplicates_dropped));
+  table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
+                  grouped(report.events_read), grouped(report.duplicates_dropped));
+  for (const Finding& finding : report.findings) {
+    table +=
+        format("{:>15} {}: {}, first at {}\n", grouped(finding.count), finding.dropped ? "dropped" : "kept",
+               finding.what, finding.examples.empty() ? "?" : finding.examples.front());
+  }
   return table;
 }
 

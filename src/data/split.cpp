@@ -126,13 +126,14 @@ Split split_events(const Events& events, const SplitDraws& draws, const PrepareO
 }
 
 Split make_split(const RawRatings& ratings, const PrepareOptions& options) {
-  if (options.split == "liang2018") {
-    return split_events(ratings.events, liang2018_draws(ratings.events, ratings.user_ids, options), options);
-  }
-  if (options.split == "random") {
-    return split_events(ratings.events, random_draws(ratings.events, ratings.user_ids, options), options);
-  }
-  throw InputError(format("data.prepare.split '{}' is not known: use liang2018 or random", options.split));
+  const Events& events = ratings.events;
+  const io::IdList& ids = ratings.user_ids;
+  if (options.split == "liang2018")
+    return split_events(events, liang2018_draws(events, ids, options), options);
+  if (options.split == "random") return split_events(events, random_draws(events, ids, options), options);
+  if (options.split == "given") return given_split(ratings, options);
+  const std::vector<std::int32_t> users = shuffled_users(events, ids, options.seed);
+  return weak_split(events, users, weak_parts(events, users, options), false);
 }
 
 void sort_rows(Csr& rows) {

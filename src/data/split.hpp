@@ -19,11 +19,14 @@ struct HeldOutPart {
   std::int64_t without_target = 0;
 };
 
-/// Users cut into train, validation and test by position (strong generalisation: a user is in one only).
+/// Strong generalisation: users cut into train, validation and test by position, each user in one only.
+/// Weak: all users are in train, and in the same order in validation and test, where there are such parts.
 /// Columns of all matrices stand in file order, as the paper's files have them; `sort_rows` makes them
 /// ascending.
 struct Split {
-  std::vector<std::int32_t> users;  ///< position -> user of the events; train, then validation, then test
+  bool weak = false;  ///< fold-in is /train, and not repeated in the parts
+  /// Position -> user of the events. Strong: train, then validation, then test.
+  std::vector<std::int32_t> users;
   std::vector<std::int32_t> items;  ///< column -> item of the events
   Csr train;
   HeldOutPart validation;
@@ -52,6 +55,25 @@ SplitDraws liang2018_draws(const Events& events, const io::IdList& ids, const Pr
 /// Our own: users sorted by id and shuffled by Philox; per held-out user with at least 2 events
 /// floor(fraction * n) targets, but at least one. Each user's draw stands for itself.
 SplitDraws random_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options);
+
+/// Users sorted by id and shuffled by Philox: the order of rows of all splits of our own.
+std::vector<std::int32_t> shuffled_users(const Events& events, const io::IdList& ids, std::uint32_t seed);
+
+/// What is held out of each user's n events: leave_one_out 1 for the test if n >= 2, and 1 for validation if
+/// n >= 3; ratio max(1, floor(fraction * n)) each, under the same conditions, but one event at least stays.
+/// Drawn by Philox, user by user, or the last in time, equal ones by file order. Per event.
+std::vector<Part> weak_parts(const Events& events, const std::vector<std::int32_t>& users,
+                             const PrepareOptions& options);
+
+/// Rows of all users by part. Items are those of train, numbered by first appearance, and held-out events on
+/// others are dropped; with `whole_catalogue` items of the other parts follow instead. A part without any
+/// event has no rows.
+Split weak_split(const Events& events, const std::vector<std::int32_t>& users, const std::vector<Part>& parts,
+                 bool whole_catalogue);
+
+/// The split of a source that has one: with fold-in files (pro_sg) strong, rows and columns in its own order;
+/// otherwise weak. InputError where it has no train part, or nothing is held out.
+Split given_split(const RawRatings& ratings, const PrepareOptions& options);
 
 /// Makes the matrices. InputError where validation and test leave no user to train on.
 Split split_events(const Events& events, const SplitDraws& draws, const PrepareOptions& options);

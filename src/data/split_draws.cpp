@@ -55,11 +55,16 @@ SplitDraws liang2018_draws(const Events& events, const io::IdList& ids, const Pr
   return draws;
 }
 
-SplitDraws random_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options) {
+std::vector<std::int32_t> shuffled_users(const Events& events, const io::IdList& ids, std::uint32_t seed) {
   constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // no position is as large
+  std::vector<std::int32_t> users = sorted_users(events, ids);
+  PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(users));
+  return users;
+}
+
+SplitDraws random_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options) {
   SplitDraws draws;
-  draws.users = sorted_users(events, ids);
-  PhiloxStream(options.seed, user_stream, PhiloxStream::split_step).shuffle(std::span(draws.users));
+  draws.users = shuffled_users(events, ids, options.seed);
   draws.visits.resize(draws.users.size());
   std::iota(draws.visits.begin(), draws.visits.end(), std::int64_t{0});
   draws.start_part = [] {};

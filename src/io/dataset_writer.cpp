@@ -63,6 +63,7 @@ struct MatrixColumns {
   explicit MatrixColumns(const std::string& name) : offsets(name + "/indptr"), columns(name + "/indices") {}
   GrowingColumn<std::int64_t> offsets;
   GrowingColumn<std::int32_t> columns;
+  bool linked = false;
   std::int64_t rows = 0;
   std::int64_t entries = 0;
   std::int32_t largest = -1;
@@ -135,6 +136,13 @@ void DatasetWriter::write_ids(const std::string& path, const IdList& ids) {
   file_->staged.write([&] { write_id_list(file_->staged.id(), path, ids); });
 }
 
+void DatasetWriter::link(const std::string& path, const std::string& target) {
+  for (std::size_t m = 0; m < matrix_names.size(); ++m) {
+    if (matrix_names[m] == path) file_->matrices[m].linked = true;
+  }
+  file_->staged.write([&] { h5::create_link(file_->staged.id(), path, "/" + target); });
+}
+
 void DatasetWriter::set_attribute(const std::string& name, const Attribute& value) {
   file_->attributes[name] = value;
 }
@@ -143,6 +151,7 @@ void DatasetWriter::commit() {
   file_->check_complete();
   file_->staged.write([&] {
     for (auto& matrix : file_->matrices) {
+      if (matrix.linked) continue;
       matrix.offsets.finish(file_->staged.id());
       matrix.columns.finish(file_->staged.id());
     }

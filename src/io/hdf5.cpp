@@ -91,4 +91,10 @@ Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span
                 format("create {}", path));
 }
 
+void create_link(hid_t file, const std::string& path, const std::string& target) {
+  make_groups(file, path);
+  check(H5Lcreate_soft(target.c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+        format("create the link {}", path));
+}
+
 }  // namespace vaecf::io::h5

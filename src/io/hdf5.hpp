@@ -113,6 +113,9 @@ void write_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t coun
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span<const hsize_t> shape,
                       hsize_t chunk);
 
+/// Creates a soft link and the groups above it.
+void create_link(hid_t file, const std::string& path, const std::string& target);
+
 /// Runs `work`, which reads `path`; what the library refuses becomes an InputError.
 template <class Work>
 decltype(auto) reading(const std::string& path, Work&& work) {

@@ -86,13 +86,15 @@ std::optional<std::string> InputFile::resolve(const std::string& path) const {
   push_parts(pending, path);
   std::string done;
   int soft_links = 0;
+  std::size_t behind_links = 0;  // parts of `path` that no link's target holds
   while (!pending.empty()) {
     const std::string part = std::move(pending.back());
     pending.pop_back();
     if (part.empty() || part == ".") continue;
     const std::string next = done + "/" + part;
     if (h5::check(H5Lexists(id(), next.c_str(), H5P_DEFAULT), format("look for {}", next)) == 0) {
-      if (soft_links > 0) refuse(format("{} is a link to {}, which is not there", path, next));
+      if (soft_links > 0 && pending.size() >= behind_links)
+        refuse(format("{} is a link to {}, which is not there", path, next));
       return std::nullopt;
     }
     H5L_info_t info;
@@ -106,6 +108,7 @@ std::optional<std::string> InputFile::resolve(const std::string& path) const {
           format("{} is a link into another file, which is not followed; copy the data into this one", next));
     }
     if (++soft_links > 16) refuse(format("{} is a link that leads in circles", path));
+    behind_links = soft_links == 1 ? pending.size() : std::min(behind_links, pending.size());
     const std::string target = link_target(id(), next, info.u.val_size);
     if (target.starts_with('/')) done.clear();
     push_parts(pending, target);

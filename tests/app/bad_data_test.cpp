@@ -42,11 +42,11 @@ TEST(Prepare, WritesTheDatasetAndSaysWhatItKept) {
 TEST(Prepare, RefusesBadRatingsAndLeavesNothing) {
   const Workplace place;
   place.write("c.yaml", prepare_config);
-  expect_refused(place, "prepare c.yaml", 2, "there is no file ratings.csv");
+  expect_refused(place, "prepare c.yaml", 2, "ratings.csv: there is no such file");
   place.write("ratings.csv", "");
   expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
   place.write("ratings.csv", ratings(20) + "21,1,nan,0\n");
-  expect_refused(place, "prepare c.yaml", 2, "ratings.csv:122");
+  expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
   place.write("none.yaml", "name: x\n");
   expect_refused(place, "prepare none.yaml", 2, "data.file is not set");
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));

@@ -21,6 +21,7 @@ RawRatings ratings_of(Numbers users, Numbers items, std::vector<std::uint8_t> li
       static_cast<std::size_t>(*std::max_element(items.begin(), items.end()) + 1));
   ratings.events = {std::move(users), std::move(items)};
   ratings.liked = std::move(liked);
+  ratings.lines = ratings.events.size();
   return ratings;
 }
 
@@ -48,6 +49,7 @@ TEST(Filter, ItemsFirstThenUsersOnce) {
   ratings.events.user = {0, 0, 1, 2, 2, 1, 1};
   ratings.events.item = {0, 1, 0, 1, 2, 0, 3};
   ratings.liked = {1, 1, 1, 1, 1, 1, 0};
+  ratings.lines = 7;
   ratings.item_ids.numbers.resize(4);
   PrepareOptions options;
   options.min_item_users = 2;

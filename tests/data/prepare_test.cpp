@@ -36,7 +36,7 @@ class Prepare : public ::testing::Test {
     options_.validation_users = 4;
     options_.test_users = 6;
   }
-  PrepareReport run() { return prepare(source_, options_, "tiny", output_, log_, progress_); }
+  PrepareReport run() { return prepare(source_, options_, "tiny", output_, mode_, log_, progress_); }
   std::string refusal() {
     return test::message_of<InputError>([&] { run(); });
   }
@@ -44,6 +44,7 @@ class Prepare : public ::testing::Test {
   test::TempFolder folder_;
   SourceOptions source_;
   PrepareOptions options_;
+  PrepareMode mode_;
   std::string output_ = folder_.path("tiny.h5");
   Log log_;
   Progress progress_;
@@ -159,7 +160,8 @@ TEST_F(Prepare, TextIdsAreStoredAsText) {
 
 TEST_F(Prepare, RefusedInputLeavesNoFile) {
   source_.path = folder_.write("bad.csv", "userId,movieId,rating\n1,2,5\n1,3,nan\n");
-  EXPECT_NE(refusal().find("bad.csv:3: the rating 'nan' is not a finite number"), std::string::npos);
+  mode_.strict = true;
+  EXPECT_NE(refusal().find("bad.csv:3: '1,3,nan': the rating is not a finite number"), std::string::npos);
   options_.validation_users = 1000;
   source_.path = folder_.path("ratings.csv");
   EXPECT_NE(refusal().find("leave none of the 30 users"), std::string::npos);
@@ -188,6 +190,39 @@ TEST_F(Prepare, RefusesOptionsThatCannotBe) {
   EXPECT_NE(message([](auto& o) { o.test_users = std::int64_t{1} << 62; }).find("test_users"),
             std::string::npos);
   EXPECT_NE(message([](auto& o) { o.split = "weak"; }).find("split is 'weak'"), std::string::npos);
+}
+
+TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
+  const PrepareReport first = run();
+  EXPECT_FALSE(first.was_there);
+  const auto inode = [&] { return test::inode_of(output_); };
+  const auto made = inode();
+  const PrepareReport again = run();
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(to_table(again), to_table(first));
+  EXPECT_EQ(inode(), made);
+  mode_.force = true;
+  EXPECT_FALSE(run().was_there);
+  mode_.force = false;
+  // Other options, another name, another source, a damaged file: made again.
+  options_.seed = 7;
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  folder_.write("ratings.csv", ratings_csv() + "100,501,3.0,0\n");
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  folder_.write("tiny.h5", "no dataset");
+  EXPECT_FALSE(run().was_there);
+}
+
+TEST_F(Prepare, TheTableSaysWhatWasDroppedAndWhy) {
+  source_.path = folder_.write("odd.csv", ratings_csv() + "100,501,,0\n100,500,4.0,0\n,501,5,0\n");
+  const std::string table = to_table(run());
+  EXPECT_NE(table.find("333 lines read, 331 events, 1 repeated"), std::string::npos) << table;
+  EXPECT_NE(table.find("1 dropped: the rating is empty, first at " + source_.path + ":332: '100,501,,0'"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("1 dropped: the user is empty"), std::string::npos) << table;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline SplitRun run_split(const SourceOptions& source, const PrepareOptions& opt
   Log log;
   Progress progress;
   SplitRun run;
-  run.ratings = read_ratings(source, options.min_rating, log, progress);
+  run.ratings = read_ratings(source, wanted_of(options, false), log, progress);
   filter_events(run.ratings, options, run.report);
   run.split = make_split(run.ratings, options);
   return run;

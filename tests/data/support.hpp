@@ -2,6 +2,8 @@
 
 #include "support/temporary_folder.hpp"
 
+#include <sys/stat.h>
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -29,6 +31,13 @@ class TempFolder {
   testing::TemporaryFolder folder_;
   const std::filesystem::path& path_ = folder_.path();
 };
+
+/// Tells a file that was left alone from one that was written anew, however fast the clock.
+inline std::uint64_t inode_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) throw std::runtime_error("no file " + path);
+  return found.st_ino;
+}
 
 /// zlib's CRC-32 of little-endian int32 values.
 inline std::uint32_t crc32(std::span<const std::int32_t> values) {

@@ -7,6 +7,7 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -15,13 +16,21 @@ using namespace vaecf;
 namespace {
 
 data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& folder) {
-  static const char* const formats[] = {"movielens_csv", "movielens_dat", "movielens_100k", "delimited",
-                                        "delimited"};
-  static const char* const names[] = {"ratings.csv", "ratings.dat", "u.data", "x.csv", "x.tsv"};
-  const std::size_t which = choice % 5;
+  static const std::array<std::array<const char*, 2>, 10> kinds{{{"movielens_csv", "ratings.csv"},
+                                                                 {"movielens_dat", "ratings.dat"},
+                                                                 {"movielens_100k", "u.data"},
+                                                                 {"delimited", "x.csv"},
+                                                                 {"delimited", "x.tsv"},
+                                                                 {"netflix", "combined_data_1.txt"},
+                                                                 {"lastfm_360k", "plays.tsv"},
+                                                                 {"adjacency", "train.txt"},
+                                                                 {"adjacency", "users.dat"},
+                                                                 {"pinterest", "boards.bson"}}};
+  const std::size_t which = choice % kinds.size();
   data::SourceOptions source;
-  source.format = formats[which];
-  source.path = (folder / names[which]).string();
+  source.format = kinds[which][0];
+  source.path = (folder / kinds[which][1]).string();
+  if (which == 8) source.list_starts_with = "count";
   if (which == 4) {
     source.separator = "\t";
     source.header = false;
@@ -45,13 +54,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.min_user_items = 1;
   options.validation_users = 1;
   options.test_users = 1;
-  options.split = bytes[1] % 2 == 0 ? "liang2018" : "random";
+  static const std::array<const char*, 4> splits{"liang2018", "random", "leave_one_out", "ratio"};
+  options.split = splits[bytes[1] % splits.size()];
+  options.pick = bytes[1] / 4 % 2 == 0 ? "random" : "last";
+  data::PrepareMode mode;
+  mode.strict = bytes[1] / 8 % 2 == 1;
   const std::string output = (folder.path() / "out.h5").string();
   std::filesystem::remove(output);
   Log log;
   Progress progress;
   try {
-    data::prepare(source, options, "fuzz", output, log, progress);
+    data::prepare(source, options, "fuzz", output, mode, log, progress);
     const io::DatasetFile file(output);
     for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "test/fold_in"}) {
       file.read_rows(matrix, {0, file.rows(matrix)});

@@ -9,28 +9,47 @@
 
 namespace vaecf::data {
 
-/// Where raw ratings lie and how to read them.
+/// Where raw ratings lie and how to read them. docs/DATA.md describes the formats.
 struct SourceOptions {
-  std::string format;  ///< movielens_csv | movielens_dat | movielens_100k | delimited
-  std::string path;
-  // The rest is for `delimited`.
+  std::string format;  ///< one of source_formats()
+  std::string path;    ///< a file, packed or not, a folder, or a pattern such as "combined_data_*.txt"
+  std::string file;    ///< which file of a folder or an archive; empty: the one that the format is known for
+  std::string validation_path;  ///< for the split `given`; empty: looked for beside the train file
+  std::string test_path;        ///< the same
+  // The rest is for `delimited`, the last for `adjacency`.
   std::string separator = ",";    ///< one or more characters; "\t" for TAB
   bool header = true;             ///< the first line names the columns
+  bool quotes = true;             ///< fields may stand in double quotes
   std::string user_column = "0";  ///< index from 0, or a name from the header
   std::string item_column = "1";
-  std::string rating_column = "";  ///< empty: every line is an interaction
+  std::string rating_column = "";         ///< empty: every line is an interaction
+  std::string time_column = "";           ///< empty: lines stand in order of time
+  std::string list_starts_with = "user";  ///< user | count (then users are numbered by lines from 0)
 };
+
+/// What `data.source.format` may be.
+const std::vector<std::string>& source_formats();
 
 /// What `prepare` keeps and how it splits.
 struct PrepareOptions {
   double min_rating = 4.0;  ///< inclusive; the paper's "> 3.5" on half-star data
   std::int64_t min_user_items = 5;
   std::int64_t min_item_users = 0;
+  /// For weak splits (all but liang2018 and random) only whether there is such a part: 0 is none.
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
   double held_out_fraction = 0.2;
-  std::string split = "liang2018";  ///< liang2018 (bit-exact to the paper's notebook) | random
+  /// liang2018 (bit-exact to the paper's notebook) | random | leave_one_out | ratio | given
+  std::string split = "liang2018";
+  std::string pick = "random";  ///< random | last: which items leave_one_out and ratio hold out
   std::uint32_t seed = 98765;
+};
+
+const std::vector<std::string>& split_names();
+
+struct PrepareMode {
+  bool strict = false;  ///< what would be counted and shown is an error
+  bool force = false;   ///< make the dataset again even where it is there
 };
 
 /// One line of the table that `prepare` prints.
@@ -41,21 +60,39 @@ struct StepCount {
   std::int64_t items = 0;
 };
 
+/// Something odd in the source: how often, and where first.
+struct Finding {
+  std::string what;
+  bool dropped = true;  ///< false: noticed, and kept
+  std::int64_t count = 0;
+  std::vector<std::string> examples;  ///< file:line: 'text'
+};
+
 struct PrepareReport {
   std::vector<StepCount> steps;
+  std::vector<Finding> findings;
   std::int64_t lines_read = 0;
+  std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
+  /// Where nothing was to be done: the table of when the dataset was made.
+  bool was_there = false;
+  std::string stored_table;
 };
 
 /// Raw ratings -> HDF5 dataset at `output`, written whole or not at all. InputError names file and line.
+/// A dataset that was made of the same source with the same options is left as it is.
 ///
 /// Steps, each once: the first rating of each (user, item) in file order; ratings >= min_rating; items with
-/// enough users; users with enough items; users cut into train, validation and test. Items are those of
-/// train users, numbered by first appearance in file order; held-out events on others are dropped. Of a
-/// held-out user's n events floor(held_out_fraction * n) become targets: with `liang2018` if n >= 5, drawn
-/// as the paper's notebook does; with `random` at least one if n >= 2, drawn by Philox, user by user.
+/// enough users; users with enough items; then the split.
+/// Strong generalisation: users are cut into train, validation and test. Items are those of train users,
+/// numbered by first appearance in file order; held-out events on others are dropped. Of a held-out user's n
+/// events floor(held_out_fraction * n) become targets: with `liang2018` if n >= 5, drawn as the paper's
+/// notebook does; with `random` at least one if n >= 2, drawn by Philox, user by user.
+/// Weak generalisation: every user is in train, and some of the items are held out. `leave_one_out`: one item
+/// for the test if n >= 2, one for validation if n >= 3; `ratio`: floor(held_out_fraction * n) each, at
+/// least one, under the same conditions. `given`: what the files say, without the filters by count.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, Log& log, Progress& progress);
+                      const std::string& output, const PrepareMode& mode, Log& log, Progress& progress);
 
 /// The report as a table for the terminal.
 std::string to_table(const PrepareReport& report);

@@ -33,6 +33,8 @@ class DatasetWriter {
   /// Appends a row to one of "train", "validation/fold_in", "validation/held_out", "test/fold_in",
   /// "test/held_out" (InputError for another name). RunError unless columns are ascending and unique.
   void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
+  /// Makes `path` (a matrix without rows, or ids) another name of `target`, e.g. "test/fold_in" of "train".
+  void link(const std::string& path, const std::string& target);
   /// `path` e.g. "items/id", "train/user_id". InputError for ids beyond 4096 bytes.
   void write_ids(const std::string& path, const IdList& ids);
   /// The last value of a name counts; format_version = 1 is set already.

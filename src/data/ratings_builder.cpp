@@ -1,0 +1,166 @@
+#include "data/ratings_builder.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <charconv>
+#include <cmath>
+
+#include "data/utf8.hpp"
+
+namespace vaecf::data {
+namespace {
+
+constexpr std::size_t longest_id = 4096;  // as dataset files have it
+
+bool parse_number(std::string_view field, double& number) {
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  return error == std::errc{} && end == field.data() + field.size();
+}
+
+}  // namespace
+
+std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
+  kind = Id::known;
+  if (field.find('\0') != std::string_view::npos) return -1;  // files of ours could not give it back
+  if (!text_) {
+    // Those so far print back as they were written, or they would be text already.
+    for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
+    text_ = true;
+    kind = Id::turned_to_text;
+  }
+  const std::size_t before = strings_.size();
+  const std::int32_t number = strings_.find_or_add(field);
+  if (kind == Id::known && strings_.size() > before) kind = Id::fresh;
+  return number;
+}
+
+void RatingsBuilder::start_file(const std::string& name, Part part) {
+  file_ = name;
+  part_ = part;
+  ratings_.places.start_file(name);
+}
+
+std::string RatingsBuilder::where() const {
+  return format("{}:{}: '{}'", file_, line_, excerpt(text_));
+}
+
+bool RatingsBuilder::number(IdColumn& column, std::string_view field, const char* what,
+                            std::int32_t& number) {
+  if (field.empty()) {
+    drop(format("the {} is empty", what));
+    return false;
+  }
+  if (field.size() > longest_id) {
+    drop(format("the {} id is longer than {} bytes", what, longest_id));
+    return false;
+  }
+  auto kind = IdColumn::Id::known;
+  number = column.number(field, kind);
+  if (number < 0) {
+    drop(format("the {} id holds a zero byte", what));
+    return false;
+  }
+  if (kind == IdColumn::Id::known) return true;
+  if (kind == IdColumn::Id::turned_to_text) {
+    log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text, and sorted as text", file_,
+               line_, what, excerpt(field), what);
+  }
+  if (!is_utf8(field)) {
+    findings().kept(format("the {} id is not UTF-8 and is taken as it is", what), [&] { return where(); });
+  }
+  return true;
+}
+
+bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool liked, double time,
+                         bool and_more) {
+  std::int32_t user = 0;
+  std::int32_t item = 0;
+  if (!number(users_, user_field, "user", user) || !number(items_, item_field, "item", item)) return false;
+  Events& events = ratings_.events;
+  ratings_.places.add(events.size(), line_, and_more);
+  events.user.push_back(user);
+  events.item.push_back(item);
+  if (wanted_.time) events.time.push_back(time);
+  if (wanted_.part) events.part.push_back(part_);
+  ratings_.liked.push_back(liked ? 1 : 0);
+  return true;
+}
+
+bool RatingsBuilder::read_rating(std::string_view field, bool& liked) {
+  if (field.empty()) {
+    drop("the rating is empty");
+    return false;
+  }
+  double rating = 0;
+  if (!parse_number(field, rating)) {
+    drop("the rating is not a number");
+    return false;
+  }
+  if (!std::isfinite(rating)) {
+    drop("the rating is not a finite number");
+    return false;
+  }
+  liked = rating >= wanted_.min_rating;
+  return true;
+}
+
+bool RatingsBuilder::read_time(std::string_view field, double& time) {
+  if (parse_number(field, time) && std::isfinite(time)) return true;
+  // 2005-09-06, with or without 13:59:01 behind it: the digits alone are in order.
+  constexpr std::size_t date = 8;
+  constexpr std::size_t date_and_time = 14;
+  std::string digits;
+  bool other = false;
+  for (const char c : field) {
+    if (c >= '0' && c <= '9') {
+      digits += c;
+    } else if (c != '-' && c != ':' && c != ' ' && c != 'T' && c != 'Z' && c != '/') {
+      other = true;
+    }
+  }
+  if (other || (digits.size() != date && digits.size() != date_and_time)) {
+    drop("the time is neither a number nor a date");
+    return false;
+  }
+  digits.resize(date_and_time, '0');
+  return parse_number(digits, time);
+}
+
+void RatingsBuilder::grow(const io::SourceReader& files) {
+  const auto share_read = static_cast<double>(files.bytes_read()) / static_cast<double>(files.total_bytes());
+  const auto estimate = static_cast<double>(ratings_.liked.size()) / share_read * 1.02;
+  if (!(estimate > 1e5) || !(estimate < 1e11)) return;
+  const auto capacity = static_cast<std::size_t>(estimate) + ratings_.liked.size() / 16;
+  ratings_.events.user.reserve(capacity);
+  ratings_.events.item.reserve(capacity);
+  if (wanted_.time) ratings_.events.time.reserve(capacity);
+  if (wanted_.part) ratings_.events.part.reserve(capacity);
+  ratings_.liked.reserve(capacity);
+}
+
+RawRatings RatingsBuilder::take() {
+  if (!ratings_.numbered_by_source) {
+    ratings_.user_ids = users_.take();
+    ratings_.item_ids = items_.take();
+  }
+  return std::move(ratings_);
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  std::string shown;
+  for (const char c : text.substr(0, longest)) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\t') {
+      shown += "\\t";
+    } else if (code < 0x20 || code == 0x7F) {
+      shown += format("\\x{:02x}", code);
+    } else {
+      shown += c;
+    }
+  }
+  return text.size() > longest ? shown + "..." : shown;
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/io/source_reader.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+#include "data/events.hpp"
+#include "data/id_table.hpp"
+
+namespace vaecf::data {
+
+/// The ids of one column, numbered as they appear: integers, until one turns up that is none; from then on
+/// all are text. So they print back as they were written.
+class IdColumn {
+ public:
+  enum class Id { known, fresh, turned_to_text };
+
+  /// -1 for a text that cannot be an id.
+  std::int32_t number(std::string_view field, Id& kind) {
+    std::int64_t id = 0;
+    if (!text_ && parse_integer_id(field, id)) return integers_.find_or_add(id);
+    return number_of_text(field, kind);
+  }
+  io::IdList take() { return {integers_.take(), strings_.take()}; }
+
+ private:
+  std::int32_t number_of_text(std::string_view field, Id& kind);
+
+  bool text_ = false;
+  IdTable<std::int64_t, std::int64_t> integers_;
+  IdTable<std::string, std::string_view> strings_;
+};
+
+/// What a reader is asked for beyond users and items.
+struct Wanted {
+  double min_rating = 0.0;
+  bool time = false;
+  bool part = false;
+  bool strict = false;
+};
+
+/// Collects the events of a source, line by line, and what is odd about them.
+class RatingsBuilder {
+ public:
+  RatingsBuilder(const Wanted& wanted, Log& log) : wanted_(wanted), log_(&log) {
+    ratings_.findings = Findings(wanted.strict);
+  }
+
+  const Wanted& wanted() const { return wanted_; }
+  Findings& findings() { return ratings_.findings; }
+  RawRatings& ratings() { return ratings_; }
+
+  void start_file(const std::string& name, Part part);
+  /// From here on events are those of line `number`, which reads `text`.
+  void start_line(std::int64_t number, std::string_view text) {
+    line_ = number;
+    text_ = text;
+  }
+  /// "file:line: 'text'" of the current line.
+  std::string where() const;
+  void drop(std::string_view what) {
+    findings().dropped(what, [&] { return where(); });
+  }
+
+  /// An event of the current line; false where an id cannot be one. `and_more`: the line holds several.
+  bool add(std::string_view user, std::string_view item, bool liked = true, double time = 0.0,
+           bool and_more = false);
+  /// rating >= min_rating; false where it is no finite number, and the line is dropped.
+  bool read_rating(std::string_view field, bool& liked);
+  /// Seconds, or a date such as 2005-09-06; false where it is neither, and the line is dropped.
+  bool read_time(std::string_view field, double& time);
+  /// Room for as many events as the rest of the source will bring, by the share that is read.
+  void make_room(const io::SourceReader& files) {
+    if (ratings_.liked.size() == ratings_.liked.capacity()) grow(files);
+  }
+
+  RawRatings take();
+
+ private:
+  void grow(const io::SourceReader& files);
+  bool number(IdColumn& column, std::string_view field, const char* what, std::int32_t& number);
+
+  Wanted wanted_;
+  Log* log_;
+  RawRatings ratings_;
+  IdColumn users_;
+  IdColumn items_;
+  std::string file_;
+  Part part_ = Part::train;
+  std::int64_t line_ = 0;
+  std::string_view text_;
+};
+
+/// Text from a file, short and printable, for a message.
+std::string excerpt(std::string_view text);
+
+}  // namespace vaecf::data

@@ -1,0 +1,120 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+
+#include "data/fields.hpp"
+#include "data/line_reader.hpp"
+#include "data/parse.hpp"
+
+namespace vaecf::data {
+namespace {
+
+// The events of one movie, or of a file whose lines name their movies.
+struct MovieSegment {
+  std::int64_t movie = 0;
+  Segment events;
+};
+
+template <class T>
+void reorder(std::vector<T>& values, const std::vector<Segment>& segments) {
+  if (values.empty()) return;
+  std::vector<T> ordered;
+  ordered.reserve(values.size());
+  for (const Segment& s : segments) {
+    ordered.insert(ordered.end(), values.begin() + s.begin, values.begin() + s.end);
+  }
+  values = std::move(ordered);
+}
+
+// Movies in order of their numbers: archives and folders list files in any order.
+void sort_movies(RawRatings& ratings, std::vector<MovieSegment>& movies) {
+  const auto less = [](const MovieSegment& a, const MovieSegment& b) { return a.movie < b.movie; };
+  if (std::is_sorted(movies.begin(), movies.end(), less)) return;
+  std::stable_sort(movies.begin(), movies.end(), less);
+  std::vector<Segment> segments;
+  for (const MovieSegment& movie : movies) segments.push_back(movie.events);
+  ratings.places = ratings.places.reordered(segments);
+  reorder(ratings.events.user, segments);
+  reorder(ratings.events.item, segments);
+  reorder(ratings.events.time, segments);
+  reorder(ratings.liked, segments);
+}
+
+class MovieFiles {
+ public:
+  explicit MovieFiles(RatingsBuilder& to) : to_(&to) {}
+
+  void start_file(const std::string& name) {
+    to_->start_file(name, Part::train);
+    movie_.clear();
+    named_by_line_ = false;
+    first_ = true;
+  }
+
+  void read(std::string_view line) {
+    if (line.ends_with(':')) {
+      line.remove_suffix(1);
+      start_movie(line);
+      return;
+    }
+    splitter_.split(line, most_columns);
+    const auto& fields = splitter_.fields();
+    // One variant has no line `N:`, and the movie before the customer instead.
+    if (first_) named_by_line_ = fields.size() == most_columns;
+    if (first_ && named_by_line_) start_movie(fields[0]);
+    first_ = false;
+    const std::size_t shift = named_by_line_ ? 1 : 0;
+    if (fields.size() != 3 + shift)
+      return to_->drop(fields.size() < 3 + shift ? "too few columns" : "too many columns");
+    if (movie_.empty()) return to_->drop("no line 'N:' before it names the movie");
+    bool liked = false;
+    double time = 0;
+    if (!to_->read_rating(fields[1 + shift], liked)) return;
+    if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
+    to_->add(fields[shift], named_by_line_ ? fields[0] : std::string_view(movie_), liked, time);
+    movies_.back().events.end = to_->ratings().events.size();
+  }
+
+  std::vector<MovieSegment>& movies() { return movies_; }
+
+ private:
+  static constexpr std::size_t most_columns = 4;
+
+  void start_movie(std::string_view name) {
+    first_ = false;
+    movie_.clear();
+    MovieSegment segment;
+    segment.events = {to_->ratings().events.size(), to_->ratings().events.size()};
+    if (!parse_integer_id(name, segment.movie)) return to_->drop("the movie is not a number");
+    movie_ = name;
+    movies_.push_back(segment);
+  }
+
+  RatingsBuilder* to_;
+  FieldSplitter splitter_{",", false};
+  std::string movie_;
+  bool named_by_line_ = false;
+  bool first_ = true;
+  std::vector<MovieSegment> movies_;
+};
+
+}  // namespace
+
+void read_netflix(io::SourceReader& files, RatingsBuilder& to, Progress& progress) {
+  LineReader lines(files, progress);
+  MovieFiles movies(to);
+  std::string_view line;
+  while (lines.next_file()) {
+    movies.start_file(files.name());
+    while (lines.next(line)) {
+      to.start_line(lines.number(), line);
+      movies.read(line);
+      to.make_room(files);
+    }
+  }
+  to.ratings().lines += lines.lines();
+  sort_movies(to.ratings(), movies.movies());
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,140 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+
+#include "data/fields.hpp"
+#include "data/line_reader.hpp"
+#include "data/parse.hpp"
+
+namespace vaecf::data {
+namespace {
+
+const std::map<std::string, Part>& parts_of_files() {
+  static const std::map<std::string, Part> parts{{"train.csv", Part::train},
+                                                 {"validation_tr.csv", Part::validation_fold_in},
+                                                 {"validation_te.csv", Part::validation},
+                                                 {"test_tr.csv", Part::test_fold_in},
+                                                 {"test_te.csv", Part::test}};
+  return parts;
+}
+
+bool parse_index(std::string_view field, std::int32_t& index) {
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), index);
+  return error == std::errc{} && end == field.data() + field.size() && index >= 0 &&
+         index < std::numeric_limits<std::int32_t>::max();
+}
+
+io::IdList read_ids(LineReader& lines) {
+  io::IdList ids;
+  std::vector<std::string> texts;
+  std::string_view line;
+  bool numbers = true;
+  while (lines.next(line)) {
+    if (static_cast<std::int64_t>(texts.size()) + 1 != lines.number()) {
+      throw InputError(format("{}:{}: there is an empty line, but lines are numbers of users or items",
+                              lines.files().name(), lines.number()));
+    }
+    std::int64_t id = 0;
+    numbers = numbers && parse_integer_id(line, id);
+    if (numbers) ids.numbers.push_back(id);
+    texts.emplace_back(line);
+  }
+  if (numbers) return ids;
+  ids.numbers.clear();
+  ids.strings = std::move(texts);
+  return ids;
+}
+
+// Line `uid,sid` of one of the five files.
+void read_pairs(LineReader& lines, Part part, RatingsBuilder& to) {
+  const std::string& file = lines.files().name();
+  to.start_file(file, part);
+  std::string_view line;
+  FieldSplitter splitter(",", true);
+  if (!lines.next(line))
+    throw InputError(format("{}: the file is empty: it must have a header uid,sid", file));
+  splitter.split(line, 3);
+  const auto names = splitter.fields();
+  const auto uid = std::find(names.begin(), names.end(), "uid") - names.begin();
+  const auto sid = std::find(names.begin(), names.end(), "sid") - names.begin();
+  const auto columns = static_cast<std::ptrdiff_t>(names.size());
+  if (uid == columns || sid == columns) {
+    throw InputError(format("{}:1: the header is '{}' instead of uid,sid", file, excerpt(line)));
+  }
+  RawRatings& ratings = to.ratings();
+  while (lines.next(line)) {
+    to.start_line(lines.number(), line);
+    ++ratings.lines;
+    std::int32_t user = 0;
+    std::int32_t item = 0;
+    splitter.split(line, names.size());
+    const auto& fields = splitter.fields();
+    if (fields.size() < names.size()) {
+      to.drop("too few columns");
+    } else if (!parse_index(fields[static_cast<std::size_t>(uid)], user) ||
+               !parse_index(fields[static_cast<std::size_t>(sid)], item)) {
+      to.drop("uid or sid is not a number from 0");
+    } else {
+      ratings.places.add(ratings.events.size(), lines.number());
+      ratings.events.user.push_back(user);
+      ratings.events.item.push_back(item);
+      ratings.events.part.push_back(part);
+      ratings.liked.push_back(1);
+    }
+  }
+}
+
+// 0, 1, .. where the source has no list of ids; InputError where the list is too short.
+void complete(io::IdList& ids, const std::vector<std::int32_t>& used, const char* list, const char* what) {
+  const std::int64_t most = used.empty() ? 0 : std::int64_t{*std::max_element(used.begin(), used.end())} + 1;
+  if (ids.size() == 0) {
+    for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
+  } else if (ids.size() < most) {
+    throw InputError(format("{} has {} lines, but there is a {} {}: the files are not of one split", list,
+                            ids.size(), what, most - 1));
+  }
+}
+
+}  // namespace
+
+void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress) {
+  if (!to.wanted().part) {
+    throw InputError("data.source.format pro_sg is split already: say data.prepare.split: given");
+  }
+  LineReader lines(files, progress);
+  RawRatings& ratings = to.ratings();
+  ratings.numbered_by_source = true;
+  std::vector<std::string> seen;
+  while (lines.next_file()) {
+    const std::string& name = files.file_name();
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      throw InputError(format("{}: there are two files of that name: leave one", files.name()));
+    }
+    seen.push_back(name);
+    if (name == "unique_sid.txt") {
+      ratings.item_ids = read_ids(lines);
+    } else if (name == "unique_uid.txt") {
+      ratings.user_ids = read_ids(lines);
+    } else if (const auto part = parts_of_files().find(name); part != parts_of_files().end()) {
+      read_pairs(lines, part->second, to);
+    } else {
+      throw InputError(
+          format("{}: is not one of the files of a pro_sg folder: let data.source.path name the "
+                 "folder or its archive",
+                 files.name()));
+    }
+  }
+  for (const auto& [name, part] : parts_of_files()) {
+    if (std::find(seen.begin(), seen.end(), name) == seen.end()) {
+      throw InputError(format("there is no {} beside the other files of the pro_sg folder: add it", name));
+    }
+  }
+  complete(ratings.item_ids, ratings.events.item, "unique_sid.txt", "sid");
+  complete(ratings.user_ids, ratings.events.user, "unique_uid.txt", "uid");
+}
+
+}  // namespace vaecf::data

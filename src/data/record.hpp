@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include <string>
+
+namespace vaecf::data {
+
+/// What a dataset's attributes say about how it was made: everything that decides what is in it, but the
+/// source's own bytes.
+io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options, const std::string& name);
+
+/// The table stored in the dataset at `path` where that was made by `recipe` from sources that `describe()`
+/// tells; empty where it is not there, cannot be read, or was made otherwise.
+std::string stored_table(const std::string& path, const io::Attributes& recipe,
+                         const std::vector<std::string>& source_paths);
+
+}  // namespace vaecf::data

@@ -1,0 +1,210 @@
+#include "data/source_files.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <map>
+
+namespace vaecf::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+// What a format's files are called where they were published. `*` stands for digits.
+const std::map<std::string, Names>& known_names() {
+  static const std::map<std::string, Names> names{
+      {"movielens_csv", {"ratings.csv"}},
+      {"movielens_dat", {"ratings.dat"}},
+      {"movielens_100k", {"u.data"}},
+      {"netflix", {"mv_*.txt", "combined_data_*.txt", "*.txt"}},
+      {"lastfm_360k", {"usersha1-artmbid-artname-plays.tsv"}},
+      {"msd", {"train_triplets.txt"}},
+      {"pinterest", {"subset_iccv_board_pins.bson"}},
+      {"adjacency", {"train.txt", "users.dat"}},
+      {"pro_sg",
+       {"train.csv", "validation_tr.csv", "validation_te.csv", "test_tr.csv", "test_te.csv", "unique_sid.txt",
+        "unique_uid.txt"}},
+      {"delimited", {}}};
+  return names;
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  const auto star = pattern.find('*');
+  if (star == std::string::npos) return pattern == name;
+  const std::string head = pattern.substr(0, star);
+  const std::string tail = pattern.substr(star + 1);
+  if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
+    return false;
+  return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(head.size()),
+                     name.end() - static_cast<std::ptrdiff_t>(tail.size()),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool matches_any(const Names& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](auto& pattern) { return matches(pattern, name); });
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (std::size_t n = 0; n < names.size(); ++n) text += (n == 0 ? "" : " or ") + names[n];
+  return text;
+}
+
+// The name without what a packer put behind it.
+std::string unpacked(const std::string& name) {
+  for (const char* const ending : {".gz", ".bz2", ".xz", ".zst", ".lz4"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - std::string_view(ending).size());
+  }
+  return name;
+}
+
+// Files of a folder, packed one by one or not, that are named as wanted; Netflix's lie one folder down.
+Names files_in(const std::string& folder, const Names& wanted) {
+  Names found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) continue;
+    if (matches_any(wanted, unpacked(entry.path().filename().string())))
+      found.push_back(entry.path().string());
+  }
+  if (found.empty() && fs::is_directory(fs::path(folder) / "training_set")) {
+    return files_in((fs::path(folder) / "training_set").string(), wanted);
+  }
+  std::sort(found.begin(), found.end(), natural_less);
+  return found;
+}
+
+bool takes_several(const std::string& format) {
+  return format == "netflix" || format == "pro_sg";
+}
+
+Names names_of(const SourceOptions& source) {
+  return source.file.empty() ? known_names().at(source.format) : Names{source.file};
+}
+
+// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
+std::string archive_for(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::exists(path) || folder.empty()) return "";
+  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"}) {
+    if (fs::exists(folder.string() + ending)) return folder.string() + ending;
+  }
+  return "";
+}
+
+SourceFiles files_at(const SourceOptions& source, const std::string& path, const Names& names) {
+  if (const std::string archive = archive_for(path); !archive.empty()) {
+    const Names one = fs::path(path).has_filename() ? Names{fs::path(path).filename().string()} : names;
+    return files_at(source, archive, one);
+  }
+  SourceFiles files;
+  files.several = takes_several(source.format);
+  files.looked_for = names.empty() ? "file of ratings" : joined(names);
+  files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
+  for (const std::string& each : matching_paths(path)) {
+    if (!fs::is_directory(each)) {
+      files.paths.push_back(each);
+      continue;
+    }
+    if (names.empty()) {
+      throw InputError(
+          format("{}: is a folder: let data.source.path name the file, or data.source.file which of "
+                 "its files",
+                 each));
+    }
+    Names found = files_in(each, names);
+    if (found.empty()) {
+      throw InputError(
+          format("{}: this folder holds no {}: let data.source.path name the file, or the folder "
+                 "that it was unpacked to",
+                 each, joined(names)));
+    }
+    if (!files.several) found.resize(1);
+    files.paths.insert(files.paths.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+}  // namespace
+
+const std::vector<std::string>& source_formats() {
+  static const std::vector<std::string> formats{
+      "movielens_csv", "movielens_dat", "movielens_100k", "netflix", "lastfm_360k",
+      "msd",           "pinterest",     "adjacency",      "pro_sg",  "delimited"};
+  return formats;
+}
+
+bool natural_less(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    while (i < a.size() && a[i] == '0') ++i;
+    while (j < b.size() && b[j] == '0') ++j;
+    std::size_t to_i = i;
+    std::size_t to_j = j;
+    while (to_i < a.size() && digit(a[to_i])) ++to_i;
+    while (to_j < b.size() && digit(b[to_j])) ++to_j;
+    if (to_i - i != to_j - j) return to_i - i < to_j - j;
+    if (const int order = a.compare(i, to_i - i, b, j, to_j - j); order != 0) return order < 0;
+    i = to_i, j = to_j;
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;
+}
+
+std::vector<std::string> matching_paths(const std::string& path) {
+  if (path.empty()) throw InputError("data.source.path is empty: give the file that holds the ratings");
+  if (fs::exists(path)) return {path};
+  Names paths;
+  if (path.find_first_of("*?[{") != std::string::npos) {
+    glob_t found{};
+    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0) {
+      paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    std::sort(paths.begin(), paths.end(), natural_less);
+  }
+  if (paths.empty()) throw InputError(format("{}: there is no such file: check data.source.path", path));
+  return paths;
+}
+
+SourceFiles source_files(const SourceOptions& source) {
+  if (!known_names().contains(source.format)) {
+    throw InputError(
+        format("data.source.format '{}' is not known: use {}", source.format, joined(source_formats())));
+  }
+  return files_at(source, source.path, names_of(source));
+}
+
+SourceFiles part_files(const SourceOptions& source, Part part) {
+  const bool test = part == Part::test;
+  const std::string& path = test ? source.test_path : source.validation_path;
+  if (!path.empty()) return files_at(source, path, names_of(source));
+  // Beside train.EXT, packed or not: test.EXT; validation.EXT, valid.EXT or val.EXT.
+  const fs::path train = source_files(source).paths.front();
+  std::string name = unpacked(train.filename().string());
+  const bool beside = name.starts_with("train.");
+  if (!beside) name = source.file.empty() ? "train.txt" : source.file;
+  if (!name.starts_with("train.")) return {};
+  const std::string ending = name.substr(std::string_view("train").size());
+  const Names names =
+      test ? Names{"test" + ending} : Names{"validation" + ending, "valid" + ending, "val" + ending};
+  if (!beside) return files_at(source, train.string(), names);  // an archive, which may or may not hold one
+  const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
+  if (found.empty()) return {};
+  return files_at(source, found.front(), {});
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string_view>
+
+namespace vaecf::data {
+
+/// Whether `text` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, none beyond U+10FFFF).
+inline bool is_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xC2 && lead <= 0xDF   ? 1
+                     : lead >= 0xE0 && lead <= 0xEF ? 2
+                     : lead >= 0xF0 && lead <= 0xF4 ? 3
+                                                    : 0;
+    if (more == 0 || text.size() - i < static_cast<std::size_t>(more)) return false;
+    for (int k = 0; k < more; ++k) {
+      const auto next = static_cast<unsigned char>(text[i++]);
+      unsigned low = 0x80;
+      unsigned high = 0xBF;
+      if (k == 0) {
+        if (lead == 0xE0) low = 0xA0;
+        if (lead == 0xED) high = 0x9F;
+        if (lead == 0xF0) low = 0x90;
+        if (lead == 0xF4) high = 0x8F;
+      }
+      if (next < low || next > high) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace vaecf::data

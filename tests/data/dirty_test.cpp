@@ -1,0 +1,173 @@
+// What is odd in a source means what a person would expect, or is counted and shown.
+#include "data/fields.hpp"
+#include "data/filter.hpp"
+#include "data/parse.hpp"
+#include "data/utf8.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+Fields split_line(std::string_view line, const std::string& separator = ",", bool quotes = true) {
+  FieldSplitter splitter(separator, quotes);
+  if (!splitter.split(line, 10)) return {"(not closed)"};
+  return {splitter.fields().begin(), splitter.fields().end()};
+}
+
+TEST(FieldSplitterTest, QuotesAsCsvHasThem) {
+  EXPECT_EQ(split_line("a,b,c"), (Fields{"a", "b", "c"}));
+  EXPECT_EQ(split_line("\"a\",\"b,c\",d"), (Fields{"a", "b,c", "d"}));
+  EXPECT_EQ(split_line("\"say \"\"yes\"\", please\",\"\""), (Fields{"say \"yes\", please", ""}));
+  EXPECT_EQ(split_line(" \"a\" , b"), (Fields{"a", "b"}));
+  EXPECT_EQ(split_line("a \"b\" c,d"), (Fields{"a \"b\" c", "d"}));
+  EXPECT_EQ(split_line("\"a,b"), (Fields{"(not closed)"}));
+  EXPECT_EQ(split_line("\"a\"b,c"), (Fields{"(not closed)"}));
+  EXPECT_EQ(split_line("\"a\"::\"b::c\"", "::"), (Fields{"a", "b::c"}));
+  EXPECT_EQ(split_line("\"a\",", ","), (Fields{"a", ""}));
+  EXPECT_EQ(split_line("\"a,b", ",", false), (Fields{"\"a", "b"}));
+  EXPECT_EQ(split_line("", ","), (Fields{""}));
+  EXPECT_EQ(split_line("  \"a b\" c", " "), (Fields{"", "", "a b", "c"}));
+  FieldSplitter splitter(",", true);
+  splitter.split("a,b,c", 2);
+  EXPECT_EQ(splitter.fields().size(), 2u);
+  EXPECT_TRUE(splitter.more());
+  splitter.split("a,\"b\"", 2);
+  EXPECT_FALSE(splitter.more());
+}
+
+TEST(Utf8, WellFormedOnly) {
+  for (const char* text : {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\xAC", "\xEF\xBF\xBD"}) {
+    EXPECT_TRUE(is_utf8(text)) << text;
+  }
+  for (const char* text : {"caf\xE9", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                           "\xF5\x80\x80\x80", "\x80", "\xE2\x82", "\xFF"}) {
+    EXPECT_FALSE(is_utf8(text)) << text;
+  }
+}
+
+class Dirty : public ::testing::Test {
+ protected:
+  RawRatings read(const std::string& text, bool strict = false) {
+    SourceOptions source;
+    source.format = "delimited";
+    source.rating_column = "2";
+    source.path = folder_.write("dirty.csv", "user,item,rating\n" + text);
+    Wanted wanted;
+    wanted.min_rating = 4.0;
+    wanted.strict = strict;
+    return read_ratings(source, wanted, log_, progress_);
+  }
+  // "count what, first at place" of each finding.
+  Fields findings(const RawRatings& ratings) {
+    Fields all;
+    for (const Finding& f : ratings.findings.list()) {
+      const std::string place =
+          f.examples.empty() ? "?" : f.examples[0].substr(f.examples[0].rfind("dirty.csv"));
+      all.push_back(std::to_string(f.count) + " " + f.what + ", " + place);
+    }
+    return all;
+  }
+
+  test::TempFolder folder_;
+  Log log_;
+  Progress progress_;
+};
+
+const std::string good = "1,10,5\n1,11,4.0\n2,10,4\n2,12,4.5\n3,10,3\n3,11,5\n4,10,4\n4,11,5\n";
+
+TEST_F(Dirty, OddLinesAreCountedAndShownWithFileAndLine) {
+  const RawRatings ratings =
+      read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5,10,5\n5,10,bad\n");
+  EXPECT_EQ(ratings.events.size(), 8);
+  EXPECT_EQ(findings(ratings),
+            (Fields{"1 the item is empty, dirty.csv:10: '5,,5'", "1 the user is empty, dirty.csv:11: ',10,5'",
+                    "1 the rating is empty, dirty.csv:12: '5,10,'",
+                    "2 the rating is not a number, dirty.csv:13: '5,10,good'",
+                    "1 the rating is not a finite number, dirty.csv:14: '5,10,nan'",
+                    "1 too few columns, dirty.csv:15: '5,10'",
+                    "1 a quote is not closed, dirty.csv:16: '\"5,10,5'"}));
+  EXPECT_EQ(ratings.findings.list()[3].examples.size(), 2u);
+  EXPECT_EQ(ratings.lines, 16);
+}
+
+TEST_F(Dirty, StrictRefusesTheFirst) {
+  const auto message = test::message_of<InputError>([&] { read(good + "5,10,good\n5,10,5\n", true); });
+  EXPECT_NE(message.find("dirty.csv:10: '5,10,good': the rating is not a number"), std::string::npos)
+      << message;
+}
+
+TEST_F(Dirty, AnotherFormatIsToldByItsLines) {
+  const auto message = test::message_of<InputError>([&] { read("1;10;5\n2;10;5\n3,10,5\n"); });
+  EXPECT_NE(message.find("dirty.csv:2: '1;10;5': too few columns; 2 of 3 lines cannot be read"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Dirty, QuotedFieldsCarriageReturnsAndNoLastNewline) {
+  const RawRatings ratings = read("\"1\",\"a, b\",\"4.0\"\r\n\"1\",\"say \"\"hi\"\"\",5\r\n2,c,3");
+  EXPECT_EQ(ratings.item_ids.strings, (Fields{"a, b", "say \"hi\"", "c"}));
+  EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(ratings.liked, (std::vector<std::uint8_t>{1, 1, 0}));
+  EXPECT_TRUE(ratings.findings.list().empty());
+}
+
+TEST_F(Dirty, LargeIds) {
+  const RawRatings large = read("2147483648,4294967296,5\n9223372036854775807,4294967297,5\n");
+  EXPECT_EQ(large.user_ids.numbers, (std::vector<std::int64_t>{2147483648, 9223372036854775807}));
+  EXPECT_EQ(large.item_ids.numbers, (std::vector<std::int64_t>{4294967296, 4294967297}));
+  const RawRatings larger = read("7,1,5\n9223372036854775808,1,5\n7,2,5\n");
+  EXPECT_EQ(larger.user_ids.strings, (Fields{"7", "9223372036854775808"}));
+  EXPECT_EQ(larger.events.user, (std::vector<std::int32_t>{0, 1, 0}));
+}
+
+TEST_F(Dirty, IdsThatAreNoText) {
+  const RawRatings ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
+                                  std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");
+  EXPECT_EQ(ratings.user_ids.strings, (Fields{"caf\xE9", "b\xC3\xA9"}));
+  ASSERT_EQ(ratings.findings.list().size(), 3u);
+  EXPECT_EQ(ratings.findings.list()[0].what, "the user id is not UTF-8 and is taken as it is");
+  EXPECT_FALSE(ratings.findings.list()[0].dropped);
+  EXPECT_EQ(ratings.findings.list()[0].count, 1);
+  EXPECT_EQ(ratings.findings.list()[1].what, "the user id is longer than 4096 bytes");
+  EXPECT_EQ(ratings.findings.list()[2].what, "the user id holds a zero byte");
+}
+
+TEST_F(Dirty, RepeatedPairsAreToldWithTheirLines) {
+  RawRatings ratings = read("1,10,5\n\n1,11,5\n1,10,2\nx,1,oops\n2,10,5\n1,10,5\n");
+  PrepareOptions options;
+  options.min_user_items = 1;
+  PrepareReport report;
+  filter_events(ratings, options, report);
+  EXPECT_EQ(report.duplicates_dropped, 2);
+  const Finding& finding = ratings.findings.list().back();
+  EXPECT_EQ(finding.count, 2);
+  ASSERT_EQ(finding.examples.size(), 2u);
+  EXPECT_NE(finding.examples[0].find("dirty.csv:5: user 1, item 10"), std::string::npos)
+      << finding.examples[0];
+  EXPECT_NE(finding.examples[1].find("dirty.csv:8: user 1, item 10"), std::string::npos)
+      << finding.examples[1];
+  EXPECT_THROW(
+      {
+        RawRatings again = read("1,10,5\n1,10,5\n", true);
+        filter_events(again, options, report);
+      },
+      InputError);
+}
+
+TEST_F(Dirty, SixteenBitTextIsNamed) {
+  SourceOptions source;
+  source.format = "delimited";
+  source.path = folder_.write("wide.csv", std::string("\xFF\xFEu\0,\0i\0\n\0", 10));
+  const auto message = test::message_of<InputError>([&] { read_ratings(source, Wanted{}, log_, progress_); });
+  EXPECT_NE(message.find("UTF-16"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace vaecf::data

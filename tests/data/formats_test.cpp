@@ -1,0 +1,284 @@
+// Every format of docs/DATA.md but the plain ones of parse_test.cpp, in small files of our own that have the
+// quirks of the published ones.
+#include "data/parse.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support.hpp"
+#include "support/bson.hpp"
+#include "support/packing.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using vaecf::testing::packed;
+using Pairs = std::vector<std::string>;  // "user/item", "-" before it where the rating is too low
+
+class Formats : public ::testing::Test {
+ protected:
+  RawRatings read(const std::string& format, const std::string& path) {
+    source_.format = format;
+    source_.path = path;
+    return read_ratings(source_, wanted_, log_, progress_);
+  }
+  std::string refusal(const std::string& format, const std::string& path) {
+    return test::message_of<InputError>([&] { read(format, path); });
+  }
+  Pairs pairs(const RawRatings& ratings) {
+    Pairs all;
+    for (std::size_t e = 0; e < ratings.liked.size(); ++e) {
+      all.push_back((ratings.liked[e] != 0 ? "" : "-") + ratings.user_ids.text(ratings.events.user[e]) + "/" +
+                    ratings.item_ids.text(ratings.events.item[e]));
+    }
+    return all;
+  }
+  std::string folder(const std::string& name) {
+    std::filesystem::create_directories(folder_.path(name));
+    return folder_.path(name);
+  }
+
+  test::TempFolder folder_;
+  SourceOptions source_;
+  Wanted wanted_ = [] {
+    Wanted wanted;
+    wanted.min_rating = 4.0;
+    return wanted;
+  }();
+  Log log_;
+  Progress progress_;
+};
+
+const Pairs netflix_pairs = {"7/1", "-9/1", "9/2", "7/10"};
+
+TEST_F(Formats, NetflixFolderInNumericOrder) {
+  folder("nf/training_set");
+  folder_.write("nf/training_set/mv_0000010.txt", "10:\n7,5,2005-01-01\n");
+  folder_.write("nf/training_set/mv_0000002.txt", "2:\n9,4,2004-12-31\n");
+  folder_.write("nf/training_set/mv_0000001.txt", "1:\n7,4,2005-09-06\n9,3,2005-05-13\n");
+  folder_.write("nf/probe.txt", "1:\n7\n");
+  EXPECT_EQ(pairs(read("netflix", folder_.path("nf"))), netflix_pairs);
+  EXPECT_EQ(pairs(read("netflix", folder_.path("nf/training_set"))), netflix_pairs);
+  EXPECT_EQ(pairs(read("netflix", folder_.path("nf/training_set/mv_*.txt"))), netflix_pairs);
+}
+
+TEST_F(Formats, NetflixTarInATarInAnyOrder) {
+  const std::string inner = packed({{"training_set/", ""},
+                                    {"training_set/mv_0000010.txt", "10:\n7,5,2005-01-01\n"},
+                                    {"training_set/mv_0000001.txt", "1:\n7,4,2005-09-06\n9,3,2005-05-13\n"},
+                                    {"training_set/mv_0000002.txt", "2:\n9,4,2004-12-31\n"}},
+                                   "tar", "none");
+  const std::string tar = packed({{"download/", ""},
+                                  {"download/probe.txt", "1:\n7\n"},
+                                  {"download/training_set.tar", inner},
+                                  {"download/README", "no data"}},
+                                 "tar", "gzip");
+  const RawRatings ratings = read("netflix", folder_.write("nf_prize_dataset.tar.gz", tar));
+  EXPECT_EQ(pairs(ratings), netflix_pairs);
+  EXPECT_NE(ratings.places.of(1).find("mv_0000001.txt:3"), std::string::npos) << ratings.places.of(1);
+  EXPECT_NE(ratings.places.of(2).find("mv_0000002.txt:2"), std::string::npos) << ratings.places.of(2);
+  EXPECT_NE(ratings.places.of(3).find("mv_0000010.txt:2"), std::string::npos) << ratings.places.of(3);
+}
+
+TEST_F(Formats, NetflixAsKaggleHasIt) {
+  const std::string first = "1:\n7,4,2005-09-06\n9,3,2005-05-13\n2:\n9,4,2004-12-31\n";
+  const std::string second = "10:\n7,5,2005-01-01\n";
+  folder_.write("combined_data_1.txt", first);
+  folder_.write("combined_data_2.txt", second);
+  folder_.write("movie_titles.csv", "1,2003,Dinosaur Planet\n");
+  EXPECT_EQ(pairs(read("netflix", folder_.path("combined_data_*.txt"))), netflix_pairs);
+  EXPECT_EQ(pairs(read("netflix", folder_.path("combined_data_{2,1}.txt"))), netflix_pairs);
+  EXPECT_EQ(pairs(read("netflix", folder_.path(""))), netflix_pairs);
+  const std::string zip =
+      packed({{"combined_data_2.txt", second}, {"combined_data_1.txt", first}}, "zip", "none");
+  EXPECT_EQ(pairs(read("netflix", folder_.write("netflix-prize-data.zip", zip))), netflix_pairs);
+}
+
+TEST_F(Formats, NetflixFilesNamedByNumbersAlone) {
+  folder("small");
+  folder_.write("small/010.txt", "10:\n7,5,2005-01-01\n");
+  folder_.write("small/001.txt", "1:\n7,4,2005-09-06\n9,3,2005-05-13\n");
+  folder_.write("small/2.txt", "2:\n9,4,2004-12-31\n");
+  folder_.write("small/probe.txt", "1:\n7\n");
+  EXPECT_EQ(pairs(read("netflix", folder_.path("small"))), netflix_pairs);
+}
+
+TEST_F(Formats, NetflixWithoutMovieLines) {
+  folder("flat");
+  folder_.write("flat/mv_1.txt", "1,7,4,2005-09-06\n1,9,3,2005-05-13\n");
+  folder_.write("flat/mv_2.txt", "2,9,4,2004-12-31\n");
+  folder_.write("flat/mv_10.txt", "10,7,5,2005-01-01\n");
+  EXPECT_EQ(pairs(read("netflix", folder_.path("flat"))), netflix_pairs);
+}
+
+TEST_F(Formats, NetflixLinesWithoutAMovieAreDropped) {
+  const RawRatings ratings = read(
+      "netflix", folder_.write("combined_data_1.txt", "7,4,2005-09-06\n1:\n7,4,2005-09-06\n9,3,x\n7,4\n"));
+  EXPECT_EQ(pairs(ratings), (Pairs{"7/1", "-9/1"}));
+  ASSERT_EQ(ratings.findings.list().size(), 2u);
+  EXPECT_EQ(ratings.findings.list()[0].what, "no line 'N:' before it names the movie");
+  EXPECT_EQ(ratings.findings.list()[1].what, "too few columns");
+}
+
+TEST_F(Formats, LastFmTakesNamesWhereThereIsNoIdAndLeavesQuotesAlone) {
+  wanted_.min_rating = 0;
+  const RawRatings ratings =
+      read("lastfm_360k", folder_.write("usersha1-artmbid-artname-plays.tsv",
+                                        "u1\tm-1\tbetty \"blowtorch\t2137\n"
+                                        "u1\t\t\"weird al\" yankovic\t12\n"
+                                        "u2\tm-1\tbetty blowtorch\t0\nu3\tm-1\tbetty\t1\n"
+                                        "u2\t\t\t3\n"
+                                        "u2\tm-2\ta\tname\twith tabs\t3\n"
+                                        "u2\tm-3\tbroken\tx\n"
+                                        "u2\tm-4\tcut\n"));
+  EXPECT_EQ(pairs(ratings), (Pairs{"u1/m-1", "u1/name:\"weird al\" yankovic", "u2/m-1", "u3/m-1"}));
+  std::vector<std::string> seen;
+  for (const Finding& finding : ratings.findings.list()) seen.push_back(finding.what);
+  EXPECT_EQ(seen, (std::vector<std::string>{"the item is empty", "too many columns",
+                                            "the rating is not a number", "too few columns"}));
+}
+
+TEST_F(Formats, MsdTriplets) {
+  wanted_.min_rating = 0;
+  const std::string text =
+      "b80344d0\tSOAKIMP12A8C130995\t1\nb80344d0\tSOAPDEY12A81C210A9\t12\na1\tSOAKIMP12A8C130995\t2\n";
+  const Pairs expected = {"b80344d0/SOAKIMP12A8C130995", "b80344d0/SOAPDEY12A81C210A9",
+                          "a1/SOAKIMP12A8C130995"};
+  EXPECT_EQ(pairs(read("msd", folder_.write("train_triplets.txt", text))), expected);
+  EXPECT_EQ(pairs(read("msd", folder_.write("train_triplets.txt.zip",
+                                            packed({{"train_triplets.txt", text}}, "zip", "none")))),
+            expected);
+}
+
+TEST_F(Formats, PinterestBoards) {
+  using namespace vaecf::testing;
+  const std::string bson = bson_board("b1", {"p1", "p2"}) +
+                           bson_document(bson_element('\x04', "pins", bson_strings({"p9"}))) +
+                           bson_board("b2", {"p1", "p1"});
+  const RawRatings ratings = read("pinterest", folder_.write("subset_iccv_board_pins.bson", bson));
+  EXPECT_EQ(pairs(ratings), (Pairs{"b1/p1", "b1/p2", "b2/p1", "b2/p1"}));
+  ASSERT_EQ(ratings.findings.list().size(), 1u);
+  EXPECT_EQ(ratings.findings.list()[0].what, "the board has no board_id");
+  EXPECT_NE(ratings.places.of(3).find("bson:3"), std::string::npos) << ratings.places.of(3);
+  const auto zip = packed(
+      {{"iccv/subset_iccv_pin_im.bson", "no"}, {"iccv/subset_iccv_board_pins.bson", bson}}, "zip", "none");
+  EXPECT_EQ(read("pinterest", folder_.write("pinterest_iccv.zip", zip)).liked.size(), 4u);
+}
+
+TEST_F(Formats, AdjacencyLists) {
+  const auto path = folder_.write("train.txt", "0 5 7 9\n1\n2 5  5 \r\n3 11");
+  EXPECT_EQ(pairs(read("adjacency", path)), (Pairs{"0/5", "0/7", "0/9", "2/5", "2/5", "3/11"}));
+  EXPECT_EQ(pairs(read("adjacency", folder_.path(""))).size(), 6u);
+  source_.list_starts_with = "count";
+  const RawRatings counted = read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
+  EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
+  EXPECT_EQ(counted.findings.list().at(0).what, "the number at its start is not that of the items behind it");
+}
+
+TEST_F(Formats, AdjacencyOfAGivenSplit) {
+  wanted_.part = true;
+  folder_.write("train.txt", "0 5 7\n1 5\n");
+  folder_.write("test.txt", "0 9\n1 7\n");
+  using Parts = std::vector<Part>;
+  for (const std::string& path : {folder_.path(""), folder_.path("train.txt")}) {
+    const RawRatings ratings = read("adjacency", path);
+    EXPECT_EQ(pairs(ratings), (Pairs{"0/5", "0/7", "1/5", "0/9", "1/7"}));
+    EXPECT_EQ(ratings.events.part, (Parts{Part::train, Part::train, Part::train, Part::test, Part::test}));
+  }
+  folder_.write("val.txt", "1 9\n");
+  EXPECT_EQ(read("adjacency", folder_.path("")).events.part,
+            (Parts{Part::train, Part::train, Part::train, Part::validation, Part::test, Part::test}));
+  const auto zip = packed({{"g/test.txt", "0 9\n"}, {"g/train.txt", "0 5 7\n"}}, "zip", "none");
+  EXPECT_EQ(read("adjacency", folder_.write("g.zip", zip)).events.part,
+            (Parts{Part::train, Part::train, Part::test}));
+}
+
+TEST_F(Formats, ProSgKeepsItsNumbers) {
+  wanted_.part = true;
+  folder("pro_sg");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    folder_.write("pro_sg/" + name, text);
+  };
+  write("unique_sid.txt", "151\n223\n253\n260\n");
+  write("train.csv", "uid,sid\n1,0\n0,1\n1,2\n0,0\n");
+  write("validation_tr.csv", "uid,sid\n2,0\n4,1\n");
+  write("validation_te.csv", "uid,sid\n2,3\n");
+  write("test_tr.csv", "uid,sid\r\n5,0\r\n");
+  EXPECT_NE(refusal("pro_sg", folder_.path("pro_sg")).find("there is no test_te.csv"), std::string::npos);
+  write("test_te.csv", "uid,sid\n5,1\n5,2\n");
+  const RawRatings ratings = read("pro_sg", folder_.path("pro_sg"));
+  EXPECT_TRUE(ratings.numbered_by_source);
+  EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{151, 223, 253, 260}));
+  EXPECT_EQ(ratings.user_ids.size(), 6);
+  EXPECT_EQ(ratings.events.size(), 10);
+  write("unique_sid.txt", "151\n223\n");
+  EXPECT_NE(refusal("pro_sg", folder_.path("pro_sg")).find("unique_sid.txt has 2 lines"), std::string::npos);
+  write("unique_sid.txt", "151\n\n223\n");
+  EXPECT_NE(refusal("pro_sg", folder_.path("pro_sg")).find("unique_sid.txt:3"), std::string::npos);
+  wanted_.part = false;
+  EXPECT_NE(refusal("pro_sg", folder_.path("pro_sg")).find("data.prepare.split: given"), std::string::npos);
+}
+
+TEST_F(Formats, MovieLensFromItsArchives) {
+  const std::string csv = "userId,movieId,rating,timestamp\r\n7,31,4.0,1\r\n7,29,3.5,2\r\n";
+  const auto zip =
+      packed({{"ml-20m/", ""}, {"ml-20m/movies.csv", "movieId,title\n"}, {"ml-20m/ratings.csv", csv}}, "zip",
+             "none");
+  EXPECT_EQ(pairs(read("movielens_csv", folder_.write("ml-20m.zip", zip))), (Pairs{"7/31", "-7/29"}));
+  const auto gz = packed({{"x", csv}}, "raw", "gzip");
+  EXPECT_EQ(pairs(read("movielens_csv", folder_.write("ratings.csv.gz", gz))), (Pairs{"7/31", "-7/29"}));
+  EXPECT_EQ(pairs(read("movielens_csv", folder_.path(""))), (Pairs{"7/31", "-7/29"}));
+  // Where the folder that is named is not there, but its archive is.
+  EXPECT_EQ(pairs(read("movielens_csv", folder_.path("ml-20m/ratings.csv"))), (Pairs{"7/31", "-7/29"}));
+  std::filesystem::remove(folder_.path("ml-20m.zip"));
+  EXPECT_NE(refusal("movielens_csv", folder_.path("ml-20m/ratings.csv")).find("there is no such file"),
+            std::string::npos);
+  const auto none = packed({{"ml-20m/README.txt", "x"}}, "zip", "none");
+  EXPECT_NE(refusal("movielens_csv", folder_.write("none.zip", none))
+                .find("holds no ratings.csv; it holds ml-20m/README.txt"),
+            std::string::npos);
+}
+
+TEST_F(Formats, DelimitedFromArchivesAndFolders) {
+  source_.header = false;
+  const auto one = packed({{"a.csv", "1,2\n"}}, "zip", "none");
+  EXPECT_EQ(pairs(read("delimited", folder_.write("one.zip", one))), (Pairs{"1/2"}));
+  const auto two = folder_.write("two.zip", packed({{"a.csv", "1,2\n"}, {"b.csv", "3,4\n"}}, "zip", "none"));
+  EXPECT_NE(refusal("delimited", two).find("this archive holds several files"), std::string::npos);
+  EXPECT_NE(refusal("delimited", folder_.path("")).find("is a folder"), std::string::npos);
+  source_.file = "b.csv";
+  EXPECT_EQ(pairs(read("delimited", two)), (Pairs{"3/4"}));
+  source_.file = "";
+  folder_.write("part-2.csv", "5,6\n");
+  folder_.write("part-10.csv", "7,8\n");
+  EXPECT_EQ(pairs(read("delimited", folder_.path("part-*.csv"))), (Pairs{"5/6", "7/8"}));
+}
+
+TEST_F(Formats, TimesAreNumbersOrDates) {
+  wanted_.time = true;
+  source_.header = false;
+  source_.time_column = "2";
+  const RawRatings ratings =
+      read("delimited", folder_.write("t.csv",
+                                      "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n"
+                                      "1,4,2005-09-06 13:59:01\n1,5,soon\n1,6,\n"));
+  EXPECT_EQ(ratings.events.time,
+            (std::vector<double>{978300760, 978300760.5, 20050906000000, 20050906135901}));
+  EXPECT_EQ(ratings.findings.list().at(0).count, 2);
+}
+
+TEST(NaturalOrder, DigitsCountAsNumbers) {
+  EXPECT_TRUE(natural_less("mv_2.txt", "mv_10.txt"));
+  EXPECT_TRUE(natural_less("mv_0000002.txt", "mv_10.txt"));
+  EXPECT_FALSE(natural_less("mv_10.txt", "mv_2.txt"));
+  EXPECT_TRUE(natural_less("a", "b"));
+  EXPECT_TRUE(natural_less("a1", "a1b"));
+  EXPECT_FALSE(natural_less("a1", "a1"));
+  EXPECT_NE(natural_less("a01", "a1"), natural_less("a1", "a01"));
+}
+
+}  // namespace
+}  // namespace vaecf::data

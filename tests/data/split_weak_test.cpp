@@ -1,0 +1,242 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "split_support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Rows = std::vector<std::vector<std::int32_t>>;
+
+Rows rows_of(const Csr& csr) {
+  Rows rows;
+  for (std::int64_t r = 0; r < csr.rows(); ++r) {
+    const auto row = csr.view().row(r);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
+
+class Weak : public ::testing::Test {
+ protected:
+  Split split(const std::string& text) {
+    source_.format = "delimited";
+    source_.header = false;
+    source_.path = folder_.write("events.csv", text);
+    run_ = test::run_split(source_, options_);
+    return run_.split;
+  }
+  // Items of user `user`'s row, by the source's ids.
+  std::vector<std::int64_t> items(const Csr& rows, std::int64_t user) {
+    const Split& s = run_.split;
+    for (std::size_t p = 0; p < s.users.size(); ++p) {
+      if (run_.ratings.user_ids.numbers[static_cast<std::size_t>(s.users[p])] != user) continue;
+      std::vector<std::int64_t> ids;
+      for (const std::int32_t column : rows.view().row(static_cast<std::int64_t>(p))) {
+        const auto item = static_cast<std::size_t>(s.items[static_cast<std::size_t>(column)]);
+        ids.push_back(run_.ratings.item_ids.numbers[item]);
+      }
+      return ids;
+    }
+    ADD_FAILURE() << "no user " << user;
+    return {};
+  }
+
+  test::TempFolder folder_;
+  SourceOptions source_;
+  PrepareOptions options_ = [] {
+    PrepareOptions options;
+    options.split = "leave_one_out";
+    options.min_user_items = 1;
+    return options;
+  }();
+  test::SplitRun run_;
+};
+
+using Ids = std::vector<std::int64_t>;
+
+// Users 1 to 4 with 5, 3, 2 and 1 items; user 5 has them all, so that none is unknown.
+const std::string events =
+    "1,10,5\n1,11,1\n1,12,4\n1,13,2\n1,14,3\n2,10,1\n2,11,1\n2,12,1\n3,10,9\n3,11,1\n4,12,1\n"
+    "5,10,1\n5,11,2\n5,12,3\n5,13,4\n5,14,5\n5,15,6\n5,16,7\n";
+
+TEST_F(Weak, TheLastInTimeAreLeftOut) {
+  options_.pick = "last";
+  source_.time_column = "2";
+  const Split s = split(events);
+  EXPECT_TRUE(s.weak);
+  EXPECT_EQ(s.train.rows(), 5);
+  EXPECT_EQ(s.test.targets.rows(), 5);
+  EXPECT_EQ(s.test.fold_in.rows(), 0);
+  EXPECT_EQ(items(s.test.targets, 1), (Ids{10}));
+  EXPECT_EQ(items(s.validation.targets, 1), (Ids{12}));
+  EXPECT_EQ(items(s.train, 1), (Ids{11, 13, 14}));
+  EXPECT_EQ(items(s.test.targets, 2), (Ids{12}));  // all at once: the last line
+  EXPECT_EQ(items(s.validation.targets, 2), (Ids{11}));
+  EXPECT_EQ(items(s.test.targets, 3), (Ids{10}));
+  EXPECT_EQ(items(s.validation.targets, 3), (Ids{}));
+  EXPECT_EQ(items(s.train, 4), (Ids{12}));
+  EXPECT_EQ(s.test.without_target, 2);  // user 4, and user 5, whose item 16 nobody has in train
+  EXPECT_EQ(s.validation.without_target, 3);
+  EXPECT_EQ(s.test.unknown.size(), 1);
+  EXPECT_EQ(s.validation.unknown.size(), 1);
+}
+
+TEST_F(Weak, WithoutTimesTheLastLinesAreLeftOut) {
+  options_.pick = "last";
+  const Split s = split(events);
+  EXPECT_EQ(items(s.test.targets, 1), (Ids{14}));
+  EXPECT_EQ(items(s.validation.targets, 1), (Ids{13}));
+}
+
+TEST_F(Weak, RandomPicksAreTheSameAgainAndPartEveryEventOnce) {
+  const Split first = split(events);
+  const Split again = split(events);
+  EXPECT_EQ(rows_of(first.test.targets), rows_of(again.test.targets));
+  options_.seed = 1;
+  EXPECT_NE(rows_of(split(events).test.targets), rows_of(first.test.targets));
+  for (const std::int64_t user : {1, 2, 3, 4, 5}) {
+    std::multiset<std::int64_t> all;
+    for (const Csr* part : {&run_.split.train, &run_.split.validation.targets, &run_.split.test.targets}) {
+      for (const std::int64_t id : items(*part, user)) EXPECT_TRUE(all.insert(id) != all.end());
+    }
+    EXPECT_EQ(all.size(), std::set<std::int64_t>(all.begin(), all.end()).size());
+  }
+  const auto dropped = run_.split.test.unknown.size() + run_.split.validation.unknown.size();
+  EXPECT_EQ(run_.split.train.view().entries() + run_.split.validation.targets.view().entries() +
+                run_.split.test.targets.view().entries() + dropped,
+            18);
+}
+
+TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
+  options_.split = "ratio";
+  options_.held_out_fraction = 0.2;
+  std::string text;
+  for (int user = 1; user <= 20; ++user) {
+    for (int item = 0; item < user; ++item) text += format("{},{}\n", user, item);
+  }
+  const Split s = split(text);
+  for (const int user : {1, 2, 3, 5, 9, 10, 20}) {
+    const std::int64_t test = user < 2 ? 0 : std::max(1, user / 5);
+    const std::int64_t validation = user < 3 ? 0 : std::max(1, user / 5);
+    EXPECT_EQ(items(s.test.targets, user).size(), static_cast<std::size_t>(test)) << user;
+    EXPECT_EQ(items(s.validation.targets, user).size(), static_cast<std::size_t>(validation)) << user;
+    EXPECT_EQ(items(s.train, user).size(), static_cast<std::size_t>(user - test - validation)) << user;
+  }
+  options_.validation_users = 0;
+  const Split without = split(text);
+  EXPECT_EQ(without.validation.targets.rows(), 0);
+  EXPECT_EQ(items(without.train, 2).size(), 1u);
+  EXPECT_EQ(items(without.train, 20).size(), 16u);
+}
+
+TEST_F(Weak, OneItemAlwaysStays) {
+  options_.split = "ratio";
+  options_.held_out_fraction = 0.9;
+  const Split s = split("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
+  EXPECT_EQ(items(s.train, 1).size(), 1u);
+  EXPECT_EQ(items(s.train, 2).size(), 1u);
+}
+
+class Given : public Weak {
+ protected:
+  Given() { options_.split = "given"; }
+  Split lists(const std::string& train, const std::string& test) {
+    source_.format = "adjacency";
+    folder_.write("train.txt", train);
+    folder_.write("test.txt", test);
+    source_.path = folder_.path("");
+    run_ = test::run_split(source_, options_);
+    return run_.split;
+  }
+};
+
+TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
+  const Split s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
+  EXPECT_TRUE(s.weak);
+  EXPECT_EQ(s.users.size(), 3u);
+  EXPECT_EQ(s.items.size(), 3u);
+  EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
+  EXPECT_EQ(items(s.test.targets, 1), (Ids{12}));
+  EXPECT_EQ(items(s.train, 3), (Ids{}));
+  EXPECT_EQ(items(s.test.targets, 3), (Ids{10}));
+  EXPECT_EQ(s.validation.targets.rows(), 0);
+}
+
+TEST_F(Given, APairCountsOnceInEachPart) {
+  const Split s = lists("1 10 11 10\n2 10\n", "1 10 12 12\n");
+  EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
+  EXPECT_EQ(items(s.test.targets, 1), (Ids{10, 12}));
+  EXPECT_EQ(run_.report.duplicates_dropped, 2);
+}
+
+TEST_F(Given, NothingHeldOutIsRefused) {
+  EXPECT_THROW(lists("1 10 11\n", "\n"), InputError);
+  EXPECT_THROW(lists("1\n", "1 10\n"), InputError);
+}
+
+class ProSg : public Weak {
+ protected:
+  void write(const std::string& train, const std::string& validation, const std::string& test) {
+    options_.split = "given";
+    source_.format = "pro_sg";
+    source_.path = folder_.path("");
+    const std::string header = "uid,sid\n";
+    folder_.write("train.csv", header + train);
+    folder_.write("validation_tr.csv", header + validation);
+    folder_.write("validation_te.csv", header + "3,2\n");
+    folder_.write("test_tr.csv", header + test);
+    folder_.write("test_te.csv", header + "8,0\n8,1\n");
+    folder_.write("unique_sid.txt", "a\nb\nc\nd\n");
+  }
+};
+
+TEST_F(ProSg, IsTakenAsItIs) {
+  write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
+  const Split s = test::run_split(source_, options_).split;
+  EXPECT_FALSE(s.weak);
+  EXPECT_EQ(s.items, (std::vector<std::int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(rows_of(s.train), (Rows{{1}, {3, 0}}));
+  // Users 3 to 5 and 6 to 8: those without a line have an empty row.
+  EXPECT_EQ(rows_of(s.validation.fold_in), (Rows{{1}, {}, {0}}));
+  EXPECT_EQ(rows_of(s.validation.targets), (Rows{{2}, {}, {}}));
+  EXPECT_EQ(rows_of(s.test.fold_in), (Rows{{0}, {}, {}}));
+  EXPECT_EQ(rows_of(s.test.targets), (Rows{{}, {}, {0, 1}}));
+  EXPECT_EQ(s.users, (std::vector<std::int32_t>{0, 1, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(s.test.without_target, 2);
+}
+
+TEST_F(ProSg, UsersOfTwoPartsAreRefused) {
+  write("1,3\n4,1\n", "5,0\n3,1\n", "6,0\n");
+  EXPECT_THROW(test::run_split(source_, options_), InputError);
+}
+
+TEST_F(Weak, TheFileLinksWhatTheModelSeesToTrain) {
+  source_.format = "delimited";
+  source_.header = false;
+  source_.path = folder_.write("events.csv", events);
+  const std::string output = folder_.path("weak.h5");
+  Log log;
+  Progress progress;
+  prepare(source_, options_, "weak", output, {}, log, progress);
+  const io::DatasetFile file(output);
+  for (const char* part : {"validation", "test"}) {
+    const std::string name = part;
+    ASSERT_EQ(file.rows(name + "/fold_in"), 5);
+    EXPECT_EQ(file.read_rows(name + "/fold_in", {0, 5}).columns, file.read_rows("train", {0, 5}).columns);
+    EXPECT_EQ(file.read_ids(name + "/user_id").numbers, file.read_ids("train/user_id").numbers);
+    EXPECT_EQ(file.rows(name + "/held_out"), 5);
+  }
+  options_.validation_users = 0;
+  prepare(source_, options_, "weak", output, {}, log, progress);
+  EXPECT_EQ(io::DatasetFile(output).rows("validation/fold_in"), 0);
+  EXPECT_EQ(io::DatasetFile(output).rows("test/fold_in"), 5);
+}
+
+}  // namespace
+}  // namespace vaecf::data
