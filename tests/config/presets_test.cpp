@@ -20,7 +20,9 @@ TEST(Presets, EveryFileParsesAndIsNamedAfterItself) {
     names.insert(entry.path().stem());
     EXPECT_EQ(load(entry.path()).session.name, entry.path().stem());
   }
-  for (const char* name : {"quickstart", "ml1m", "ml20m", "ml20m-nvidia", "ml20m-thesis", "mult-dae"}) {
+  for (const char* name : {"quickstart", "ml1m", "ml20m", "ml20m-nvidia", "ml20m-thesis", "mult-dae",
+                           "ml100k", "ml-small", "ml10m", "ml25m", "ml32m", "netflix", "msd", "lastfm360k",
+                           "pinterest", "citeulike-a", "gowalla", "pro-sg"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -72,6 +74,30 @@ TEST(Presets, MultDaeIsAsPublished) {
   EXPECT_TRUE(dae.model.hidden.empty());
   EXPECT_EQ(dae.model.latent, 200);
   EXPECT_EQ(dae.train.weight_decay, 2e-5);
+}
+
+TEST(Presets, SetsOfThePaperAreFilteredAsPublished) {
+  const Config netflix = preset("netflix");
+  EXPECT_EQ(netflix.prepare.min_rating, 4.0);
+  EXPECT_EQ(netflix.prepare.min_user_items, 5);
+  EXPECT_EQ(netflix.prepare.test_users, 40000);
+  EXPECT_EQ(netflix.session.train.epochs, 100);
+  const Config msd = preset("msd");
+  EXPECT_EQ(msd.prepare.min_item_users, 200);
+  EXPECT_EQ(msd.prepare.min_user_items, 20);
+  EXPECT_EQ(msd.prepare.validation_users, 50000);
+  EXPECT_EQ(msd.session.train.annealing.steps, 200000);
+  for (const Config& config : {netflix, msd}) {
+    EXPECT_EQ(config.prepare.split, "liang2018");
+    EXPECT_EQ(config.prepare.seed, 98765u);
+    EXPECT_EQ(config.session.train.batch_size, 500);
+  }
+}
+
+TEST(Presets, GowallaIsMeasuredAsLightGcnDoes) {
+  const Config gowalla = preset("gowalla");
+  EXPECT_EQ(gowalla.prepare.split, "given");
+  EXPECT_EQ(gowalla.session.validation.metrics, (std::vector<std::string>{"recall_n@20", "ndcg@20"}));
 }
 
 }  // namespace
