@@ -20,8 +20,13 @@ class IdColumn {
   /// -1 for a text that cannot be an id.
   std::int32_t number(std::string_view field, Id& kind) {
     std::int64_t id = 0;
-    if (!text_ && parse_integer_id(field, id)) return integers_.find_or_add(id);
-    return number_of_text(field, kind);
+    if (text_ || !parse_integer_id(field, id)) return number_of_text(field, kind);
+    // Most files keep the lines of a user, or of an item, together.
+    if (id != last_id_ || last_number_ < 0) {
+      last_id_ = id;
+      last_number_ = integers_.find_or_add(id);
+    }
+    return last_number_;
   }
   io::IdList take() { return {integers_.take(), strings_.take()}; }
 
@@ -29,6 +34,8 @@ class IdColumn {
   std::int32_t number_of_text(std::string_view field, Id& kind);
 
   bool text_ = false;
+  std::int64_t last_id_ = 0;
+  std::int32_t last_number_ = -1;
   IdTable<std::int64_t, std::int64_t> integers_;
   IdTable<std::string, std::string_view> strings_;
 };

@@ -2,6 +2,7 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <charconv>
 
 #include "data/fields.hpp"
 #include "data/line_reader.hpp"
@@ -86,8 +87,10 @@ class MovieFiles {
     movie_.clear();
     MovieSegment segment;
     segment.events = {to_->ratings().events.size(), to_->ratings().events.size()};
-    if (!parse_integer_id(name, segment.movie)) return to_->drop("the movie is not a number");
-    movie_ = name;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), segment.movie);
+    if (error != std::errc{} || end != name.data() + name.size())
+      return to_->drop("the movie is not a number");
+    movie_ = std::to_string(segment.movie);  // one copy has "003:" for movie 3
     movies_.push_back(segment);
   }
 

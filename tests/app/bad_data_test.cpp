@@ -52,6 +52,31 @@ TEST(Prepare, RefusesBadRatingsAndLeavesNothing) {
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
 }
 
+TEST(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
+  const Workplace place;
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(20) + "21,1,nan,0\n");
+  const Result result = place.program("prepare c.yaml");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("ratings.csv:122: '21,1,nan,0'"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("1 dropped: the rating is not a finite number"), std::string::npos) << result.out;
+}
+
+TEST(Prepare, WhatIsThereIsMadeAgainOnlyByForce) {
+  const Workplace place;
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(20));
+  const Result first = place.program("prepare c.yaml");
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Result again = place.program("prepare c.yaml");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("was there already"), std::string::npos) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  const Result forced = place.program("prepare --force c.yaml");
+  EXPECT_EQ(forced.code, 0) << forced.err;
+  EXPECT_NE(forced.err.find("wrote out/made.h5"), std::string::npos) << forced.err;
+}
+
 TEST(Dataset, MissingForeignOrTruncatedFilesAreRefused) {
   const Workplace place;
   place.make_small_run();

@@ -100,7 +100,7 @@ TEST_F(Formats, NetflixAsKaggleHasIt) {
 TEST_F(Formats, NetflixFilesNamedByNumbersAlone) {
   folder("small");
   folder_.write("small/010.txt", "10:\n7,5,2005-01-01\n");
-  folder_.write("small/001.txt", "1:\n7,4,2005-09-06\n9,3,2005-05-13\n");
+  folder_.write("small/001.txt", "001:\n7,4,2005-09-06\n9,3,2005-05-13\n");
   folder_.write("small/2.txt", "2:\n9,4,2004-12-31\n");
   folder_.write("small/probe.txt", "1:\n7\n");
   EXPECT_EQ(pairs(read("netflix", folder_.path("small"))), netflix_pairs);
