@@ -218,6 +218,10 @@ std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs) {
                  "scaling",
                  run.ranks_per_host, run.threads, run.cores, run.host));
     }
+    if (run.ranks_per_gpu > 1) {
+      warn(format("{} of {} ranks share one GPU: their times say nothing about scaling", run.ranks_per_gpu,
+                  run.ranks));
+    }
     if (run.device == "cpu" && run.bound_cores > 0 && run.bound_cores < run.threads) {
       warn(format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads", run.ranks,
                   run.bound_cores, run.threads));

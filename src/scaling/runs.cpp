@@ -33,6 +33,7 @@ RunRecord run_of(const io::Json& event) {
   run.ranks = whole_at(event, "ranks", 1);
   run.ranks_per_host = whole_at(event, "ranks_per_host", run.ranks);
   run.threads = whole_at(event, "threads", 1);
+  run.ranks_per_gpu = whole_at(event, "ranks_per_gpu", 0);
   run.cores = whole_at(event, "cores", 0);
   run.bound_cores = whole_at(event, "bound_cores", 0);
   run.batch_size = io::number_at(event, "batch_size");

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -177,6 +179,18 @@ class BenchmarkRun {
     result_.update_bytes = trainer_.update_bytes();
     result_.wire = trainer_.wire_bytes();
     result_.overlap = trainer_.overlaps();
+    result_.ranks_per_gpu = ranks_on_one_device();
+  }
+
+  /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
+  std::int64_t ranks_on_one_device() {
+    const std::string id = services_.backend.device_id();
+    // Ids of GPUs hold for the whole world; two that meet in a hash would raise a false alarm, no more.
+    const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : std::hash<std::string>{}(id) | 1);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
+    services_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
+    const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);
+    return services_.communicator.all_reduce(here, comm::Reduction::max);
   }
 
   /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
@@ -213,6 +227,7 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
       .set("ranks_per_host", std::int64_t{services.communicator.local_size()})
       .set("cores", cores_of_host())
       .set("bound_cores", cores_of_process())
+      .set("ranks_per_gpu", result.ranks_per_gpu)
       .set("strategy", options.distributed.strategy)
       .set("optimizer", options.distributed.optimizer)
       .set("wire", options.distributed.wire)

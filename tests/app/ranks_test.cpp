@@ -66,16 +66,18 @@ TEST(Ranks, AFullDiskEndsAll) {
   EXPECT_FALSE(place.exists("runs/small/checkpoints/best.h5"));
 }
 
+// Numbers of epochs of their own: both tests look for processes by their command lines, at the same time
+// perhaps.
 TEST(Ranks, CtrlCEndsAllWithoutTraces) {
   const Workplace place;
   place.make_small_run();
   // mpirun is waited for by its shell; what it started must be gone with it.
   const Result result = place.bash(
-      "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000000 --set validation.every=0 & "
+      "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
       "job=$!\n"
       "for i in $(seq 100); do grep -q epoch runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; done\n"
       "kill -INT $job; wait $job; echo \"code $?\"\n"
-      "sleep 0.2; pgrep -f 'small.yaml --train --set train.epochs=1000000' > /dev/null && echo left over\n"
+      "sleep 0.2; pgrep -f 'small.yaml --train --set train.epochs=1000001' > /dev/null && echo left over\n"
       "exit 0");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(place.exists("runs/small/metrics.jsonl")) << result.err;
@@ -91,12 +93,12 @@ TEST(Ranks, AKilledOneIsNamedAndEndsAll) {
   const Workplace place;
   place.make_small_run();
   const Result result = place.bash(
-      "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000000 --set validation.every=0 & "
+      "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000002 --set validation.every=0 & "
       "job=$!\n"
       "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
       "done\n"
       "kill -KILL $(pgrep -P $job | tail -n 1); wait $job; echo \"code $?\"\n"
-      "sleep 0.5; pgrep -f 'small.yaml --train --set train.epochs=1000000' > /dev/null && echo left over\n"
+      "sleep 0.5; pgrep -f 'small.yaml --train --set train.epochs=1000002' > /dev/null && echo left over\n"
       "exit 0");
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
   EXPECT_EQ(result.out.find("left over"), std::string::npos) << result.out;

@@ -125,6 +125,18 @@ TEST(ScalingReport, WarnsWhereRanksShareCores) {
       << report.warnings.front();
 }
 
+TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
+  std::vector<RunRecord> runs = ideal_runs();
+  for (RunRecord& run : runs) {
+    run.device = "cuda";
+    run.ranks_per_gpu = run.ranks == 4 ? 2 : 1;
+  }
+  const Report report = make_report(runs, 0, 0);
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_NE(report.warnings.front().find("2 of 4 ranks share one GPU"), std::string::npos)
+      << report.warnings.front();
+}
+
 TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
   std::vector<RunRecord> runs = ideal_runs();
   runs.back().precision = "bf16";

@@ -109,6 +109,7 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
                            "ranks_per_host",
                            "cores",
                            "bound_cores",
+                           "ranks_per_gpu",
                            "strategy",
                            "optimizer",
                            "wire",

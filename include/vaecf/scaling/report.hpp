@@ -21,8 +21,9 @@ struct RunRecord {
   int ranks = 1;
   int ranks_per_host = 1;
   int threads = 1;
-  int cores = 0;        ///< of the host
-  int bound_cores = 0;  ///< that a rank may run on
+  int ranks_per_gpu = 0;  ///< at most; 0 on the CPU
+  int cores = 0;          ///< of the host
+  int bound_cores = 0;    ///< that a rank may run on
   double batch_size = 0.0;
   double users_per_second = 0.0;
   double step_seconds = 0.0;

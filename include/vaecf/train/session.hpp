@@ -132,6 +132,7 @@ struct BenchmarkResult {
   double update_bytes = 0.0;           ///< Trainer::update_bytes of this rank
   WireBytes wire;                      ///< of a step
   bool overlap = false;                ///< gradients travelled beside backward
+  std::int64_t ranks_per_gpu = 0;      ///< on the GPU that most ranks share; 0 on the CPU
   std::optional<Staleness> staleness;  ///< of asynchronous updates
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
