@@ -13,7 +13,7 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 }  // namespace
 
 LineReader::LineReader(io::SourceReader& files, Progress& progress)
-    : files_(&files), progress_(&progress), buffer_(block_bytes) {
+    : files_(&files), progress_(&progress), buffer_(block_bytes), ahead_(block_bytes) {
   progress.begin("reading", files.total_bytes(), "bytes");
 }
 
@@ -22,6 +22,8 @@ LineReader::~LineReader() {
 }
 
 bool LineReader::next_file() {
+  if (next_block_.valid()) next_block_.wait();
+  next_block_ = {};
   if (!files_->next()) return false;
   number_ = 0;
   begin_ = end_ = 0;
@@ -29,15 +31,34 @@ bool LineReader::next_file() {
   return true;
 }
 
+double LineReader::share_read() const {
+  return static_cast<double>(bytes_on_disk_) / static_cast<double>(files_->total_bytes());
+}
+
+// As much as fits, but for the end of the file.
+LineReader::Block LineReader::read_next(std::vector<char>& to) {
+  Block block;
+  while (block.bytes < to.size()) {
+    const std::size_t got = files_->read(std::span(to).subspan(block.bytes));
+    if (got == 0) break;
+    block.bytes += got;
+  }
+  block.bytes_on_disk = files_->bytes_read();
+  return block;
+}
+
 void LineReader::read_block() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  const std::size_t got = files_->read(std::span(buffer_).subspan(end_));
-  at_end_ = got == 0;
-  end_ += got;
-  progress_->update(files_->bytes_read());
+  const Block block = next_block_.valid() ? next_block_.get() : read_next(ahead_);
+  if (end_ + block.bytes > buffer_.size()) buffer_.resize(2 * (end_ + block.bytes));
+  std::memcpy(buffer_.data() + end_, ahead_.data(), block.bytes);
+  end_ += block.bytes;
+  at_end_ = block.bytes < ahead_.size();
+  if (!at_end_) next_block_ = std::async(std::launch::async, [this] { return read_next(ahead_); });
+  bytes_on_disk_ = block.bytes_on_disk;
+  progress_->update(bytes_on_disk_);
 }
 
 bool LineReader::next(std::string_view& line) {

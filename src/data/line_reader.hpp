@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,18 +32,29 @@ class LineReader {
   /// Lines of all files so far, empty ones left out.
   std::int64_t lines() const { return lines_; }
   const io::SourceReader& files() const { return *files_; }
+  /// How much of all files was read, 0 to 1.
+  double share_read() const;
 
  private:
+  struct Block {
+    std::size_t bytes = 0;
+    std::int64_t bytes_on_disk = 0;  // up to its end, over all files
+  };
   void read_block();
+  Block read_next(std::vector<char>& to);
 
   io::SourceReader* files_;
   Progress* progress_;
   std::int64_t number_ = 0;
   std::int64_t lines_ = 0;
   bool at_end_ = true;
+  std::int64_t bytes_on_disk_ = 0;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // unread part of the buffer
   std::size_t end_ = 0;
+  // Of files of more than one block the next is read, and unpacked, while lines are taken from this one.
+  std::vector<char> ahead_;
+  std::future<Block> next_block_;
 };
 
 }  // namespace vaecf::data

@@ -12,6 +12,7 @@
 #include "data/record.hpp"
 #include "data/source_files.hpp"
 #include "data/split.hpp"
+#include "data/titles.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -160,6 +161,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
       }
     }
   }
+  if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
+    paths.push_back(titles.path);
+  }
   PrepareReport report;
   if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths);
   report.was_there = !report.stored_table.empty();
@@ -192,6 +196,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
   writer.set_attribute("report", to_table(report));
   write(writer, ratings, split);
+  if (auto titles = read_titles(source, ids_at(ratings.item_ids, split.items)); !titles.empty()) {
+    writer.write_ids("items/title", {{}, std::move(titles)});
+  }
   writer.set_attribute("source", description.get());
   writer.commit();
   return report;

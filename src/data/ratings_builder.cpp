@@ -127,8 +127,7 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
   return parse_number(digits, time);
 }
 
-void RatingsBuilder::grow(const io::SourceReader& files) {
-  const auto share_read = static_cast<double>(files.bytes_read()) / static_cast<double>(files.total_bytes());
+void RatingsBuilder::grow(double share_read) {
   const auto estimate = static_cast<double>(ratings_.liked.size()) / share_read * 1.02;
   if (!(estimate > 1e5) || !(estimate < 1e11)) return;
   const auto capacity = static_cast<std::size_t>(estimate) + ratings_.liked.size() / 16;

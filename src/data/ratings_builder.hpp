@@ -1,13 +1,13 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/io/source_reader.hpp>
 
 #include <cstdint>
 #include <string_view>
 
 #include "data/events.hpp"
 #include "data/id_table.hpp"
+#include "data/line_reader.hpp"
 
 namespace vaecf::data {
 
@@ -79,14 +79,14 @@ class RatingsBuilder {
   /// Seconds, or a date such as 2005-09-06; false where it is neither, and the line is dropped.
   bool read_time(std::string_view field, double& time);
   /// Room for as many events as the rest of the source will bring, by the share that is read.
-  void make_room(const io::SourceReader& files) {
-    if (ratings_.liked.size() == ratings_.liked.capacity()) grow(files);
+  void make_room(const LineReader& lines) {
+    if (ratings_.liked.size() == ratings_.liked.capacity()) grow(lines.share_read());
   }
 
   RawRatings take();
 
  private:
-  void grow(const io::SourceReader& files);
+  void grow(double share_read);
   bool number(IdColumn& column, std::string_view field, const char* what, std::int32_t& number);
 
   Wanted wanted_;

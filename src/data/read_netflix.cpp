@@ -113,7 +113,7 @@ void read_netflix(io::SourceReader& files, RatingsBuilder& to, Progress& progres
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
       movies.read(line);
-      to.make_room(files);
+      to.make_room(lines);
     }
   }
   to.ratings().lines += lines.lines();

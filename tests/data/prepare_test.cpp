@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "support.hpp"
+#include "support/packing.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -190,6 +192,57 @@ TEST_F(Prepare, RefusesOptionsThatCannotBe) {
   EXPECT_NE(message([](auto& o) { o.test_users = std::int64_t{1} << 62; }).find("test_users"),
             std::string::npos);
   EXPECT_NE(message([](auto& o) { o.split = "weak"; }).find("split is 'weak'"), std::string::npos);
+}
+
+std::map<std::int64_t, std::string> titles_of(const std::string& path) {
+  const io::DatasetFile file(path);
+  const auto ids = file.read_ids("items/id").numbers;
+  const auto titles = file.read_ids("items/title").strings;
+  std::map<std::int64_t, std::string> by_id;
+  for (std::size_t i = 0; i < titles.size(); ++i) by_id[ids[i]] = titles[i];
+  return by_id;
+}
+
+TEST_F(Prepare, TitlesComeFromBesideTheRatings) {
+  run();
+  EXPECT_FALSE(io::DatasetFile(output_).has_ids("items/title"));
+  const std::string movies =
+      "movieId,title,genres\r\n501,\"American President, The (1995)\",Comedy\r\n502,Caf\xE9 (1990),Drama\r\n"
+      "9999,Nobody rated this,Drama\r\n503,Am\xC3\xA9lie,Comedy\r\n";
+  folder_.write("movies.csv", movies);
+  EXPECT_FALSE(run().was_there);
+  const auto check = [&] {
+    auto titles = titles_of(output_);
+    EXPECT_EQ(titles[501], "American President, The (1995)");
+    EXPECT_EQ(titles[502], "Caf\xC3\xA9 (1990)");
+    EXPECT_EQ(titles[503], "Am\xC3\xA9lie");
+    EXPECT_EQ(titles[504], "");
+  };
+  check();
+  EXPECT_TRUE(run().was_there);
+  source_.path = folder_.write(
+      "ml.zip",
+      vaecf::testing::packed({{"ml/ratings.csv", ratings_csv()}, {"ml/movies.csv", movies}}, "zip", "none"));
+  std::filesystem::remove(folder_.path("movies.csv"));
+  EXPECT_FALSE(run().was_there);
+  check();
+}
+
+TEST_F(Prepare, NetflixTitlesHoldCommas) {
+  std::string text;
+  for (int movie = 1; movie <= 12; ++movie) {
+    text += format("{}:\n", movie);
+    for (int user = 1; user <= users; ++user) text += format("{},{},2005-09-06\n", user, 5);
+  }
+  std::filesystem::create_directories(folder_.path("nf/training_set"));
+  folder_.write("nf/training_set/mv_1.txt", text);
+  folder_.write("nf/movie_titles.txt", "1,2003,Dinosaur Planet\n2,NULL,What, no year?\n");
+  source_.format = "netflix";
+  source_.path = folder_.path("nf");
+  run();
+  auto titles = titles_of(output_);
+  EXPECT_EQ(titles[1], "Dinosaur Planet");
+  EXPECT_EQ(titles[2], "What, no year?");
 }
 
 TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
