@@ -7,7 +7,7 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::int32_t nowhere = -1;
+constexpr std::int32_t no_place = -1;
 
 // Events of all users by position: those of position p lie at offsets[p] to offsets[p + 1], in file order.
 class EventPlaces {
@@ -16,7 +16,7 @@ class EventPlaces {
       : offsets_(users.size() + 1, 0), events_(&events) {
     for (std::size_t p = 0; p < users.size(); ++p) {
       const auto user = static_cast<std::size_t>(users[p]);
-      if (user >= position_.size()) position_.resize(user + 1, nowhere);
+      if (user >= position_.size()) position_.resize(user + 1, no_place);
       position_[user] = static_cast<std::int32_t>(p);
     }
     for (const std::int32_t user : events.user) ++offsets_[position(user) + 1];
@@ -103,8 +103,8 @@ Split weak_split(const Events& events, const std::vector<std::int32_t>& users, c
   const auto number_items = [&](auto counts) {
     for (std::size_t e = 0; e < count; ++e) {
       const auto item = static_cast<std::size_t>(events.item[e]);
-      if (item >= column_of.size()) column_of.resize(item + 1, nowhere);
-      if (!counts(parts[e]) || column_of[item] != nowhere) continue;
+      if (item >= column_of.size()) column_of.resize(item + 1, no_place);
+      if (!counts(parts[e]) || column_of[item] != no_place) continue;
       column_of[item] = static_cast<std::int32_t>(split.items.size());
       split.items.push_back(events.item[e]);
     }
@@ -118,7 +118,7 @@ Split weak_split(const Events& events, const std::vector<std::int32_t>& users, c
   places.for_each([&](std::size_t e, std::size_t place) {
     columns[place] = column_of[static_cast<std::size_t>(events.item[e])];
     part_at[place] = parts[e];
-    if (columns[place] != nowhere) return;
+    if (columns[place] != no_place) return;
     Events& unknown = parts[e] == Part::validation ? split.validation.unknown : split.test.unknown;
     unknown.user.push_back(events.user[e]);
     unknown.item.push_back(events.item[e]);
@@ -128,7 +128,7 @@ Split weak_split(const Events& events, const std::vector<std::int32_t>& users, c
     for (std::size_t p = 0; p < users.size(); ++p) {
       for (auto place = static_cast<std::size_t>(places.offsets()[p]);
            place < static_cast<std::size_t>(places.offsets()[p + 1]); ++place) {
-        if (part_at[place] == part && columns[place] != nowhere) rows.columns.push_back(columns[place]);
+        if (part_at[place] == part && columns[place] != no_place) rows.columns.push_back(columns[place]);
       }
       rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
     }
