@@ -24,7 +24,7 @@ class IdColumn {
     // Most files keep the lines of a user, or of an item, together.
     if (id != last_id_ || last_number_ < 0) {
       last_id_ = id;
-      last_number_ = integers_.find_or_add(id);
+      last_number_ = number_of_integer(id);
     }
     return last_number_;
   }
@@ -33,9 +33,22 @@ class IdColumn {
  private:
   std::int32_t number_of_text(std::string_view field, Id& kind);
 
+  std::int32_t number_of_integer(std::int64_t id) {
+    if (id < 0 || id >= most_small_ids) return integers_.find_or_add(id);
+    const auto index = static_cast<std::size_t>(id);
+    if (index >= number_of_small_.size()) number_of_small_.resize(2 * index + 1, -1);
+    std::int32_t& number = number_of_small_[index];
+    if (number < 0) number = integers_.find_or_add(id);
+    return number;
+  }
+
+  // Ids below this are looked up in a plain list, one access to memory instead of two; 16 MiB at most.
+  static constexpr std::int64_t most_small_ids = std::int64_t{1} << 21;
+
   bool text_ = false;
   std::int64_t last_id_ = 0;
   std::int32_t last_number_ = -1;
+  std::vector<std::int32_t> number_of_small_;
   IdTable<std::int64_t, std::int64_t> integers_;
   IdTable<std::string, std::string_view> strings_;
 };
