@@ -113,9 +113,9 @@ CLI::App* add_scaling(CLI::App& app, CommandLine& line) {
                    "the runs that launch/scaling made; or, with --predict, what to predict for")
       ->required();
   command->add_option("--batch", arguments.batch_size,
-                      "users a step of strong scaling; default: of most runs");
+                      "users a step of strong scaling, 0: none; default: of most runs");
   command->add_option("--users-per-rank", arguments.users_per_rank,
-                      "users a step and rank of weak scaling; default: of most runs");
+                      "users a step and rank of weak scaling, 0: none; default: of most runs");
   auto* predict = command->add_option("--predict", arguments.machine,
                                       "predict for the machine that this file describes (machine.*)");
   predict->type_name("MACHINE.yaml");

@@ -21,9 +21,9 @@ struct RecommendArguments {
 };
 
 struct ScalingArguments {
-  std::string subject;    ///< a folder of runs; with `machine` a configuration
-  double batch_size = 0;  ///< of strong scaling; 0: that of most runs
-  double users_per_rank = 0;
+  std::string subject;     ///< a folder of runs; with `machine` a configuration
+  double batch_size = -1;  ///< of strong scaling; 0: none; below: that of most runs
+  double users_per_rank = -1;
   std::string machine;  ///< predict for the machine that this file describes
   std::vector<int> ranks;
   std::int64_t items = 0;  ///< where there is no dataset to tell

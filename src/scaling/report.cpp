@@ -245,8 +245,8 @@ Spread spread_of(std::vector<double> values) {
 
 Report make_report(const std::vector<RunRecord>& runs, double batch_size, double users_per_rank) {
   require_alike(runs);
-  if (batch_size <= 0.0) batch_size = most_scaled(runs, [](const RunRecord& run) { return run.batch_size; });
-  if (users_per_rank <= 0.0) {
+  if (batch_size < 0.0) batch_size = most_scaled(runs, [](const RunRecord& run) { return run.batch_size; });
+  if (users_per_rank < 0.0) {
     users_per_rank = most_scaled(runs, [](const RunRecord& run) { return run.batch_size / run.ranks; });
   }
   const Probes probes(runs);

@@ -63,7 +63,7 @@ std::vector<RunRecord> ideal_runs() {
 }
 
 TEST(ScalingReport, TellsStrongFromWeakAndPredictsAMachineThatTheModelDescribes) {
-  const Report report = make_report(ideal_runs(), 0, 0);
+  const Report report = make_report(ideal_runs(), -1, -1);
   EXPECT_EQ(report.batch_size, 400);
   EXPECT_EQ(report.users_per_rank, 100);
   ASSERT_EQ(report.strong.size(), 3U);
@@ -106,6 +106,7 @@ TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
   other.server_updates = "synchronous";
   runs.push_back(other);
   const Report report = make_report(runs, 400, 0);
+  EXPECT_TRUE(report.weak.empty());
   std::vector<std::string> names;
   for (const Point& point : report.strong) names.push_back(point.variant);
   EXPECT_EQ(names, (std::vector<std::string>{"", "1 server synchronous bf16", "replicated fp32",
@@ -119,7 +120,7 @@ TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
 TEST(ScalingReport, WarnsWhereRanksShareCores) {
   std::vector<RunRecord> runs = ideal_runs();
   for (RunRecord& run : runs) run.threads = 4;
-  const Report report = make_report(runs, 0, 0);
+  const Report report = make_report(runs, -1, -1);
   ASSERT_FALSE(report.warnings.empty());
   EXPECT_NE(report.warnings.front().find("4 ranks of 4 threads share the 8 cores of node"), std::string::npos)
       << report.warnings.front();
@@ -131,7 +132,7 @@ TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
     run.device = "cuda";
     run.ranks_per_gpu = run.ranks == 4 ? 2 : 1;
   }
-  const Report report = make_report(runs, 0, 0);
+  const Report report = make_report(runs, -1, -1);
   ASSERT_EQ(report.warnings.size(), 1U);
   EXPECT_NE(report.warnings.front().find("2 of 4 ranks share one GPU"), std::string::npos)
       << report.warnings.front();
@@ -140,7 +141,7 @@ TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
 TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
   std::vector<RunRecord> runs = ideal_runs();
   runs.back().precision = "bf16";
-  EXPECT_THROW(make_report(runs, 0, 0), InputError);
+  EXPECT_THROW(make_report(runs, -1, -1), InputError);
   runs = ideal_runs();
   std::erase_if(runs, [](const RunRecord& run) { return run.ranks == 1; });
   EXPECT_THROW(make_report(runs, 400, 100), InputError);
@@ -148,7 +149,7 @@ TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
 }
 
 TEST(ScalingReport, TextsHoldEveryPoint) {
-  Report report = make_report(ideal_runs(), 0, 0);
+  Report report = make_report(ideal_runs(), -1, -1);
   report.machine = "</script> & co";
   const std::string csv = to_csv(report);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);

@@ -86,9 +86,9 @@ struct Report {
   double stops_paying = 0.0;  ///< users_where_ranks_stop_paying of the first variant at most ranks
 };
 
-/// `batch_size` and `users_per_rank` pick the runs of strong and of weak scaling; a run may be of both. Where
-/// they are 0, those with which most numbers of ranks ran. InputError where no lone rank ran, or runs do not
-/// belong together (machine, precision, threads differ).
+/// `batch_size` and `users_per_rank` pick the runs of strong and of weak scaling; a run may be of both, and 0
+/// leaves one out. Below 0: those with which most numbers of ranks ran. InputError where no lone rank ran, or
+/// runs do not belong together (machine, precision, threads differ).
 Report make_report(const std::vector<RunRecord>& runs, double batch_size, double users_per_rank);
 
 std::string to_table(const Report& report);
