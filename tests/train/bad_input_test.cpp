@@ -45,7 +45,7 @@ TEST_F(BadInput, ImpossibleValuesAreNamedByTheirKey) {
        }},
       {"train.optimizer.learning_rate", [](O& o) { o.optimizer.learning_rate = -1.0; }},
       {"validation.every: -1", [](O& o) { o.validation.every = -1; }},
-      {"map@10", [](O& o) { o.validation.metrics = {"map@10"}; }},
+      {"auc@10", [](O& o) { o.validation.metrics = {"auc@10"}; }},
       {"validation.metrics", [](O& o) { o.validation.metrics = {}; }},
       {"best", [](O& o) { o.validation.select = "best"; }},
       {"distributed.optimizer: adam", [](O& o) { o.distributed.optimizer = "adam"; }},
