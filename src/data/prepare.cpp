@@ -37,7 +37,7 @@ void check_options(const PrepareOptions& options) {
   if (options.test_users < 0 || options.test_users > most) {
     refuse("test_users", options.test_users, "between 0 and 2^31 - 1");
   }
-  const auto& splits = split_names();
+  const std::vector<std::string> splits = split_names();
   if (std::find(splits.begin(), splits.end(), options.split) == splits.end()) {
     refuse("split", "'" + options.split + "'", "liang2018, random, leave_one_out, ratio or given");
   }
@@ -143,11 +143,6 @@ void report_overlap(const Split& split, const HeldOutPart& part, const std::stri
 }
 
 }  // namespace
-
-const std::vector<std::string>& split_names() {
-  static const std::vector<std::string> names{"liang2018", "random", "leave_one_out", "ratio", "given"};
-  return names;
-}
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {

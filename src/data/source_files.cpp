@@ -133,13 +133,6 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
 
 }  // namespace
 
-const std::vector<std::string>& source_formats() {
-  static const std::vector<std::string> formats{
-      "movielens_csv", "movielens_dat", "movielens_100k", "netflix", "lastfm_360k",
-      "msd",           "pinterest",     "adjacency",      "pro_sg",  "delimited"};
-  return formats;
-}
-
 bool natural_less(const std::string& a, const std::string& b) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   std::size_t i = 0;

@@ -28,7 +28,10 @@ struct SourceOptions {
 };
 
 /// What `data.source.format` may be.
-const std::vector<std::string>& source_formats();
+inline std::vector<std::string> source_formats() {
+  return {"movielens_csv", "movielens_dat", "movielens_100k", "netflix", "lastfm_360k",
+          "msd",           "pinterest",     "adjacency",      "pro_sg",  "delimited"};
+}
 
 /// What `prepare` keeps and how it splits.
 struct PrepareOptions {
@@ -45,7 +48,10 @@ struct PrepareOptions {
   std::uint32_t seed = 98765;
 };
 
-const std::vector<std::string>& split_names();
+/// What `data.prepare.split` may be.
+inline std::vector<std::string> split_names() {
+  return {"liang2018", "random", "leave_one_out", "ratio", "given"};
+}
 
 struct PrepareMode {
   bool strict = false;  ///< what would be counted and shown is an error
