@@ -73,23 +73,35 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
 }
 
 CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand("recommend", "top items for users, as TSV user, item, score");
+  auto* command = app.add_subcommand(
+      "recommend", "top items for users, with the source's own ids; alone, or under mpirun on all ranks");
   auto& arguments = line.recommend;
   add_config(*command, line, true);
   command->add_option("--checkpoint", arguments.checkpoint,
                       "default: best.h5 of the configuration's run folder");
-  auto* input =
-      command->add_option("--input", arguments.input, "TSV or CSV lines user,item of users never seen");
+  auto* input = command->add_option("--input", arguments.input,
+                                    "TSV or CSV lines user,item of users never seen, items by id or title");
   auto* split =
-      command->add_option("--split", arguments.split, "users of the dataset: train, validation or test")
-          ->check(CLI::IsMember({"train", "validation", "test"}))
+      command
+          ->add_option("--split", arguments.split,
+                       "users of the dataset: train, validation, test, or all with all that they have")
+          ->check(CLI::IsMember({"train", "validation", "test", "all"}))
           ->capture_default_str();
   input->excludes(split);
   command->add_option("--user", arguments.user, "this user only, by the source's id");
   command->add_option("--top", arguments.top, "items per user")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--output", arguments.output, "TSV file; default: standard output");
+  command->add_flag("--keep-seen", arguments.keep_seen, "do not leave out what users have");
+  command->add_option("--exclude", arguments.exclude, "file of items, one a line, that nobody gets")
+      ->type_name("FILE");
+  command->add_option("--include", arguments.include, "file of items, one a line: recommend no others")
+      ->type_name("FILE");
+  command->add_flag("--titles", arguments.titles, "add a column with titles, where the dataset has them");
+  command->add_option("--output", arguments.output,
+                      ".tsv, .csv or .h5 file; default: TSV on standard output");
+  command->add_option("--format", arguments.format, "whatever the output's name")
+      ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
   return command;
 }
 

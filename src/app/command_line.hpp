@@ -17,7 +17,12 @@ struct RecommendArguments {
   std::string split = "test";
   std::string user;  ///< only this one, by the source's id
   int top = 10;
-  std::string output;  ///< empty: standard output
+  bool keep_seen = false;  ///< recommend what users have, too
+  std::string exclude;     ///< file of items that nobody gets; empty: none
+  std::string include;     ///< file of the only items to recommend; empty: all
+  bool titles = false;     ///< a column of titles
+  std::string output;      ///< empty: standard output
+  std::string format;      ///< tsv, csv, hdf5; empty: by the output's extension
 };
 
 struct ScalingArguments {

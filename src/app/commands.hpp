@@ -14,10 +14,12 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
 /// On all ranks: `failed` where the doctor found something to be so.
 ExitCode run_doctor(const CommandLine& line);
 
+/// On all ranks, which share the users.
+ExitCode run_recommend(const CommandLine& line);
+
 // The commands below need no ranks and throw where they fail.
 void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);
-void run_recommend(const CommandLine& line);
 void run_inspect(const CommandLine& line);
 void run_scaling(const CommandLine& line);
 

@@ -8,6 +8,7 @@ int run_program(int argc, const char* const* argv) {
   CommandLine line;
   const Outcome usage = attempt([&] { line = parse_command_line(argc, argv); });
   if (!usage.ok() || line.command == Command::run) return static_cast<int>(run_on_ranks(line, usage));
+  if (line.command == Command::recommend) return static_cast<int>(run_recommend(line));
   if (line.command == Command::doctor) return static_cast<int>(run_doctor(line));
 
   const Outcome outcome = attempt([&] {
@@ -16,8 +17,6 @@ int run_program(int argc, const char* const* argv) {
         return run_prepare(line);
       case Command::synthesize:
         return run_synthesize(line);
-      case Command::recommend:
-        return run_recommend(line);
       case Command::inspect:
         return run_inspect(line);
       case Command::scaling:
@@ -25,6 +24,7 @@ int run_program(int argc, const char* const* argv) {
       case Command::print:
         return print(line.text);
       case Command::run:
+      case Command::recommend:
       case Command::doctor:
         break;
     }

@@ -1,145 +1,239 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/recommender.hpp>
 
+#include "app/audience.hpp"
 #include "app/commands.hpp"
-#include "app/device_map.hpp"
-#include "app/histories.hpp"
 #include "app/progress.hpp"
+#include "app/ranks.hpp"
+#include "app/recommendation_output.hpp"
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <optional>
 
 namespace vaecf::app {
 namespace {
 
-/// A text file that gets its name when it is whole; destroyed before, it leaves nothing.
-class WholeFile {
- public:
-  explicit WholeFile(std::string path)
-      : path_(std::move(path)), temporary_(format("{}.tmp.{}", path_, getpid())) {
-    file_ = std::fopen(temporary_.c_str(), "wb");
-    if (file_ == nullptr) fail();
-  }
-  ~WholeFile() {
-    if (file_ == nullptr) return;
-    std::fclose(file_);
-    std::remove(temporary_.c_str());
-  }
-  WholeFile(const WholeFile&) = delete;
-  WholeFile& operator=(const WholeFile&) = delete;
+/// What ranks hand each other in a round, and how many users one takes at most: answers of some megabytes,
+/// and a progress bar that moves.
+constexpr std::int64_t round_entries = 1 << 18;
+constexpr std::int64_t round_users = 2000;
 
-  void write(const std::string& text) {
-    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
-  }
-  void commit() {
-    if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) fail();
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
-    std::fclose(std::exchange(file_, nullptr));
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw RunError(format("cannot write {}: {}", path_, std::strerror(errno)));
-  }
-
-  std::string path_;
-  std::string temporary_;
-  std::FILE* file_ = nullptr;
-};
-
-/// Lines of one user; places that no item is left for are absent.
-std::string user_lines(const std::string& user, const train::Recommendation& best, const io::IdList& items) {
-  std::string out;
-  for (std::size_t place = 0; place < best.items.size(); ++place) {
-    if (best.items[place] < 0) break;
-    out += format("{}\t{}\t{:.6g}\n", user, items.text(best.items[place]), best.scores[place]);
-  }
-  return out;
-}
-
-void write_all(const std::string& output, const Histories& histories,
-               const std::vector<train::Recommendation>& recommendations, const io::IdList& items) {
-  std::unique_ptr<WholeFile> file;
-  if (!output.empty()) {
-    make_parent_folder(output);
-    file = std::make_unique<WholeFile>(output);
-  }
-  const auto write = [&](const std::string& text) { file ? file->write(text) : print(text); };
-  write("user\titem\tscore\n");
-  for (std::size_t row = 0; row < recommendations.size(); ++row) {
-    write(user_lines(histories.users[row], recommendations[row], items));
-  }
-  if (file) file->commit();
-}
-
-void keep_one_user(Histories& histories, const std::string& user, const std::string& path) {
-  for (std::size_t row = 0; row < histories.users.size(); ++row) {
-    if (histories.users[row] != user) continue;
-    const auto seen = histories.seen.view().row(static_cast<std::int64_t>(row));
-    Csr one{{0, static_cast<std::int64_t>(seen.size())}, {seen.begin(), seen.end()}};
-    histories.users = {user};
-    histories.seen = std::move(one);
-    return;
-  }
-  throw InputError(format("user {} is not in {}", user, path));
-}
-
-Histories read_input(const RecommendArguments& arguments, const io::DatasetFile& dataset,
-                     const io::IdList& items, Log& log) {
-  if (arguments.input.empty()) return split_histories(dataset, arguments.split, arguments.user);
-  Histories histories = read_histories(arguments.input, items);
-  if (histories.unknown_items > 0) {
-    log.warn("{}: {} lines name items that the model does not know; they are left out", arguments.input,
-             histories.unknown_items);
-  }
-  if (histories.users_without_items > 0) {
-    log.warn("{}: {} users have no item that the model knows; they get what suits everybody", arguments.input,
-             histories.users_without_items);
-  }
-  if (!arguments.user.empty()) keep_one_user(histories, arguments.user, arguments.input);
-  return histories;
-}
-
-}  // namespace
-
-void run_recommend(const CommandLine& line) {
-  const config::Config config = config::load(line.config, line.overrides);
-  const auto& arguments = line.recommend;
+std::string checkpoint_path(const CommandLine& line, const config::Config& config) {
   const auto& session = config.session;
   if (session.data.file.empty()) {
     throw InputError(format("{}: data.file is not set: its dataset tells which item is which", line.config));
   }
-  const std::string checkpoint =
-      arguments.checkpoint.empty() ? session.best_checkpoint() : arguments.checkpoint;
-  if (!std::filesystem::exists(checkpoint)) {
-    throw InputError(
-        format("there is no checkpoint {}: train first, or name one with --checkpoint", checkpoint));
+  const std::string path =
+      line.recommend.checkpoint.empty() ? session.best_checkpoint() : line.recommend.checkpoint;
+  if (!std::filesystem::exists(path)) {
+    throw InputError(format("there is no checkpoint {}: train first, or name one with --checkpoint", path));
   }
-  const io::DatasetFile dataset(session.data.file);
-  const io::IdList items = ids_or_numbers(dataset, "items/id", dataset.items());
+  return path;
+}
 
-  const auto style = progress_style(line.verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
-                                    std::getenv("VAECF_PROGRESS"));
-  Log log(line.verbosity, true, style == ProgressStyle::bar);
-  const auto progress = make_progress(style);
-  const Histories histories = read_input(arguments, dataset, items, log);
-  const auto communicator = comm::make_self_communicator();
-  const auto backend = backend::make_backend(at_rank(config.backend, *communicator));
-  log.debug("backend: {}", backend->description());
-  const auto recommendations = train::recommend(session, {*communicator, *backend, log, *progress},
-                                                checkpoint, histories.seen.view(), arguments.top);
-  progress->end();
-  write_all(arguments.output, histories, recommendations, items);
-  if (!arguments.output.empty()) {
-    log.info("wrote {}: the top {} items of {} users", arguments.output, arguments.top,
-             histories.users.size());
+ItemList read_named(const std::string& path, const ItemNames& names, const char* option, Log& log) {
+  ItemList list = read_item_list(path, names);
+  if (list.unknown.times() > 0) {
+    log.warn("{} {}: {} lines name items that the model does not know ({})", option, path,
+             list.unknown.times(), list.unknown.text());
   }
+  return list;
+}
+
+/// Which items may be recommended; empty: all.
+std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const ItemNames& names, Log& log) {
+  if (arguments.include.empty() && arguments.exclude.empty()) return {};
+  std::vector<std::uint8_t> offers(static_cast<std::size_t>(names.size()), arguments.include.empty());
+  const auto set = [&](const ItemList& list, std::uint8_t value) {
+    for (const std::int32_t item : list.items) offers[static_cast<std::size_t>(item)] = value;
+  };
+  if (!arguments.include.empty()) set(read_named(arguments.include, names, "--include", log), 1);
+  if (!arguments.exclude.empty()) set(read_named(arguments.exclude, names, "--exclude", log), 0);
+  return offers;
+}
+
+/// One rank's part of the work.
+class Recommending {
+ public:
+  Recommending(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
+      : arguments_(line.recommend),
+        ranks_(ranks),
+        format_(output_format(arguments_.format, arguments_.output)),
+        checkpoint_(checkpoint_path(line, config)),
+        dataset_(config.session.data.file) {
+    const bool speaks = ranks.rank() == 0;
+    const auto style = progress_style(line.verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
+                                      std::getenv("VAECF_PROGRESS"));
+    log_ = Log(line.verbosity, speaks, style == ProgressStyle::bar);
+    progress_ = make_progress(speaks ? style : ProgressStyle::none);
+    items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
+    const bool titled = dataset_.has_ids("items/title");
+    if (titled) titles_ = dataset_.read_ids("items/title");
+    if (arguments_.titles && !titled) {
+      throw InputError(format("--titles: {} holds no /items/title", dataset_.path()));
+    }
+    const ItemNames names(items_, titles_);
+    audience_ = make_audience(arguments_, dataset_, names, log_);
+    users_ = {0, audience_->size()};
+    if (!arguments_.user.empty()) {
+      users_.begin = find_user(*audience_, arguments_.user);
+      users_.end = users_.begin + 1;
+    }
+    if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
+    backend_ = backend::make_backend(options_for_rank(config, ranks));
+    log_.debug("backend: {}", backend_->description());
+    recommender_.emplace(
+        config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_, dataset_,
+        train::RecommendOptions{arguments_.top, arguments_.keep_seen, read_offers(arguments_, names, log_)});
+    const std::int64_t share = (users_.size() + ranks.size() - 1) / ranks.size();
+    block_ = std::clamp<std::int64_t>(round_entries / width(), 1, std::min(round_users, share));
+  }
+
+  /// Every rank calls it. InputError where ranks would not do the same.
+  void check_same_on_all_ranks() {
+    const std::string mine =
+        format("{} places for each of {} users by {}", width(), users_.size(), dataset_.fingerprint());
+    const std::string first = ranks_.broadcast_text(mine, 0);
+    if (mine == first) return;
+    throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
+  }
+
+  void open_output() {
+    if (ranks_.rank() != 0) return;
+    io::RecommendationHead head;
+    head.users = users_.size() == audience_->size() ? audience_->users()
+                                                    : io::IdList{{}, {audience_->users().text(users_.begin)}};
+    head.items = items_;
+    if (arguments_.titles) head.titles = titles_;
+    head.k = width();
+    head.attributes = {{"format_version", std::int64_t{1}},
+                       {"checkpoint", checkpoint_},
+                       {"dataset_checksum", dataset_.fingerprint()},
+                       {"seen_items", std::string(arguments_.keep_seen ? "kept" : "left out")}};
+    output_ = make_output(format_, arguments_.output, std::move(head));
+  }
+
+  /// In rounds, in which ranks take blocks of users in turn, so that rank 0 writes in their order as it goes.
+  void work() {
+    progress_->begin("recommending", users_.size(), "users");
+    const std::int64_t round = block_ * ranks_.size();
+    for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
+      work_on(begin);
+      ranks_.activity().progressed();
+      progress_->update(std::min(begin + round, users_.end) - users_.begin);
+    }
+    progress_->end();
+    if (!output_) return;
+    output_->commit();
+    if (without_items_.times() > 0) {
+      log_.warn(
+          "{} users have no item that the model knows ({}); they get the popular items, with nan for "
+          "a score",
+          without_items_.times(), without_items_.text());
+    }
+    if (arguments_.output.empty()) return;
+    log_.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
+  }
+
+  void wipe_progress() { progress_->end(); }
+
+ private:
+  std::int64_t width() const { return recommender_->width(); }
+
+  /// Rank `rank`'s users of the round that starts with user `begin`.
+  Range block_of(int rank, std::int64_t begin) const {
+    const std::int64_t first = std::min(begin + rank * block_, users_.end);
+    return {first, std::min(first + block_, users_.end)};
+  }
+
+  void work_on(std::int64_t begin) {
+    const auto size = static_cast<std::size_t>(block_ * width());
+    const Range mine = block_of(ranks_.rank(), begin);
+    std::vector<std::int32_t> items(size);
+    std::vector<float> scores(size);
+    if (mine.size() > 0) {
+      const auto used = static_cast<std::size_t>(mine.size() * width());
+      recommender_->recommend(audience_->seen(mine).view(), std::span(items).first(used),
+                              std::span(scores).first(used));
+    }
+    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(ranks_.size()));
+    std::vector<float> all_scores(all_items.size());
+    ranks_.all_gather_bytes(std::as_bytes(std::span(items)), std::as_writable_bytes(std::span(all_items)));
+    ranks_.all_gather_bytes(std::as_bytes(std::span(scores)), std::as_writable_bytes(std::span(all_scores)));
+    if (!output_) return;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const Range users = block_of(rank, begin);
+      const auto used = static_cast<std::size_t>(users.size() * width());
+      const auto part =
+          std::span<const float>(all_scores).subspan(size * static_cast<std::size_t>(rank), used);
+      output_->append(
+          std::span<const std::int32_t>(all_items).subspan(size * static_cast<std::size_t>(rank), used),
+          part);
+      for (std::int64_t user = users.begin; user < users.end; ++user) {
+        if (std::isnan(part[static_cast<std::size_t>((user - users.begin) * width())]))
+          without_items_.add(audience_->users().text(user));
+      }
+    }
+  }
+
+  const RecommendArguments& arguments_;
+  comm::Communicator& ranks_;
+  OutputFormat format_;
+  std::string checkpoint_;
+  io::DatasetFile dataset_;
+  Log log_;
+  std::unique_ptr<Progress> progress_;
+  io::IdList items_;
+  io::IdList titles_;
+  std::unique_ptr<Audience> audience_;
+  Range users_;
+  std::unique_ptr<backend::Backend> backend_;
+  std::optional<train::Recommender> recommender_;
+  std::int64_t block_ = 1;                        // users of a rank in a round
+  std::unique_ptr<RecommendationOutput> output_;  // rank 0's
+  Strangers without_items_;
+};
+
+}  // namespace
+
+ExitCode run_recommend(const CommandLine& line) {
+  config::Config config;
+  const Outcome parsed = attempt([&] { config = config::load(line.config, line.overrides); });
+  std::unique_ptr<comm::Communicator> ranks;
+  std::unique_ptr<comm::Watchdog> watchdog;
+  const Outcome connected = attempt([&] {
+    ranks = make_communicator(config.session.distributed);
+    watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed);
+  });
+  if (!connected.ok()) {
+    complain(connected);
+    return connected.code;
+  }
+  std::optional<Recommending> recommending;
+  ExitCode code = agree(*ranks, parsed);
+  if (code != ExitCode::done) return code;
+  code = agree(*ranks, attempt([&] { recommending.emplace(line, config, *ranks); }));
+  if (code != ExitCode::done) return code;
+  code = agree(*ranks, attempt([&] { recommending->check_same_on_all_ranks(); }));
+  if (code != ExitCode::done) return code;
+  code = agree(*ranks, attempt([&] { recommending->open_output(); }));
+  if (code != ExitCode::done) return code;
+
+  ranks->activity().enter(Phase::test);
+  const Outcome outcome = attempt([&] { recommending->work(); });
+  if (outcome.ok()) return ExitCode::done;
+  recommending->wipe_progress();
+  if (ranks->size() > 1) watchdog->this_rank_fails();
+  complain(outcome, ranks->size() > 1 ? ranks->rank() : -1);
+  if (ranks->size() > 1) ranks->abort(static_cast<int>(outcome.code));
+  return outcome.code;
 }
 
 }  // namespace vaecf::app

@@ -133,9 +133,11 @@ void Model::add_metrics(const backend::Batch& batch, const backend::UserRows& ta
                        metrics, totals);
 }
 
-void Model::top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items,
-                  std::span<float> scores) {
-  backend_.top_k(hidden_for_scoring(batch), batch, *parameters_, decoder_.back().layer, k, items, scores);
+void Model::top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
+                  const backend::Batch* masked) {
+  const Activations& hidden = hidden_for_scoring(batch);
+  backend_.top_k(hidden, masked == nullptr ? batch : *masked, *parameters_, decoder_.back().layer, k, items,
+                 scores);
 }
 
 double Model::sum_of_squares() {

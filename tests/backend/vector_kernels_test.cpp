@@ -107,5 +107,24 @@ TEST(Split, CoversEverythingOnceInMultiplesOfTheGrain) {
   }
 }
 
+TEST(VectorKernels, SkipToAboveMissesNothing) {
+  for (const std::int64_t n : {0, 1, 63, 64, 65, 200}) {
+    std::vector<float> x(static_cast<std::size_t>(n), 1.0F);
+    if (n > 1) x[1] = std::nanf("");
+    EXPECT_EQ(skip_to_above(x.data(), 0, n, 1.0F), n) << "none is greater";
+    for (std::int64_t only = 0; only < n; ++only) {
+      std::vector<float> y = x;
+      y[static_cast<std::size_t>(only)] = 2.0F;
+      for (const std::int64_t begin : {std::int64_t{0}, only / 2, only}) {
+        const std::int64_t at = skip_to_above(y.data(), begin, n, 1.0F);
+        ASSERT_LE(at, only) << n;
+        ASSERT_GE(at, begin) << n;
+        ASSERT_LT(only - at, 64) << n;
+      }
+      ASSERT_EQ(skip_to_above(y.data(), only + 1, n, 1.0F), n) << n << " " << only;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vaecf::cpu

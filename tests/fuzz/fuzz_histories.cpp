@@ -17,8 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     ids.numbers = {1, 2, 3, 10, -7, 9223372036854775807};
   else
     ids.strings = {"a", "b", "item 3", "\xC3\xA9", "1"};
+  io::IdList titles;
+  if (bytes[0] % 4 == 1) titles.strings = {"Alpha", "Beta, The", "Alpha", "a", ""};
   try {
-    const app::Histories read = app::read_histories(file.path(), ids);
+    const app::Histories read = app::read_histories(file.path(), app::ItemNames(ids, titles));
     fuzz::require(read.seen.rows() == static_cast<std::int64_t>(read.users.size()), "one row a user");
     for (std::int64_t row = 0; row < read.seen.rows(); ++row) {
       const auto items = read.seen.view().row(row);

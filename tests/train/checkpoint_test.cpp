@@ -2,8 +2,13 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
 
 #include "train/train_fixture.hpp"
+
+#include <cmath>
+#include <limits>
+#include <set>
 
 namespace vaecf::train {
 namespace {
@@ -187,30 +192,82 @@ TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
 TEST_F(Checkpoint, Recommends) {
   save(1, file("a.h5"));
   const Csr seen = {{0, 3, 3, 5}, {0, 5, 10, 1, 59}};
-  std::vector<Recommendation> few;
-  std::vector<Recommendation> all;
+  struct Best {
+    std::vector<std::int32_t> items;
+    std::vector<float> scores;
+  };
+  const auto recommend = [&](const Services& services, CsrView rows, RecommendOptions choice) {
+    const io::DatasetFile dataset(options_.data.file);
+    Recommender recommender(options_, services, file("a.h5"), dataset, choice);
+    const auto width = static_cast<std::size_t>(recommender.width());
+    const auto users = static_cast<std::size_t>(rows.rows());
+    Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};
+    recommender.recommend(rows, best.items, best.scores);
+    return best;
+  };
+  Best few;
+  Best all;
+  Best with_seen;
+  Best offered;
+  RecommendOptions three{10, false, std::vector<std::uint8_t>(60, 0)};
+  for (const int item : {0, 7, 41}) three.offers[static_cast<std::size_t>(item)] = 1;
   // The recommending rank works alone, even in a world of two.
   on_ranks(2, [&](const Services& services) {
     if (services.communicator.rank() != 0) return;
-    few = recommend(options_, services, file("a.h5"), seen.view(), 4);
-    all = recommend(options_, services, file("a.h5"), seen.view(), 1000);
-    EXPECT_THROW(recommend(options_, services, file("a.h5"), seen.view(), 0), InputError);
+    few = recommend(services, seen.view(), {4, false, {}});
+    all = recommend(services, seen.view(), {1000, false, {}});
+    with_seen = recommend(services, seen.view(), {1000, true, {}});
+    offered = recommend(services, seen.view(), three);
+    EXPECT_THROW(recommend(services, seen.view(), {0, false, {}}), InputError);
+    EXPECT_THROW(recommend(services, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
     const Csr beyond = {{0, 1}, {60}};
-    EXPECT_THROW(recommend(options_, services, file("a.h5"), beyond.view(), 4), InputError);
+    EXPECT_THROW(recommend(services, beyond.view(), {4, false, {}}), InputError);
   });
-  ASSERT_EQ(few.size(), 3U);
-  ASSERT_EQ(all.size(), 3U);
-  for (std::size_t u = 0; u < 3; ++u) {
+  for (std::size_t u : {0U, 2U}) {
+    SCOPED_TRACE(u);
     const auto row = seen.view().row(static_cast<std::int64_t>(u));
-    EXPECT_EQ(few[u].items.size(), 4U);
-    EXPECT_EQ(all[u].items.size(), 60 - row.size());
-    EXPECT_EQ(all[u].scores.size(), all[u].items.size());
-    EXPECT_TRUE(std::is_sorted(all[u].scores.rbegin(), all[u].scores.rend()));
-    EXPECT_TRUE(std::equal(few[u].items.begin(), few[u].items.end(), all[u].items.begin()));
-    for (const std::int32_t item : all[u].items) {
+    const std::span everything(&all.items[u * 60], 60 - row.size());
+    const std::span its_scores(&all.scores[u * 60], 60 - row.size());
+    EXPECT_TRUE(std::is_sorted(its_scores.rbegin(), its_scores.rend()));
+    EXPECT_TRUE(std::equal(everything.begin(), everything.begin() + 4, &few.items[u * 4]));
+    for (const std::int32_t item : everything) {
       EXPECT_FALSE(std::binary_search(row.begin(), row.end(), item));
     }
+    EXPECT_EQ(std::set<std::int32_t>(everything.begin(), everything.end()).size(), 60 - row.size());
+    for (std::size_t place = 60 - row.size(); place < 60; ++place) {
+      EXPECT_EQ(all.items[u * 60 + place], -1);
+      EXPECT_EQ(all.scores[u * 60 + place], -std::numeric_limits<float>::infinity());
+    }
+    // The same list, the user's own items among it.
+    std::vector<std::int32_t> unseen(&with_seen.items[u * 60], &with_seen.items[u * 60] + 60);
+    EXPECT_EQ(std::set<std::int32_t>(unseen.begin(), unseen.end()).size(), 60U);
+    std::erase_if(unseen,
+                  [&](std::int32_t item) { return std::binary_search(row.begin(), row.end(), item); });
+    EXPECT_TRUE(std::equal(everything.begin(), everything.end(), unseen.begin(), unseen.end()));
+    // The three offered ones in the order of the whole list; the first user has item 0.
+    std::vector<std::int32_t> wanted(everything.begin(), everything.end());
+    std::erase_if(wanted,
+                  [&](std::int32_t item) { return three.offers[static_cast<std::size_t>(item)] == 0; });
+    wanted.resize(3, -1);
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), &offered.items[u * 3]));
   }
+  EXPECT_EQ(offered.items[2], -1) << "the first user has item 0";
+
+  // Who has nothing gets what most train users hold, without scores.
+  const io::DatasetFile dataset(options_.data.file);
+  std::vector<std::int64_t> counts(60);
+  for (const std::int32_t item : dataset.read_rows("train", {0, dataset.rows("train")}).columns) {
+    ++counts[static_cast<std::size_t>(item)];
+  }
+  for (std::size_t place = 0; place + 1 < 60; ++place) {
+    const std::int32_t item = all.items[60 + place];
+    const std::int32_t next = all.items[60 + place + 1];
+    const std::int64_t more = counts[static_cast<std::size_t>(item)] - counts[static_cast<std::size_t>(next)];
+    EXPECT_TRUE(more > 0 || (more == 0 && item < next)) << place;
+    EXPECT_TRUE(std::isnan(all.scores[60 + place]));
+  }
+  EXPECT_EQ(std::set<std::int32_t>(&offered.items[3], &offered.items[3] + 3),
+            (std::set<std::int32_t>{0, 7, 41}));
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ class Model {
   void rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks);
   void add_metrics(const backend::Batch& batch, const backend::UserRows& targets, Range rows,
                    std::span<const math::Metric> metrics, backend::MetricTotals& totals);
-  void top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores);
+  /// Left out are the items of `masked`, a batch of as many users; those of `batch` itself where it is null.
+  void top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
+             const backend::Batch* masked = nullptr);
 
   /// sum ||W||^2 over the tensors that decay.
   double sum_of_squares();

@@ -151,13 +151,4 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);
 
-struct Recommendation {
-  std::vector<std::int32_t> items;  ///< best first
-  std::vector<float> scores;
-};
-
-/// The top `k` unseen items for each row of `seen` by the model of `checkpoint`. One rank alone.
-std::vector<Recommendation> recommend(const SessionOptions& options, const Services& services,
-                                      const std::string& checkpoint, CsrView seen, int k);
-
 }  // namespace vaecf::train

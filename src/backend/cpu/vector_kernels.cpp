@@ -195,4 +195,18 @@ VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, flo
   return count;
 }
 
+VAECF_CLONES std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, float threshold) {
+  constexpr std::int64_t stride = 64;
+  for (; begin + stride <= n; begin += stride) {
+    std::int32_t above = 0;
+#pragma omp simd reduction(| : above)
+    for (std::int64_t i = 0; i < stride; ++i) above |= x[begin + i] > threshold ? 1 : 0;
+    if (above != 0) return begin;
+  }
+  for (std::int64_t i = begin; i < n; ++i) {
+    if (x[i] > threshold) return begin;
+  }
+  return n;
+}
+
 }  // namespace vaecf::cpu

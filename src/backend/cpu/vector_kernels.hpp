@@ -45,6 +45,10 @@ float sum_of_row(const float* x, std::int64_t n);
 /// How many of the n scores beat `score`: greater, or equal and before `target`. NaN counts as beating.
 std::int64_t count_beating(const float* scores, std::int64_t n, float score, std::int64_t target);
 
+/// A place at or before the first of x[begin, n) that is greater than `threshold`, and less than 64 before
+/// it; n where there is none. NaN is never greater.
+std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, float threshold);
+
 /// One optimiser step on n elements; `shadow`, unless null, receives the new weights in bf16.
 void update_elements(const backend::UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
                      std::uint16_t* shadow, std::int64_t n);

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/train/session.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::train {
+
+struct RecommendOptions {
+  int k = 10;                        ///< items for each user
+  bool keep_seen = false;            ///< users may be recommended what they have
+  std::vector<std::uint8_t> offers;  ///< (I): 0 for items that nobody gets; empty: all may be recommended
+};
+
+/// The top items of users by the model of a checkpoint, whichever device it was trained on. One rank alone,
+/// whatever world it lives in.
+class Recommender {
+ public:
+  /// `dataset` is the one that the checkpoint was trained on; it and the services outlive this object.
+  /// InputError where it is another one, the model does not fit, or no item may be recommended.
+  Recommender(const SessionOptions& options, const Services& services, const std::string& checkpoint,
+              const io::DatasetFile& dataset, RecommendOptions choice);
+  ~Recommender();
+  Recommender(const Recommender&) = delete;
+  Recommender& operator=(const Recommender&) = delete;
+
+  /// Items for each user: k, or all that may be recommended where those are fewer.
+  std::int64_t width() const;
+  /// Best first, ties to the lower item: items and scores, (rows, width). Where none is left for a place,
+  /// item -1 and score -inf. Users with an empty row get the items that most train users hold, with scores
+  /// nan. InputError where `seen` names items that the model does not have.
+  void recommend(CsrView seen, std::span<std::int32_t> items, std::span<float> scores);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,91 @@
+#include "app/fields.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace vaecf::app {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  return text;
+}
+
+/// Reads a field in quotes from `at`, which stands on the first quote, and moves it behind the last one. A
+/// quote within is written twice. Without a closing quote the field ends with the line.
+std::string quoted_field(std::string_view line, std::size_t& at) {
+  std::string field;
+  for (++at; at < line.size(); ++at) {
+    if (line[at] != '"') {
+      field += line[at];
+    } else if (at + 1 < line.size() && line[at + 1] == '"') {
+      field += line[at++];
+    } else {
+      ++at;
+      break;
+    }
+  }
+  return field;
+}
+
+}  // namespace
+
+FieldReader::FieldReader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  if (std::filesystem::is_directory(path))
+    throw InputError(format("{} is a folder: give a TSV or CSV file", path));
+  if (!file_) throw InputError(format("cannot read {}: {}", path, std::strerror(errno)));
+}
+
+bool FieldReader::next() {
+  while (std::getline(file_, line_)) {
+    if (++number_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);
+    if (trimmed(line_).empty()) continue;
+    if (separator_ == 0) separator_ = line_.find('\t') != std::string::npos ? '\t' : ',';
+    ++lines_;
+    split();
+    return true;
+  }
+  if (file_.bad()) throw InputError(format("cannot read {}: {}", path_, std::strerror(errno)));
+  return false;
+}
+
+std::string FieldReader::place() const {
+  return format("{}:{}", path_, number_);
+}
+
+void FieldReader::split() {
+  fields_.clear();
+  const std::string_view line = trimmed(line_);
+  std::size_t at = 0;
+  while (true) {
+    while (at < line.size() && line[at] == ' ') ++at;
+    std::string field;
+    if (separator_ == ',' && at < line.size() && line[at] == '"') field = quoted_field(line, at);
+    const std::size_t end = std::min(line.find(separator_, at), line.size());
+    field += trimmed(line.substr(at, end - at));
+    fields_.push_back(std::move(field));
+    if (end == line.size()) return;
+    at = end + 1;
+  }
+}
+
+bool names_a_column(std::string_view text, std::string_view what) {
+  std::string word;
+  for (const char c : text) {
+    if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
+  const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
+  if (what == "user") return heads("user") || word == "uid";
+  return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
+}
+
+}  // namespace vaecf::app

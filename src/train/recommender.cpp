@@ -1,0 +1,137 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/model/model.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "checkpoint_reading.hpp"
+#include "popularity.hpp"
+
+namespace vaecf::train {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// Scores of items that nobody gets become minus infinity by their bias, so that no verb need know of them.
+void silence_items(model::Model& model, backend::Backend& backend, std::span<const std::uint8_t> offers) {
+  const auto& layout = model.layout();
+  const auto tensor = model.fused_layers()[0].bias;
+  std::vector<float> bias(offers.size());
+  backend.export_rows(layout, tensor, {0, 1}, model.parameters().master(), bias);
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    if (offers[i] == 0) bias[i] = -infinity;
+  }
+  backend.import_rows(layout, tensor, {0, 1}, bias, model.parameters().master());
+  backend.weights_changed(model.parameters());
+}
+
+}  // namespace
+
+struct Recommender::State {
+  State(const SessionOptions& session, const Services& services, const std::string& checkpoint,
+        const io::DatasetFile& data, RecommendOptions options)
+      : dataset(data),
+        choice(std::move(options)),
+        self(comm::make_self_communicator()),
+        alone{*self, services.backend, services.log, services.progress} {
+    if (choice.k < 1) {
+      throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice.k));
+    }
+    const LoadedCheckpoint state = read_checkpoint_state(checkpoint, alone);
+    require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
+    items = state.items;
+    offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
+    if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
+    model.emplace(session.model, items, alone.backend, evaluation_batch);
+    load_weights(checkpoint, alone, *model);
+    if (!choice.offers.empty()) silence_items(*model, alone.backend, choice.offers);
+    batch = alone.backend.make_batch();
+    nothing = alone.backend.make_batch();
+  }
+
+  bool offers(std::int32_t item) const {
+    return choice.offers.empty() || choice.offers[static_cast<std::size_t>(item)] != 0;
+  }
+
+  /// Read where the first user needs it: a pass over all of /train.
+  const std::vector<std::int32_t>& popular_items() {
+    if (!popularity) popularity.emplace(dataset, alone);
+    return popularity->order();
+  }
+
+  void fill_popular(std::span<std::int32_t> best, std::span<float> scores) {
+    std::size_t place = 0;
+    for (const std::int32_t item : popular_items()) {
+      if (place == best.size()) break;
+      if (offers(item)) best[place++] = item;
+    }
+    std::ranges::fill(scores, std::numeric_limits<float>::quiet_NaN());
+  }
+
+  const io::DatasetFile& dataset;
+  RecommendOptions choice;
+  std::unique_ptr<comm::Communicator> self;
+  Services alone;
+  std::int64_t items = 0;
+  std::int64_t offered = 0;
+  std::optional<model::Model> model;
+  std::unique_ptr<backend::Batch> batch;
+  std::unique_ptr<backend::Batch> nothing;  // the same number of users, holding no item
+  std::optional<Popularity> popularity;
+};
+
+Recommender::Recommender(const SessionOptions& options, const Services& services,
+                         const std::string& checkpoint, const io::DatasetFile& dataset,
+                         RecommendOptions choice)
+    : state_(std::make_unique<State>(options, services, checkpoint, dataset, std::move(choice))) {}
+Recommender::~Recommender() = default;
+
+std::int64_t Recommender::width() const {
+  return std::min<std::int64_t>(state_->choice.k, state_->offered);
+}
+
+void Recommender::recommend(CsrView seen, std::span<std::int32_t> items, std::span<float> scores) {
+  State& s = *state_;
+  const bool known =
+      std::ranges::all_of(seen.columns, [&](std::int32_t item) { return item >= 0 && item < s.items; });
+  if (!known) throw InputError(format("the users hold items beyond the model's {}", s.items));
+  backend::Backend& backend = s.alone.backend;
+  const auto width = static_cast<std::size_t>(this->width());
+  const auto held = backend.hold_rows(seen, 0, s.items);
+  Csr empty_rows;
+  empty_rows.offsets.assign(static_cast<std::size_t>(seen.rows()) + 1, 0);
+  const auto held_nothing = s.choice.keep_seen ? backend.hold_rows(empty_rows.view(), 0, s.items) : nullptr;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += evaluation_batch) {
+    rows.resize(static_cast<std::size_t>(std::min(seen.rows() - begin, evaluation_batch)));
+    std::iota(rows.begin(), rows.end(), begin);
+    backend.gather_batch(*held, rows, false, *s.batch);
+    if (held_nothing) backend.gather_batch(*held_nothing, rows, false, *s.nothing);
+    const std::size_t first = static_cast<std::size_t>(begin) * width;
+    const std::size_t size = rows.size() * width;
+    s.model->top_k(*s.batch, static_cast<int>(width), items.subspan(first, size), scores.subspan(first, size),
+                   held_nothing ? s.nothing.get() : nullptr);
+  }
+  for (std::int64_t row = 0; row < seen.rows(); ++row) {
+    const std::size_t first = static_cast<std::size_t>(row) * width;
+    const auto best = items.subspan(first, width);
+    const auto its_scores = scores.subspan(first, width);
+    if (seen.row_size(row) == 0) {
+      s.fill_popular(best, its_scores);
+      continue;
+    }
+    // Behind all that may be recommended, with minus infinity, stand those that may not.
+    for (std::size_t place = width; place-- > 0 && (best[place] < 0 || !s.offers(best[place]));) {
+      best[place] = -1;
+      its_scores[place] = -infinity;
+    }
+  }
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,114 @@
+#include "support/temporary_folder.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "app/audience.hpp"
+#include "app/fields.hpp"
+#include "app/histories.hpp"
+
+namespace vaecf::app {
+namespace {
+
+class ListFiles : public ::testing::Test {
+ protected:
+  std::string write(const std::string& text) {
+    const std::string path = (folder_.path() / "list.txt").string();
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ListFiles, FieldsOfCsvMayStandInQuotes) {
+  FieldReader reader(
+      write("\xEF\xBB\xBF"
+            "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n"));
+  ASSERT_TRUE(reader.next());
+  EXPECT_TRUE(reader.first());
+  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"a", "b, \"c\"", "d"}));
+  ASSERT_TRUE(reader.next());
+  EXPECT_FALSE(reader.first());
+  EXPECT_EQ(reader.place().substr(reader.place().rfind(':')), ":4");
+  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"open,x"}));
+  ASSERT_TRUE(reader.next());
+  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"", ""}));
+  EXPECT_FALSE(reader.next());
+}
+
+TEST_F(ListFiles, TsvKnowsNoQuotes) {
+  FieldReader reader(write("ann\t\"Heat\", 1995\n"));
+  ASSERT_TRUE(reader.next());
+  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"ann", "\"Heat\", 1995"}));
+}
+
+TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
+  const io::IdList ids{{10, 20, 30, 40}, {}};
+  const io::IdList titles{{}, {"Heat (1995)", "Twins", "Twins", "10"}};
+  const ItemNames names(ids, titles);
+  EXPECT_EQ(names.find("30"), 2);
+  EXPECT_EQ(names.find("Heat (1995)"), 0);
+  EXPECT_EQ(names.find("Twins"), -1) << "two have this title";
+  EXPECT_EQ(names.find("10"), 0) << "an id goes before a title";
+  EXPECT_EQ(names.find("50"), -1);
+  const Histories histories =
+      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), names);
+  EXPECT_EQ(histories.users, (std::vector<std::string>{"ann", "bob"}));
+  EXPECT_EQ(histories.seen.offsets, (std::vector<std::int64_t>{0, 2, 3}));
+  EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 3}));
+  EXPECT_EQ(histories.unknown.times(), 1);
+  const ItemList list = read_item_list(write("movieId\n40\n10\n40\n7\n"), names);
+  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(list.unknown.text(), "7");
+}
+
+TEST(Strangers, OnlyTheFirstFewAreNamed) {
+  Strangers strangers;
+  for (int i = 0; i < 20; ++i) strangers.add(std::string(1, static_cast<char>('a' + i % 5)));
+  EXPECT_EQ(strangers.text(), "a, b, c, d, e");
+  strangers.add("f");
+  EXPECT_EQ(strangers.text(), "a, b, c, d, e ...");
+  EXPECT_EQ(strangers.times(), 21);
+}
+
+// Users of validation and test may be train users, in any order: each comes once, with all that is known.
+TEST_F(ListFiles, EverybodyComesOnce) {
+  const std::string path = (folder_.path() / "data.h5").string();
+  {
+    io::DatasetWriter writer(path);
+    writer.set_attribute("items", std::int64_t{9});
+    for (const auto& [matrix, rows] :
+         std::vector<std::pair<std::string, std::vector<std::vector<std::int32_t>>>>{
+             {"train", {{1, 2}, {3}, {4, 5}}},
+             {"validation/fold_in", {{4, 5}}},
+             {"validation/held_out", {{0}}},
+             {"test/fold_in", {{3}, {7}}},
+             {"test/held_out", {{1}, {8}}}}) {
+      for (const auto& row : rows) writer.append_row(matrix, row);
+    }
+    writer.write_ids("train/user_id", {{7, 5, 6}, {}});
+    writer.write_ids("validation/user_id", {{6}, {}});
+    writer.write_ids("test/user_id", {{5, 4}, {}});
+    writer.commit();
+  }
+  const io::DatasetFile file(path);
+  RecommendArguments arguments;
+  arguments.split = "all";
+  Log log;
+  const auto everybody = make_audience(arguments, file, ItemNames({}), log);
+  EXPECT_EQ(everybody->users().numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
+  const Csr seen = everybody->seen({0, 4});
+  EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));
+  EXPECT_EQ(seen.columns, (std::vector<std::int32_t>{1, 2, 1, 3, 0, 4, 5, 7, 8}));
+  const Csr some = everybody->seen({1, 3});
+  EXPECT_EQ(some.columns, (std::vector<std::int32_t>{1, 3, 0, 4, 5}));
+  EXPECT_EQ(find_user(*everybody, "6"), 2);
+  EXPECT_THROW(find_user(*everybody, "60"), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::app

@@ -1,0 +1,186 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+struct Recommended {
+  std::string user;
+  std::string item;
+  double score = 0.0;
+};
+
+std::vector<Recommended> lines_of(const std::string& tsv) {
+  std::istringstream in(tsv);
+  std::string header;
+  std::getline(in, header);
+  EXPECT_EQ(header, "user\titem\tscore");
+  std::vector<Recommended> lines;
+  for (std::string score; in >> score;) {
+    Recommended line{score, "", 0.0};
+    in >> line.item >> score;
+    line.score = std::stod(score);  // streams read no "nan"
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  const Result result = place.program("recommend small.yaml --top 3 --output out/top.tsv --quiet");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto lines = lines_of(place.read("out/top.tsv"));
+  EXPECT_EQ(lines.size(), 20U * 3U);
+  std::set<std::string> users;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    users.insert(lines[i].user);
+    if (i % 3 != 0) {
+      EXPECT_GE(lines[i - 1].score, lines[i].score) << "best first";
+    }
+  }
+  EXPECT_EQ(users.size(), 20U);
+  const Result one = place.program("recommend small.yaml --top 3 --quiet --user " + lines[3].user);
+  ASSERT_EQ(one.code, 0) << one.err;
+  const auto alone = lines_of(one.out);
+  ASSERT_EQ(alone.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(alone[i].item, lines[3 + i].item);
+  // The user's own items are left out unless they are to be kept.
+  const auto kept = lines_of(
+      place.program("recommend small.yaml --top 60 --keep-seen --quiet --user " + lines[3].user).out);
+  EXPECT_EQ(kept.size(), 60U);
+  EXPECT_LT(
+      lines_of(place.program("recommend small.yaml --top 60 --quiet --user " + lines[3].user).out).size(),
+      60U);
+  const Result nobody = place.program("recommend small.yaml --user nobody");
+  EXPECT_EQ(nobody.code, 2);
+  EXPECT_EQ(count(nobody.err, "user nobody is not among the 20 test users"), 1) << nobody.err;
+}
+
+TEST(Recommend, ReadsUsersThatTheModelNeverSaw) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  // Item ids as the dataset has them, out of a first answer.
+  const auto known = lines_of(place.program("recommend small.yaml --quiet --top 5").out);
+  ASSERT_GE(known.size(), 5U);
+  place.write("new.csv", "user,item\r\nann," + known[0].item + "\r\nann," + known[1].item + "\r\nbob," +
+                             known[2].item + "\r\nann,no-such-item\r\nann," + known[0].item + "\r\n");
+  const Result result = place.program("recommend small.yaml --input new.csv --top 1000");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("new.csv: 1 lines name items that the model does not know (no-such-item)"),
+            std::string::npos)
+      << result.err;
+  std::set<std::string> ann;
+  std::set<std::string> bob;
+  for (const Recommended& line : lines_of(result.out)) (line.user == "ann" ? ann : bob).insert(line.item);
+  EXPECT_EQ(ann.size() + 1, bob.size()) << "all unseen items, fewer than asked for";
+  EXPECT_FALSE(ann.contains(known[0].item));
+  EXPECT_FALSE(ann.contains(known[1].item));
+  EXPECT_TRUE(ann.contains(known[2].item));
+  EXPECT_FALSE(bob.contains(known[2].item));
+}
+
+TEST(Recommend, IsTheSameOnAnyNumberOfRanks) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  const std::string command = "recommend small.yaml --split all --top 4 --quiet --output ";
+  ASSERT_EQ(place.program(command + "1.tsv").code, 0);
+  std::set<std::string> users;
+  for (const Recommended& line : lines_of(place.read("1.tsv"))) users.insert(line.user);
+  EXPECT_EQ(users.size(), 200U) << "train, validation and test users";
+  for (const int ranks : {2, 3}) {
+    const std::string name = std::to_string(ranks) + ".tsv";
+    const Result result = place.ranks(ranks, command + name);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(place.read(name), place.read("1.tsv"));
+  }
+  const Result bad = place.ranks(2, "recommend small.yaml --user nobody");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(count(bad.err, "user nobody is not among"), 1) << "one rank speaks for all: " << bad.err;
+}
+
+TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
+  ASSERT_GE(known.size(), 3U);
+  const std::string& a = known[0].item;
+  const std::string& b = known[1].item;
+  const std::string& c = known[2].item;
+  place.write("new.csv", "userId,movieId,rating\nann,\"" + a + "\",4.5\nbob,nowhere,1\nann,never,2\n");
+  place.write("list", "item\n" + a + "\n" + b + "\nnothing\n\n" + c + "\n");
+  const std::string command = "recommend small.yaml --input new.csv ";
+  const Result result = place.program(command + "--include list --top 5");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.err, "2 lines name items that the model does not know (nowhere, never)"), 1)
+      << result.err;
+  EXPECT_EQ(count(result.err, "--include list: 1 lines name items that the model does not know (nothing)"), 1)
+      << result.err;
+  EXPECT_EQ(count(result.err, "1 users have no item that the model knows (bob)"), 1) << result.err;
+  const auto lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 2U + 3U) << "ann has one of the three";
+  for (const Recommended& line : lines) {
+    EXPECT_EQ(std::isnan(line.score), line.user == "bob") << line.user;
+    EXPECT_TRUE(line.item == b || line.item == c || (line.user == "bob" && line.item == a)) << line.item;
+  }
+  const Result others = place.program(command + "--exclude list --top 100 --quiet");
+  for (const Recommended& line : lines_of(others.out)) {
+    EXPECT_TRUE(line.item != a && line.item != b && line.item != c) << line.item;
+  }
+  place.write("nothing", "nothing\n");
+  const Result none = place.program(command + "--include nothing");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(count(none.err, "no item is left to recommend"), 1) << none.err;
+}
+
+TEST(Recommend, WritesWhatTheNameOfTheOutputSays) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  const std::string command = "recommend small.yaml --top 3 --quiet --output ";
+  ASSERT_EQ(place.program(command + "top.tsv").code, 0);
+  ASSERT_EQ(place.program(command + "top.csv").code, 0);
+  std::string commas = place.read("top.tsv");
+  std::replace(commas.begin(), commas.end(), '\t', ',');
+  EXPECT_EQ(place.read("top.csv"), commas);
+  ASSERT_EQ(place.program(command + "top --format csv").code, 0);
+  EXPECT_EQ(place.read("top"), commas);
+  ASSERT_EQ(place.program(command + "top.h5").code, 0);
+  EXPECT_EQ(place.read("top.h5").substr(1, 3), "HDF");
+  const Result parquet = place.program(command + "top.parquet");
+  EXPECT_EQ(parquet.code, 2);
+  EXPECT_EQ(count(parquet.err, "Parquet is not written here"), 1) << parquet.err;
+  EXPECT_EQ(place.program("recommend small.yaml --format hdf5").code, 2) << "not to standard output";
+  EXPECT_EQ(place.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
+}
+
+TEST(Recommend, RefusesWhatItCannotRead) {
+  const Workplace place;
+  place.make_small_run();
+  EXPECT_EQ(place.program("recommend small.yaml").code, 2) << "no checkpoint yet";
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  place.write("bad.csv", "ann,1\nann\n");
+  const Result bad = place.program("recommend small.yaml --input bad.csv --output o.tsv");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(count(bad.err, "bad.csv:2: wants two columns"), 1) << bad.err;
+  EXPECT_FALSE(place.exists("o.tsv"));
+  place.write("empty.csv", "");
+  EXPECT_EQ(place.program("recommend small.yaml --input empty.csv").code, 2);
+  EXPECT_EQ(place.program("recommend small.yaml --input none.csv").code, 2);
+  EXPECT_EQ(place.program("recommend small.yaml --checkpoint data.h5").code, 2)
+      << "a dataset is no checkpoint";
+  EXPECT_EQ(place.program("recommend small.yaml --output /dev/null/o.tsv").code, 1);
+}
+
+}  // namespace
+}  // namespace vaecf::app
