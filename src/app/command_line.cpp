@@ -165,8 +165,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                     "make it even if it is there, of the same source and options");
   auto* synthesize = add_synthesize(app, line);
   auto* recommend = add_recommend(app, line);
-  auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds");
-  inspect->add_option("FILE.h5", line.subject, "the file")->required();
+  auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds, or how a run went");
+  inspect
+      ->add_option("FILE|RUN", line.subject,
+                   "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
+      ->required();
+  inspect->add_option("--metric", line.metric, "of a run; default: the one it selects by");
   auto* doctor = add_doctor(app, line);
   auto* scaling = add_scaling(app, line);
   for (auto* command : {prepare, synthesize, recommend, inspect, doctor, scaling})

@@ -47,7 +47,8 @@ struct CommandLine {
   std::string timeline;          ///< file to write what all ranks did when; empty: none
   Verbosity verbosity = Verbosity::normal;
   std::string output;   ///< synthesize
-  std::string subject;  ///< inspect: the file
+  std::string subject;  ///< inspect: the file, or the folder of a run
+  std::string metric;   ///< inspect, of a run: the curve to draw; empty: what it selects by
   bool json = false;    ///< doctor
   bool quick = false;   ///< doctor: no measurements
   std::string text;     ///< print: --help, --version, --help-config

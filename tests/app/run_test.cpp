@@ -41,23 +41,5 @@ TEST(Run, TestNeedsACheckpoint) {
   EXPECT_EQ(count(result.err, "--test needs runs/small/checkpoints/best.h5"), 1) << result.err;
 }
 
-TEST(Inspect, TellsDatasetsFromCheckpoints) {
-  const Workplace place;
-  place.make_small_run();
-  const Result data = place.program("inspect data.h5");
-  EXPECT_EQ(data.code, 0) << data.err;
-  EXPECT_NE(data.out.find("items: 60"), std::string::npos) << data.out;
-  EXPECT_NE(data.out.find("test/held_out"), std::string::npos) << data.out;
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
-  const Result checkpoint = place.program("inspect runs/small/checkpoints/best.h5");
-  EXPECT_EQ(checkpoint.code, 0) << checkpoint.err;
-  EXPECT_NE(checkpoint.out.find("weights/encoder_1/weight"), std::string::npos) << checkpoint.out;
-  place.write("text.h5", "hello");
-  for (const char* file : {"text.h5", "none.h5", "."})
-    EXPECT_EQ(place.program(std::string("inspect ") + file).code, 2);
-  place.bash("f=runs/small/checkpoints/best.h5; printf X | dd of=$f bs=1 seek=4000 conv=notrunc status=none");
-  EXPECT_EQ(place.program("inspect runs/small/checkpoints/best.h5").code, 2) << "a damaged checkpoint";
-}
-
 }  // namespace
 }  // namespace vaecf::app
