@@ -105,6 +105,16 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
   return command;
 }
 
+CLI::App* add_export(CLI::App& app, CommandLine& line) {
+  auto* command =
+      app.add_subcommand("export", "a checkpoint as safetensors, or as an ONNX model that scores");
+  command->add_option("CHECKPOINT", line.subject, "the checkpoint")->required();
+  command->add_option("--output", line.output, "a .safetensors or .onnx file")->required();
+  command->add_option("--data", line.data, "its dataset, where it is no longer where it was")
+      ->type_name("FILE.h5");
+  return command;
+}
+
 CLI::App* add_doctor(CLI::App& app, CommandLine& line) {
   auto* command = app.add_subcommand("doctor",
                                      "what these machines offer, and what is wrong with it: alone, or under "
@@ -171,9 +181,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                    "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
       ->required();
   inspect->add_option("--metric", line.metric, "of a run; default: the one it selects by");
+  auto* export_model = add_export(app, line);
   auto* doctor = add_doctor(app, line);
   auto* scaling = add_scaling(app, line);
-  for (auto* command : {prepare, synthesize, recommend, inspect, doctor, scaling})
+  for (auto* command : {prepare, synthesize, recommend, inspect, export_model, doctor, scaling})
     add_verbosity(*command, switches);
   app.require_subcommand(0, 1);
 
@@ -201,6 +212,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.command = Command::recommend;
   } else if (inspect->parsed()) {
     line.command = Command::inspect;
+  } else if (export_model->parsed()) {
+    line.command = Command::export_model;
   } else if (doctor->parsed()) {
     line.command = Command::doctor;
   } else if (scaling->parsed()) {

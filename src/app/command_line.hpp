@@ -9,7 +9,7 @@
 
 namespace vaecf::app {
 
-enum class Command { run, prepare, synthesize, recommend, inspect, doctor, scaling, print };
+enum class Command { run, prepare, synthesize, recommend, inspect, export_model, doctor, scaling, print };
 
 struct RecommendArguments {
   std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
@@ -46,7 +46,8 @@ struct CommandLine {
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
   std::string timeline;          ///< file to write what all ranks did when; empty: none
   Verbosity verbosity = Verbosity::normal;
-  std::string output;   ///< synthesize
+  std::string output;   ///< synthesize, export
+  std::string data;     ///< export: the dataset; empty: the one that the checkpoint names
   std::string subject;  ///< inspect: the file, or the folder of a run
   std::string metric;   ///< inspect, of a run: the curve to draw; empty: what it selects by
   bool json = false;    ///< doctor

@@ -20,6 +20,7 @@ ExitCode run_recommend(const CommandLine& line);
 // The commands below need no ranks and throw where they fail.
 void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);
+void run_export(const CommandLine& line);
 void run_inspect(const CommandLine& line);
 void run_scaling(const CommandLine& line);
 

@@ -19,6 +19,8 @@ int run_program(int argc, const char* const* argv) {
         return run_synthesize(line);
       case Command::inspect:
         return run_inspect(line);
+      case Command::export_model:
+        return run_export(line);
       case Command::scaling:
         return run_scaling(line);
       case Command::print:

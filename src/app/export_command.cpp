@@ -1,0 +1,225 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/json.hpp>
+#include <vaecf/io/tensor_files.hpp>
+#include <vaecf/model/network.hpp>
+
+#include "app/audience.hpp"
+#include "app/commands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+
+namespace vaecf::app {
+namespace {
+
+constexpr std::int64_t block_elements = 1 << 20;
+
+std::string_view bytes_view(const auto& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The first `columns` columns of a tensor of the checkpoint.
+io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
+                           const std::string& part, std::int64_t columns = 0) {
+  const std::string path = format("weights/{}/{}", layer, part);
+  const auto& all = checkpoint.tensors();
+  const auto info = std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name);
+  if (info == all.end()) throw InputError(format("the checkpoint holds no /{}", path));
+  const std::int64_t stored = info->columns;
+  const std::int64_t kept = columns > 0 ? columns : stored;
+  const std::int64_t rows = info->rows;
+  io::OutgoingTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
+  if (part == "bias") tensor.shape = {kept};
+  tensor.write = [&checkpoint, path, rows, stored, kept](io::OutputFile& file) {
+    const std::int64_t step = std::max<std::int64_t>(1, block_elements / stored);
+    std::vector<float> block;
+    for (std::int64_t begin = 0; begin < rows; begin += step) {
+      const std::int64_t end = std::min(rows, begin + step);
+      block.resize(static_cast<std::size_t>((end - begin) * stored));
+      checkpoint.read_rows(path, begin, end, block);
+      for (std::int64_t row = 0; row < end - begin; ++row) {
+        file.write(bytes_view(std::span<const float>(block).subspan(static_cast<std::size_t>(row * stored),
+                                                                    static_cast<std::size_t>(kept))));
+      }
+    }
+  };
+  return tensor;
+}
+
+io::OutgoingTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
+                            std::string bytes) {
+  return {name, type, std::move(shape), [bytes](io::OutputFile& file) { file.write(bytes); }};
+}
+
+/// Numbers as int64 (I); texts as bytes (I, longest), zeros behind each.
+io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
+  if (ids.numeric()) {
+    return constant(name, io::TensorType::int64, {ids.size()}, std::string(bytes_view(ids.numbers)));
+  }
+  std::size_t width = 1;
+  for (const auto& id : ids.strings) width = std::max(width, id.size());
+  std::string bytes;
+  for (const auto& id : ids.strings) {
+    bytes += id;
+    bytes.append(width - id.size(), '\0');
+  }
+  return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)},
+                  std::move(bytes));
+}
+
+struct Source {
+  explicit Source(const CommandLine& line)
+      : checkpoint(line.subject),
+        config(config::parse(checkpoint.attribute<std::string>("configuration"), line.subject)),
+        dataset(line.data.empty() ? config.session.data.file : line.data),
+        ids(ids_or_numbers(dataset, "items/id", dataset.items())),
+        shape(model::network_shape(config.session.model, dataset.items())) {
+    const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
+    if (dataset.fingerprint() == trained_on) return;
+    throw InputError(
+        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name "
+               "the dataset it was trained on with --data",
+               line.subject, trained_on, dataset.path(), dataset.fingerprint()));
+  }
+
+  std::map<std::string, std::string> metadata() const {
+    return {{"producer", "vaecf_dist " + version_text()},
+            {"model_type", config.session.model.type},
+            {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
+            {"dataset_checksum", dataset.fingerprint()}};
+  }
+
+  io::CheckpointFile checkpoint;
+  config::Config config;
+  io::DatasetFile dataset;
+  io::IdList ids;
+  model::NetworkShape shape;
+};
+
+void export_safetensors(const Source& source, const std::string& path) {
+  std::vector<io::OutgoingTensor> tensors;
+  for (const auto* layers : {&source.shape.encoder, &source.shape.decoder}) {
+    for (const auto& layer : *layers) {
+      tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
+      tensors.push_back(weights(source.checkpoint, layer.name, "bias"));
+    }
+  }
+  // Of 8-byte numbers: in front, where they are aligned whatever the other sizes are.
+  tensors.insert(tensors.begin(), id_tensor("items.id", source.ids));
+  if (!source.ids.numeric()) std::rotate(tensors.begin(), tensors.begin() + 1, tensors.end());
+  io::write_safetensors(path, source.metadata(), tensors);
+}
+
+/// The forward pass for scoring, node by node.
+class Graph {
+ public:
+  explicit Graph(const Source& source) : source_(source) {}
+
+  io::OnnxModel build() {
+    model_.name = source_.config.session.model.type;
+    model_.description =
+        "items: the columns of the items that each user has, each once, filled up with -1. scores: of all "
+        "items, not normalised; leave out the user's own and take the highest. item_ids in the metadata "
+        "tells which item each column is.";
+    model_.metadata = source_.metadata();
+    io::Json ids = io::Json::list();
+    for (std::int64_t i = 0; i < source_.ids.size(); ++i) {
+      if (source_.ids.numeric())
+        ids.add(source_.ids.numbers[static_cast<std::size_t>(i)]);
+      else
+        ids.add(source_.ids.text(i));
+    }
+    model_.metadata["item_ids"] = io::to_text(ids);
+    model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
+    model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};
+
+    const auto& encoder = source_.shape.encoder;
+    const auto& decoder = source_.shape.decoder;
+    const std::int64_t latent = source_.config.session.model.latent;
+    // Of [mu | logvar] only mu is wanted for scoring.
+    const auto columns = [&](std::size_t k) { return k + 1 == encoder.size() ? latent : std::int64_t{0}; };
+    const auto bent = [&](std::size_t k) { return k + 1 < encoder.size() || !source_.shape.variational; };
+    add_input_product(encoder.front().name, columns(0));
+    std::string at = finish_layer("input_product", encoder.front().name, columns(0), bent(0));
+    for (std::size_t k = 1; k < encoder.size(); ++k) at = add_layer(at, encoder[k].name, columns(k), bent(k));
+    for (std::size_t k = 0; k < decoder.size(); ++k) {
+      at = add_layer(at, decoder[k].name, 0, k + 1 < decoder.size());
+    }
+    add("Identity", {at}, "scores");
+    return std::move(model_);
+  }
+
+ private:
+  void add(const std::string& op, std::vector<std::string> inputs, const std::string& output,
+           std::map<std::string, std::int64_t> attributes = {}) {
+    model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
+  }
+  void add_integer(const std::string& name, std::vector<std::int64_t> shape, std::int64_t value) {
+    model_.initializers.push_back(
+        constant(name, io::TensorType::int64, std::move(shape), std::string(bytes_view(std::array{value}))));
+  }
+
+  /// normalise(x) @ weight, where x is 1 for the items held: the mean direction of their rows, the sum over
+  /// the square root of their number.
+  void add_input_product(const std::string& layer, std::int64_t columns) {
+    add_integer("zero", {}, 0);
+    add_integer("axis_1", {1}, 1);
+    model_.initializers.push_back(
+        constant("one", io::TensorType::float32, {}, std::string(bytes_view(std::array{1.0F}))));
+    model_.initializers.push_back(weights(source_.checkpoint, layer, "weight", columns));
+    add("GreaterOrEqual", {"items", "zero"}, "is_item");
+    add("Cast", {"is_item"}, "held", {{"to", 1}});                         // (B, N) float32
+    add("Max", {"items", "zero"}, "columns");                              // (B, N)
+    add("Gather", {layer + ".weight", "columns"}, "rows", {{"axis", 0}});  // (B, N, H)
+    add("Unsqueeze", {"held", "axis_1"}, "held_row");                      // (B, 1, N)
+    add("MatMul", {"held_row", "rows"}, "sum_row");                        // (B, 1, H)
+    add("Squeeze", {"sum_row", "axis_1"}, "sum");                          // (B, H)
+    add("ReduceSum", {"held", "axis_1"}, "number", {{"keepdims", 1}});     // (B, 1)
+    add("Max", {"number", "one"}, "positive_number");
+    add("Sqrt", {"positive_number"}, "norm");
+    add("Div", {"sum", "norm"}, "input_product");
+  }
+
+  std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns, bool tanh) {
+    model_.initializers.push_back(weights(source_.checkpoint, layer, "weight", columns));
+    add("MatMul", {input, layer + ".weight"}, layer + ".product");
+    return finish_layer(layer + ".product", layer, columns, tanh);
+  }
+
+  std::string finish_layer(const std::string& product, const std::string& layer, std::int64_t columns,
+                           bool tanh) {
+    model_.initializers.push_back(weights(source_.checkpoint, layer, "bias", columns));
+    add("Add", {product, layer + ".bias"}, layer + ".sum");
+    if (tanh) add("Tanh", {layer + ".sum"}, layer + ".output");
+    return layer + (tanh ? ".output" : ".sum");
+  }
+
+  const Source& source_;
+  io::OnnxModel model_;
+};
+
+}  // namespace
+
+void run_export(const CommandLine& line) {
+  const std::string extension = std::filesystem::path(line.output).extension().string();
+  if (extension != ".safetensors" && extension != ".onnx") {
+    throw InputError(format(
+        "--output {}: name a .safetensors file (weights and ids) or an .onnx file (the model that scores)",
+        line.output));
+  }
+  const Source source(line);
+  if (extension == ".onnx")
+    io::write_onnx(line.output, Graph(source).build());
+  else
+    export_safetensors(source, line.output);
+  Log(line.verbosity, true).info("wrote {}", line.output);
+}
+
+}  // namespace vaecf::app

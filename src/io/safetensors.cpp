@@ -1,0 +1,70 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
+#include <vaecf/io/tensor_files.hpp>
+
+#include <bit>
+
+namespace vaecf::io {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+
+std::int64_t bytes_of(TensorType type) {
+  switch (type) {
+    case TensorType::float32:
+      return 4;
+    case TensorType::int64:
+      return 8;
+    case TensorType::uint8:
+      return 1;
+  }
+  return 0;
+}
+
+std::int64_t OutgoingTensor::bytes() const {
+  std::int64_t bytes = bytes_of(type);
+  for (const std::int64_t size : shape) bytes *= size;
+  return bytes;
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+                       const std::vector<OutgoingTensor>& tensors) {
+  Json header = Json::object();
+  Json texts = Json::object();
+  for (const auto& [key, value] : metadata) texts.set(key, value);
+  header.set("__metadata__", std::move(texts));
+  std::int64_t offset = 0;
+  for (const OutgoingTensor& tensor : tensors) {
+    Json shape = Json::list();
+    for (const std::int64_t size : tensor.shape) shape.add(size);
+    Json offsets = Json::list();
+    offsets.add(offset);
+    offset += tensor.bytes();
+    offsets.add(offset);
+    constexpr const char* types[] = {"F32", "I64", "U8"};
+    Json entry = Json::object();
+    entry.set("dtype", types[static_cast<int>(tensor.type)])
+        .set("shape", std::move(shape))
+        .set("data_offsets", std::move(offsets));
+    header.set(tensor.name, std::move(entry));
+  }
+  std::string text = to_text(header);
+  text.append((8 - text.size() % 8) % 8, ' ');  // what follows is aligned
+
+  OutputFile file(path);
+  std::string length;
+  for (int i = 0; i < 8; ++i) length += static_cast<char>((text.size() >> (8 * i)) & 0xFF);
+  file.write(length);
+  file.write(text);
+  for (const OutgoingTensor& tensor : tensors) {
+    const std::int64_t before = file.size();
+    tensor.write(file);
+    if (file.size() - before != tensor.bytes()) {
+      throw RunError(
+          format("{}: {} is {} bytes and not {}", path, tensor.name, file.size() - before, tensor.bytes()));
+    }
+  }
+  file.commit();
+}
+
+}  // namespace vaecf::io

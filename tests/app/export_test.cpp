@@ -1,0 +1,148 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+/// A safetensors file, read by its definition.
+class SafeTensors {
+ public:
+  explicit SafeTensors(std::string bytes) : bytes_(std::move(bytes)) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes_.data(), 8);
+    begin_ = 8 + length;
+    header_ = nlohmann::json::parse(bytes_.substr(8, length));
+  }
+  const nlohmann::json& header() const { return header_; }
+  std::size_t data_bytes() const { return bytes_.size() - begin_; }
+  template <class T>
+  std::vector<T> read(const std::string& name) const {
+    const auto& offsets = header_.at(name).at("data_offsets");
+    const std::size_t from = offsets.at(0);
+    const std::size_t to = offsets.at(1);
+    std::vector<T> values((to - from) / sizeof(T));
+    std::memcpy(values.data(), bytes_.data() + begin_ + from, to - from);
+    return values;
+  }
+
+ private:
+  std::string bytes_;
+  std::size_t begin_ = 0;
+  nlohmann::json header_;
+};
+
+/// x (rows) times a layer, with tanh or without.
+std::vector<double> layer(const SafeTensors& file, const std::string& name, const std::vector<double>& x,
+                          bool tanh) {
+  const auto weight = file.read<float>(name + ".weight");
+  const auto bias = file.read<float>(name + ".bias");
+  std::vector<double> y(bias.begin(), bias.end());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < y.size(); ++j) y[j] += x[i] * static_cast<double>(weight[i * y.size() + j]);
+  }
+  if (tanh) {
+    for (double& value : y) value = std::tanh(value);
+  }
+  return y;
+}
+
+void prepare_run(const Workplace& place) {
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+}
+
+TEST(Export, SafetensorsHoldWhatScores) {
+  const Workplace place;
+  prepare_run(place);
+  const Result made = place.program("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
+  ASSERT_EQ(made.code, 0) << made.err;
+  const SafeTensors file(place.read("out/m.safetensors"));
+  EXPECT_EQ(file.header().at("encoder_2.weight").at("shape"), nlohmann::json({16, 16}));
+  EXPECT_EQ(file.header().at("encoder_2.bias").at("shape"), nlohmann::json({16}));
+  EXPECT_EQ(file.header().at("__metadata__").at("model_type"), "mult_vae");
+  std::size_t end = 0;
+  for (const auto& [name, entry] : file.header().items()) {
+    if (name != "__metadata__") end = std::max<std::size_t>(end, entry.at("data_offsets").at(1));
+  }
+  EXPECT_EQ(end, file.data_bytes());
+
+  const auto ids = file.read<std::int64_t>("items.id");
+  ASSERT_EQ(ids.size(), 60U);
+  place.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
+  std::vector<double> x(60, 0.0);
+  x[3] = x[50] = 1.0 / std::sqrt(2.0);
+  std::vector<double> mu = layer(file, "encoder_2", layer(file, "encoder_1", x, true), false);
+  mu.resize(8);
+  const auto scores = layer(file, "decoder_2", layer(file, "decoder_1", mu, true), false);
+  std::istringstream lines(
+      place.program("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out);
+  std::string header;
+  std::getline(lines, header);
+  std::map<std::int64_t, double> recommended;
+  std::string user;
+  std::int64_t item = 0;
+  for (double score = 0; lines >> user >> item >> score;) recommended[item] = score;
+  ASSERT_EQ(recommended.size(), 60U);
+  for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
+}
+
+TEST(Export, OnnxScoresAsRecommendDoes) {
+  const Workplace place;
+  prepare_run(place);
+  for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]"}) {
+    const std::string settings = shape;
+    ASSERT_EQ(place.program("small.yaml --train --quiet --set name=shaped " + settings).code, 0);
+    const Result made = place.program("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet");
+    ASSERT_EQ(made.code, 0) << made.err;
+    EXPECT_EQ(made.err, "");
+    const Result ids = place.bash(
+        "$PROGRAM recommend small.yaml --quiet --top 4 --user $($PROGRAM recommend small.yaml -q --top 1 | "
+        "sed -n 2p | cut -f 1) | sed 1d | cut -f 2");
+    std::istringstream in(ids.out);
+    std::string a, b, c;
+    in >> a >> b >> c;
+    place.write("new.csv", "ann," + a + "\nann," + b + "\nbob," + c + "\n");
+    const Result top = place.program("recommend small.yaml --set name=shaped " + settings +
+                                     " --input new.csv --keep-seen --top 60 --quiet --output top.tsv");
+    ASSERT_EQ(top.code, 0) << top.err;
+    const Result checked =
+        place.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv");
+    if (checked.code == 77 || checked.code == 127) {
+      GTEST_SKIP() << "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " << checked.out
+                   << checked.err;
+    }
+    EXPECT_EQ(checked.code, 0) << checked.err;
+    EXPECT_EQ(checked.out, "120 scores agree\n");
+  }
+}
+
+TEST(Export, RefusesWhatItCannotDo) {
+  const Workplace place;
+  prepare_run(place);
+  const std::string command = "export runs/small/checkpoints/best.h5 --output ";
+  EXPECT_EQ(place.program(command + "m.pt").code, 2);
+  EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is no checkpoint";
+  EXPECT_EQ(place.program(command + "/dev/null/m.onnx").code, 1);
+  ASSERT_EQ(
+      place
+          .program("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet")
+          .code,
+      0);
+  const Result other = place.program(command + "m.onnx --data other.h5");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_EQ(count(other.err, "name the dataset it was trained on"), 1) << other.err;
+  EXPECT_FALSE(place.exists("m.onnx"));
+  place.bash("mv data.h5 moved.h5");
+  EXPECT_EQ(place.program(command + "m.onnx").code, 2);
+  EXPECT_EQ(place.program(command + "m.onnx --data moved.h5 --quiet").code, 0);
+}
+
+}  // namespace
+}  // namespace vaecf::app
