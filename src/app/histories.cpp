@@ -37,7 +37,7 @@ Histories read_histories(const std::string& path, const ItemNames& items) {
   if (rows.empty()) throw InputError(format("{} holds no line \"user,item\"", path));
   for (auto& row : rows) {
     std::ranges::sort(row);
-    row.erase(std::ranges::unique(row).begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
     histories.seen.columns.insert(histories.seen.columns.end(), row.begin(), row.end());
     histories.seen.offsets.push_back(static_cast<std::int64_t>(histories.seen.columns.size()));
   }

@@ -49,7 +49,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names) {
       list.items.push_back(item);
   }
   std::ranges::sort(list.items);
-  list.items.erase(std::ranges::unique(list.items).begin(), list.items.end());
+  list.items.erase(std::unique(list.items.begin(), list.items.end()), list.items.end());
   return list;
 }
 
