@@ -10,8 +10,6 @@
 namespace vaecf::scaling {
 namespace {
 
-// Weights and two moments in and out, gradients in and out.
-constexpr double update_bytes = 32.0;
 // A sum that travels in bf16: read and rounded, and widened again.
 constexpr double rounding_bytes = 12.0;
 constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
@@ -71,7 +69,7 @@ double ring_bandwidth(const Machine& machine, int ranks) {
 }  // namespace
 
 StepCost step_cost(const Machine& machine, const Workload& workload) {
-  const double update = workload.parameters * (update_bytes + workload.narrow_bytes) / machine.memory_rate;
+  const double update = update_bytes(workload) / machine.memory_rate;
   return {machine.step_overhead,
           flop_per_weight * workload.dense_weights / machine.flops +
               workload.bytes_per_user / machine.memory_rate,

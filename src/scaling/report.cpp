@@ -119,7 +119,7 @@ class Probes {
     const double rate = median(each(runs, [](const RunRecord& run) { return run.memory_rate; })) / ranks;
     const double alone_rate = median(each(alone_, [](const RunRecord& run) { return run.memory_rate; }));
     const Workload& work = alone_.front()->workload;
-    const double bytes = work.parameters * (32.0 + work.narrow_bytes);
+    const double bytes = update_bytes(work);
     const double alone_bytes = alone_.front()->alone_update_bytes;
     return fit_step_cost(steps_, rate > 0.0 ? bytes / rate : 0.0,
                          alone_rate > 0.0 ? alone_bytes / alone_rate : 0.0);

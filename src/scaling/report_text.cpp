@@ -124,7 +124,7 @@ std::string to_csv(const Report& report) {
       text += format("{},{},{:.0f},{},{:.1f},{:.1f},{:.1f},{},{:.4f},{:.4f}", mode, p.ranks, p.batch_size,
                      name_of(p), p.users_per_second.median, p.users_per_second.low, p.users_per_second.high,
                      p.users_per_second.count, p.efficiency.median, 1e3 * p.step_seconds);
-      for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
+      for (const char* phase : phase_names) {
         const auto found = p.phase_seconds.find(phase);
         text += format(",{:.4f}", found == p.phase_seconds.end() ? 0.0 : 1e3 * found->second);
       }

@@ -39,7 +39,7 @@ RunRecord run_of(const io::Json& event) {
   run.batch_size = io::number_at(event, "batch_size");
   run.users_per_second = io::number_at(event, "users_per_second");
   run.step_seconds = 1e-3 * io::number_at(event, "milliseconds_per_step");
-  for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
+  for (const char* phase : phase_names) {
     run.phase_seconds[phase] = 1e-3 * io::number_at(event, std::string(phase) + "_ms");
   }
   run.wire_bytes = io::number_at(event, "wire_bytes");

@@ -18,6 +18,12 @@ struct Workload {
   double narrow_bytes = 0.0;    ///< of the copy of one weight that products read: 2 in bf16 and fp16, else 0
 };
 
+/// To and from memory by an update of all weights from summed gradients there: weights and two moments in and
+/// out, gradients in and out, narrow copies out.
+inline double update_bytes(const Workload& workload) {
+  return workload.parameters * (32.0 + workload.narrow_bytes);
+}
+
 /// A way between ranks: a message of n bytes takes latency + n / bandwidth.
 struct Link {
   double latency = 0.0;    ///< seconds

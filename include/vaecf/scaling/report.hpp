@@ -2,6 +2,7 @@
 
 #include <vaecf/scaling/model.hpp>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +12,10 @@
 /// From the `benchmark` events of many runs to one table: what was measured, what the model says, and how far
 /// they are apart.
 namespace vaecf::scaling {
+
+/// Of a step, in order, as the benchmark names them.
+inline constexpr std::array<const char*, 6> phase_names = {"input",    "forward",    "loss",
+                                                           "backward", "all-reduce", "optimiser"};
 
 /// One `benchmark` event; docs/SCALING.md says what its fields mean.
 struct RunRecord {
