@@ -2,6 +2,7 @@
 #include <vaecf/train/session.hpp>
 
 #include "run_log.hpp"
+#include "step_phases.hpp"
 
 #include <algorithm>
 #include <string>
@@ -37,10 +38,10 @@ std::string to_table(const BenchmarkResult& result) {
   table += line("training", result.users_per_second, 0, "users/s");
   table += line("epoch", result.seconds_per_epoch, 2, "s");
   table += line("step (median)", result.milliseconds_per_step, digits, "ms");
-  for (const char* phase : {"input", "forward", "loss", "backward", "all-reduce", "optimiser"}) {
-    const auto found = result.phase_milliseconds.find(phase);
+  for (const StepPhase& phase : step_phases) {
+    const auto found = result.phase_milliseconds.find(phase.name);
     if (found != result.phase_milliseconds.end()) {
-      table += line(std::string("  ") + phase, found->second, digits, "ms");
+      table += line(std::string("  ") + phase.name, found->second, digits, "ms");
     }
   }
   const bool tera = result.gemm_gflops >= 1e4;
