@@ -77,16 +77,22 @@ std::optional<Matrix> open_matrix(const InputFile& file, const std::string& name
   return matrix;
 }
 
-std::int64_t read_items(const InputFile& file, const Attributes& attributes) {
-  const auto found = attributes.find("items");
-  if (found == attributes.end()) {
-    file.refuse(format("has no attribute `items` (the number of items); {}", how_to_make));
-  }
-  const auto* items = std::get_if<std::int64_t>(&found->second);
-  if (items == nullptr || *items < 1 || *items > std::numeric_limits<std::int32_t>::max()) {
-    file.refuse(format("attribute `items` must be an integer from 1 to {}",
+/// The number of columns that the attribute `name` tells; nothing where it is not there.
+std::optional<std::int64_t> read_width(const InputFile& file, const Attributes& attributes,
+                                       const std::string& name, std::int64_t least) {
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return std::nullopt;
+  const auto* width = std::get_if<std::int64_t>(&found->second);
+  if (width == nullptr || *width < least || *width > std::numeric_limits<std::int32_t>::max()) {
+    file.refuse(format("attribute `{}` must be an integer from {} to {}", name, least,
                        std::numeric_limits<std::int32_t>::max()));
   }
+  return *width;
+}
+
+std::int64_t read_items(const InputFile& file, const Attributes& attributes) {
+  const auto items = read_width(file, attributes, "items", 1);
+  if (!items) file.refuse(format("has no attribute `items` (the number of items); {}", how_to_make));
   return *items;
 }
 
@@ -112,13 +118,13 @@ void check_offsets(const InputFile& file, const Matrix& matrix, Range rows,
 }
 
 void check_columns(const InputFile& file, const Matrix& matrix, Range rows, const CsrView& csr,
-                   std::int64_t items) {
+                   std::int64_t width) {
   for (std::int64_t r = 0; r < csr.rows(); ++r) {
     std::int64_t previous = -1;
     for (const std::int64_t column : csr.row(r)) {
-      if (column < 0 || column >= items) {
+      if (column < 0 || column >= width) {
         file.refuse(format("{} row {}: column {} is outside 0 to {}", matrix.columns.name, rows.begin + r,
-                           column, items - 1));
+                           column, width - 1));
       }
       if (column <= previous) {
         file.refuse(format("{} row {}: column {} {}; columns must be ascending and unique",
@@ -179,12 +185,29 @@ struct DatasetFile::Content {
       }
       check_ids("train/user_id", rows("train"));
       check_ids("items/id", items);
+      features = read_width(file, attributes, "features", 0).value_or(0);
+      check_features();
     });
   }
 
   std::int64_t rows(const std::string& name) const {
     const auto& matrix = matrices[matrix_index(name)];
     return matrix ? matrix->rows() : 0;
+  }
+
+  void check_features() const {
+    for (std::size_t i = 0; i < users_of_features.size(); ++i) {
+      const std::string name(matrix_names[first_features + i]);
+      const std::string users(matrix_names[users_of_features[i]]);
+      const auto& matrix = matrices[first_features + i];
+      if (features == 0 && matrix && matrix->entries() > 0) {
+        file.refuse(format("has {}, but no attribute `features` (the number of its columns)", name));
+      }
+      if (features > 0 && rows(name) != rows(users)) {
+        file.refuse(format("{} has {} rows, {} has {}; both must hold the same users", name, rows(name),
+                           users, rows(users)));
+      }
+    }
   }
 
   void check_ids(const std::string& name, std::int64_t expected) const {
@@ -205,6 +228,7 @@ struct DatasetFile::Content {
   InputFile file;
   Attributes attributes;
   std::int64_t items = 0;
+  std::int64_t features = 0;
   std::vector<std::optional<Matrix>> matrices;  // in the order of matrix_names
 };
 
@@ -218,6 +242,9 @@ const std::string& DatasetFile::path() const {
 }
 std::int64_t DatasetFile::items() const {
   return content_->items;
+}
+std::int64_t DatasetFile::features() const {
+  return content_->features;
 }
 std::int64_t DatasetFile::rows(const std::string& matrix) const {
   return content_->rows(matrix);
@@ -246,7 +273,8 @@ Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
     // Wider integers are narrowed by the library to the largest int32, which is out of range here.
     csr.columns.resize(static_cast<std::size_t>(count));
     h5::read_elements<std::int32_t>(found->columns.id.id(), first, csr.columns);
-    check_columns(content_->file, *found, rows, csr.view(), items());
+    const bool of_features = matrix_index(matrix) >= first_features;
+    check_columns(content_->file, *found, rows, csr.view(), of_features ? features() : items());
     if (found->weights) check_weights(content_->file, *found->weights, first, count);
     for (auto& offset : csr.offsets) offset -= first;
   });
@@ -281,6 +309,7 @@ std::string DatasetFile::fingerprint() const {
   h5::reading(path(), [&] {
     for (std::size_t m = 0; m < matrix_names.size(); ++m) {
       const auto& matrix = content_->matrices[m];
+      if (!matrix && m >= first_features) continue;  // as it was before there were any
       add(matrix_names[m]);
       if (!matrix) continue;
       const auto offsets = content_->read_offsets(*matrix, {0, matrix->rows()});

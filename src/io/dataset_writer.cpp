@@ -76,7 +76,8 @@ std::size_t matrix_index(std::string_view name) {
   if (found == matrix_names.end()) {
     throw InputError(
         format("a dataset file has no matrix {}; it has train, validation/fold_in, "
-               "validation/held_out, test/fold_in and test/held_out",
+               "validation/held_out, test/fold_in and test/held_out, and may have train/features, "
+               "validation/features and test/features",
                name));
   }
   return static_cast<std::size_t>(found - matrix_names.begin());
@@ -91,17 +92,30 @@ struct DatasetWriter::File {
     attributes["format_version"] = std::int64_t{1};
   }
 
+  std::int64_t width(const std::string& name) const {
+    const auto found = attributes.find(name);
+    const auto* count = found == attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+    return count == nullptr ? 0 : *count;
+  }
+
   /// Catches what the reader would refuse later, while the caller is still there to be named.
   void check_complete() const {
-    const auto items = attributes.find("items");
-    const auto* count = items == attributes.end() ? nullptr : std::get_if<std::int64_t>(&items->second);
-    if (count == nullptr) {
+    if (width("items") == 0) {
       throw RunError(format("{}: the number of items was not set before the commit", staged.path()));
     }
     for (std::size_t m = 0; m < matrices.size(); ++m) {
-      if (matrices[m].largest >= *count) {
-        throw RunError(format("{}: {} holds column {}, but there are {} items", staged.path(),
-                              matrix_names[m], matrices[m].largest, *count));
+      const char* const what = m < first_features ? "items" : "features";
+      if (matrices[m].largest >= width(what)) {
+        throw RunError(format("{}: {} holds column {}, but there are {} {}", staged.path(), matrix_names[m],
+                              matrices[m].largest, width(what), what));
+      }
+    }
+    for (std::size_t i = 0; width("features") > 0 && i < users_of_features.size(); ++i) {
+      const MatrixColumns& known = matrices[first_features + i];
+      const MatrixColumns& users = matrices[users_of_features[i]];
+      if (!known.linked && !users.linked && known.rows != users.rows) {
+        throw RunError(format("{}: {} users have features, but {} are in {}", staged.path(), known.rows,
+                              users.rows, matrix_names[users_of_features[i]]));
       }
     }
   }
@@ -150,8 +164,9 @@ void DatasetWriter::set_attribute(const std::string& name, const Attribute& valu
 void DatasetWriter::commit() {
   file_->check_complete();
   file_->staged.write([&] {
-    for (auto& matrix : file_->matrices) {
-      if (matrix.linked) continue;
+    for (std::size_t m = 0; m < matrix_names.size(); ++m) {
+      MatrixColumns& matrix = file_->matrices[m];
+      if (matrix.linked || (m >= first_features && file_->width("features") == 0)) continue;
       matrix.offsets.finish(file_->staged.id());
       matrix.columns.finish(file_->staged.id());
     }

@@ -49,20 +49,24 @@ void write(fuzz::Input& input, const std::string& path) {
     put_something(input, file, "/" + matrix + "/indices", input.coin());
   }
   put_something(input, file, "/items/id", false);
+  if (input.coin()) {
+    put_some_attribute(input, file, "features");
+    put_rows(input, file, "/train/features");
+  }
 }
 
 void read(const std::string& path) {
   const io::DatasetFile file(path);
   file.fingerprint();
-  for (const char* matrix : {"train", "validation/fold_in", "validation/held_out"}) {
+  for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "train/features"}) {
+    const std::int64_t width = matrix == std::string("train/features") ? file.features() : file.items();
     const Csr all = file.read_rows(matrix, {0, file.rows(matrix)});
     fuzz::require(all.rows() == file.rows(matrix), "as many rows as were told");
     for (std::int64_t row = 0; row < all.rows(); ++row) {
       const auto items = all.view().row(row);
       fuzz::require(std::is_sorted(items.begin(), items.end(), std::less_equal<>()),
                     "items ascend, once each");
-      fuzz::require(items.empty() || (items.front() >= 0 && items.back() < file.items()),
-                    "items are in range");
+      fuzz::require(items.empty() || (items.front() >= 0 && items.back() < width), "items are in range");
     }
   }
   if (file.has_ids("items/id")) file.read_ids("items/id");

@@ -31,7 +31,9 @@ class DatasetWriter {
   DatasetWriter& operator=(DatasetWriter&&) noexcept;
 
   /// Appends a row to one of "train", "validation/fold_in", "validation/held_out", "test/fold_in",
-  /// "test/held_out" (InputError for another name). RunError unless columns are ascending and unique.
+  /// "test/held_out", or to what is known of those users: "train/features", "validation/features" (of
+  /// validation/fold_in) and "test/features" (InputError for another name). RunError unless columns are
+  /// ascending and unique.
   void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
   /// Makes `path` (a matrix without rows, or ids) another name of `target`, e.g. "test/fold_in" of "train".
   void link(const std::string& path, const std::string& target);
@@ -39,8 +41,10 @@ class DatasetWriter {
   void write_ids(const std::string& path, const IdList& ids);
   /// The last value of a name counts; format_version = 1 is set already.
   void set_attribute(const std::string& name, const Attribute& value);
-  /// Writes what is left (all five matrices, empty ones too) and gives the file its name. RunError where
-  /// attribute `items` is not set or a column does not lie below it. Nothing may be called afterwards.
+  /// Writes what is left (all five matrices, empty ones too, and those of features where attribute `features`
+  /// is above 0) and gives the file its name. RunError where attribute `items` is not set, a column does not
+  /// lie below it, or below `features`, or users with features are not those without. Nothing may be called
+  /// afterwards.
   void commit();
 
  private:
@@ -62,11 +66,14 @@ class DatasetFile {
 
   const std::string& path() const;
   std::int64_t items() const;
+  /// Columns of the matrices of features; 0 where nothing is known of users but their items.
+  std::int64_t features() const;
   std::int64_t rows(const std::string& matrix) const;  ///< 0 where the matrix is absent
   std::int64_t entries(const std::string& matrix) const;
   /// Attributes of / that are single numbers or strings.
   const Attributes& attributes() const;
-  /// Rows [rows.begin, rows.end), offsets starting at 0, read with one hyperslab and checked.
+  /// Rows [rows.begin, rows.end), offsets starting at 0, read with one hyperslab and checked. Columns lie in
+  /// [0, items()), those of features in [0, features()).
   Csr read_rows(const std::string& matrix, Range rows) const;
   bool has_ids(const std::string& path) const;
   /// InputError where they are absent, or neither integers nor strings of fixed length.

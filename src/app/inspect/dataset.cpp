@@ -62,6 +62,15 @@ std::string describe_dataset(const std::string& path) {
     out += format("  {:<22}{:>12}{:>15}{:>10.1f}{:>10.4f} %\n", matrix, rows, file.entries(matrix), mean,
                   density);
   }
+  if (file.features() > 0) {
+    out += format("  features of users: {}\n", file.features());
+    out += format("  {:<22}{:>12}{:>15}{:>10}\n", "", "users", "features", "mean");
+    for (const char* matrix : {"train/features", "validation/features", "test/features"}) {
+      const auto users = static_cast<double>(std::max<std::int64_t>(1, file.rows(matrix)));
+      out += format("  {:<22}{:>12}{:>15}{:>10.1f}\n", matrix, file.rows(matrix), file.entries(matrix),
+                    static_cast<double>(file.entries(matrix)) / users);
+    }
+  }
   Counts counts = count_train(file);
   out += format("items of a train user\n{}", histogram_text(counts.of_users, 2));
   out += format("train users of an item\n{}", histogram_text(counts.of_items, 2));

@@ -1,0 +1,123 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/io/hash.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace vaecf::data {
+namespace {
+
+constexpr std::string_view heading = "xxh64 1";
+constexpr std::int64_t most_features = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t most_hashes = 16;
+
+[[noreturn]] void refuse(std::string_view why) {
+  throw InputError(format(
+      "the feature hashing {}: it is not as `vaecf_dist prepare` writes it; make the file again", why));
+}
+
+// Takes a number and the blank behind it from the front of `line`.
+std::int64_t take_number(std::string_view& line) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  const auto length = static_cast<std::size_t>(end - line.data());
+  if (error != std::errc{} || length >= line.size() || line[length] != ' ') {
+    refuse("has a line that does not start with two numbers");
+  }
+  line.remove_prefix(length + 1);
+  return number;
+}
+
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+}  // namespace
+
+FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
+  for (std::size_t c = 0; c < layout_.size(); ++c) {
+    const FeatureColumn& column = layout_[c];
+    const auto same = [&](const FeatureColumn& other) { return other.name == column.name; };
+    if (column.name.empty() || column.name.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos)
+      throw InputError("a feature column must have a name, of one line");
+    if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
+      throw InputError(format("feature column '{}' is given twice: name it once", column.name));
+    if (column.hashes < 1 || column.hashes > most_hashes) {
+      throw InputError(format("feature column '{}' has {} hashes, but must have 1 to {}", column.name,
+                              column.hashes, most_hashes));
+    }
+    if (column.buckets < 1 || column.buckets > (most_features - features_) / column.hashes) {
+      throw InputError(
+          format("feature column '{}' has {} buckets, but must have at least 1, and all columns "
+                 "together fewer than 2^31",
+                 column.name, column.buckets));
+    }
+    first_.push_back(features_);
+    features_ += column.hashes * column.buckets;
+    auto& seeds = seeds_.emplace_back();
+    for (std::int64_t j = 0; j < column.hashes; ++j)
+      seeds.push_back(io::xxh64(column.name, static_cast<std::uint64_t>(j)));
+  }
+}
+
+FeatureHashing FeatureHashing::parse(std::string_view text) {
+  if (take_line(text) != heading) refuse(format("does not start with '{}'", heading));
+  std::vector<FeatureColumn> layout;
+  while (!text.empty()) {
+    std::string_view line = take_line(text);
+    FeatureColumn column;
+    column.hashes = take_number(line);
+    column.buckets = take_number(line);
+    column.name = line;
+    layout.push_back(std::move(column));
+  }
+  return FeatureHashing(std::move(layout));
+}
+
+std::string FeatureHashing::to_string() const {
+  std::string text(heading);
+  for (const auto& column : layout_) text += format("\n{} {} {}", column.hashes, column.buckets, column.name);
+  return text;
+}
+
+std::int64_t FeatureHashing::default_buckets(std::int64_t values) {
+  constexpr std::int64_t fewest = 16;
+  return std::max(fewest, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
+}
+
+std::vector<std::string> FeatureHashing::columns() const {
+  std::vector<std::string> names;
+  for (const FeatureColumn& column : layout_) names.push_back(column.name);
+  return names;
+}
+
+std::vector<std::int32_t> FeatureHashing::row(std::span<const std::string> values) const {
+  if (values.size() != layout_.size()) {
+    throw InputError(
+        format("{} values given for the {} feature columns of the model", values.size(), layout_.size()));
+  }
+  std::vector<std::int32_t> row;
+  for (std::size_t c = 0; c < values.size(); ++c) append(c, values[c], row);
+  return row;
+}
+
+void FeatureHashing::append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const {
+  if (value.empty()) return;
+  const auto buckets = static_cast<std::uint64_t>(layout_[index].buckets);
+  std::int64_t block = first_[index];
+  for (const std::uint64_t seed : seeds_[index]) {
+    row.push_back(
+        static_cast<std::int32_t>(block + static_cast<std::int64_t>(io::xxh64(value, seed) % buckets)));
+    block += layout_[index].buckets;
+  }
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,76 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Values = std::vector<std::string>;
+using Row = std::vector<std::int32_t>;
+
+FeatureHashing three_columns() {
+  return FeatureHashing({{"gender", 2, 16}, {"occupation", 2, 16}, {"country", 3, 20}});
+}
+
+// Computed with an implementation of XXH64 in Python, from the formula in the header.
+TEST(FeatureHashing, RowsAreAsDocumented) {
+  const FeatureHashing hashing = three_columns();
+  EXPECT_EQ(hashing.features(), 2 * 16 + 2 * 16 + 3 * 20);
+  EXPECT_EQ(hashing.columns(), (Values{"gender", "occupation", "country"}));
+  EXPECT_EQ(hashing.row(Values{"F", "12", "Germany"}), (Row{15, 18, 37, 51, 79, 99, 123}));
+  EXPECT_EQ(hashing.row(Values{"M", "", ""}), (Row{3, 22}));
+  EXPECT_EQ(hashing.row(Values{"", "", ""}), Row{});
+  EXPECT_THROW(hashing.row(Values{"F"}), InputError);
+  EXPECT_EQ(FeatureHashing().features(), 0);
+}
+
+TEST(FeatureHashing, AttributeTellsAll) {
+  const FeatureHashing hashing({{"zip code", 1, 40}, {"\xc3\xa4ge 2", 16, 1}});
+  EXPECT_EQ(hashing.to_string(), "xxh64 1\n1 40 zip code\n16 1 \xc3\xa4ge 2");
+  EXPECT_EQ(FeatureHashing::parse(hashing.to_string()), hashing);
+  EXPECT_EQ(FeatureHashing::parse("xxh64 1").features(), 0);
+  EXPECT_EQ(FeatureHashing::parse("xxh64 1\n2 3 a\n").features(), 6);
+}
+
+TEST(FeatureHashing, RefusesOtherTexts) {
+  for (const char* text :
+       {"", "xxh64 2\n2 16 a", "crc", "xxh64 1\n\n", "xxh64 1\n2", "xxh64 1\n2 16", "xxh64 1\n2 16 ",
+        "xxh64 1\n0 16 a", "xxh64 1\n17 16 a", "xxh64 1\n2 0 a", "xxh64 1\n-2 -16 a",
+        "xxh64 1\n2 16 a\n2 16 a", "xxh64 1\n2 1073741824 a", "xxh64 1\n2 9223372036854775807 a",
+        "xxh64 1\n1 2147483647 a\n1 1 b", "xxh64 1\n2 99999999999999999999 a", "xxh64 1\n2 16 a\rb"}) {
+    EXPECT_THROW(FeatureHashing::parse(text), InputError) << text;
+  }
+  EXPECT_EQ(FeatureHashing::parse("xxh64 1\n1 2147483647 a").features(), 2147483647);
+}
+
+TEST(FeatureHashing, BucketsAreNearTheSquareRoot) {
+  EXPECT_EQ(FeatureHashing::default_buckets(0), 16);
+  EXPECT_EQ(FeatureHashing::default_buckets(256), 16);
+  EXPECT_EQ(FeatureHashing::default_buckets(257), 17);
+  EXPECT_EQ(FeatureHashing::default_buckets(1000000), 1000);
+}
+
+// Two hashes of sqrt(n) buckets each make n pairs, of which n values meet as often as chance has it: about
+// 1 - 1/e of them are taken.
+TEST(FeatureHashing, HashesOfAColumnAreIndependent) {
+  const FeatureHashing hashing({{"city", 2, 100}});
+  std::set<Row> pairs;
+  for (int city = 0; city < 10000; ++city) pairs.insert(hashing.row(Values{"city " + std::to_string(city)}));
+  EXPECT_NEAR(static_cast<double>(pairs.size()), 6321, 150);
+}
+
+TEST(FeatureHashing, ColumnsHashTheSameValueDifferently) {
+  const FeatureHashing hashing({{"home", 2, 1000}, {"work", 2, 1000}});
+  const Row row = hashing.row(Values{"Rome", "Rome"});
+  ASSERT_EQ(row.size(), 4u);
+  EXPECT_NE(row[0], row[2] - 2000);
+  EXPECT_NE(row[1] - 1000, row[0]);
+}
+
+}  // namespace
+}  // namespace vaecf::data
