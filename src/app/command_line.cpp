@@ -69,6 +69,10 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
   command->add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--tastes", options.tastes, "number of latent groups")->capture_default_str();
+  command
+      ->add_option("--user-columns", options.user_columns,
+                   "columns that tell something of each user: country, age, occupation, gender, ..")
+      ->capture_default_str();
   return command;
 }
 

@@ -16,6 +16,7 @@ class PhiloxStream {
   /// `step` of the streams that belong to no epoch.
   static constexpr std::uint32_t split_step = 0xFFFFFFFFu;
   static constexpr std::uint32_t synthesis_step = 0xFFFFFFFEu;
+  static constexpr std::uint32_t user_columns_step = 0xFFFFFFFDu;
 
   PhiloxStream(std::uint64_t seed, std::uint32_t user, std::uint32_t step)
       : seed_(seed), user_(user), step_(step) {}

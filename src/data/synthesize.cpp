@@ -12,12 +12,14 @@
 
 #include "data/philox_stream.hpp"
 #include "data/taste_model.hpp"
+#include "data/user_columns.hpp"
 
 namespace vaecf::data {
 namespace {
 
 constexpr std::int64_t fewest_interactions = 5;  // so that a fifth of them is at least one target
 constexpr std::int64_t fewest_items_of_taste = 40;
+constexpr int most_user_columns = 64;
 
 struct Sizes {
   std::int64_t train = 0;
@@ -46,6 +48,10 @@ Sizes check_sizes(const SynthesizeOptions& options) {
   }
   if (options.tastes < 1) {
     throw InputError(format("{} tastes cannot be made: give at least 1", options.tastes));
+  }
+  if (options.user_columns < 0 || options.user_columns > most_user_columns) {
+    throw InputError(format("{} columns of users cannot be made: give a number from 0 to {}",
+                            options.user_columns, most_user_columns));
   }
   if (options.validation_users < -1 || options.test_users < -1) {
     throw InputError("validation and test users cannot be negative: leave them out for a tenth of the users");
@@ -130,18 +136,32 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   write_header(writer, options, sizes, output);
 
   TasteModel model(options.items, sizes.tastes, options.seed);
+  UserColumns told(options.user_columns, sizes.tastes, options.seed);
+  if (options.user_columns > 0) {
+    writer.set_attribute("user_columns", std::int64_t{options.user_columns});
+    writer.set_attribute("features", told.hashing().features());
+    writer.set_attribute("feature_hashing", told.hashing().to_string());
+  }
   std::vector<std::int32_t> row;
   std::int64_t interactions = 0;
   progress.begin("making users", options.users, "users");
   for (std::int64_t user = 0; user < options.users; ++user) {
     PhiloxStream random(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::synthesis_step);
-    model.draw_user(random, draw_count(random, options), row);
+    const std::int64_t count = draw_count(random, options);
+    const TasteModel::Mixture tastes = model.draw_user(random, count, row);
     interactions += static_cast<std::int64_t>(row.size());
-    if (user < sizes.train) {
+    const std::string part = user < sizes.train                      ? "train"
+                             : user < sizes.train + sizes.validation ? "validation"
+                                                                     : "test";
+    if (part == "train") {
       std::sort(row.begin(), row.end());
       writer.append_row("train", row);
     } else {
-      append_held_out(writer, user < sizes.train + sizes.validation ? "validation" : "test", random, row);
+      append_held_out(writer, part, random, row);
+    }
+    if (options.user_columns > 0) {
+      PhiloxStream telling(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::user_columns_step);
+      writer.append_row(part + "/features", told.hashing().row(told.draw_user(telling, tastes)));
     }
     progress.update(user + 1);
   }

@@ -1,7 +1,6 @@
 #include "data/taste_model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -13,7 +12,6 @@ constexpr double power = 1.0;
 constexpr double rank_shift = 10.0;
 constexpr double second_taste_share = 0.3;  // of the items
 constexpr double crowd_share = 0.15;        // of the draws, from overall popularity
-constexpr int most_tastes_of_user = 4;
 
 // Streams of the model; user numbers stay below.
 constexpr std::uint32_t rank_stream = 0xFFFFFFFFu;
@@ -92,8 +90,14 @@ TasteModel::TasteModel(std::int64_t items, int tastes, std::uint64_t seed)
   }
 }
 
-std::int32_t TasteModel::draw_item(PhiloxStream& random, std::span<const double> cumulated,
-                                   std::span<const std::int32_t> chosen) const {
+std::int32_t TasteModel::Mixture::draw(PhiloxStream& random) const {
+  const double point = random.uniform() * cumulated[count - 1];
+  std::size_t t = 0;
+  while (t + 1 < count && point >= cumulated[t]) ++t;
+  return taste[t];
+}
+
+std::int32_t TasteModel::draw_item(PhiloxStream& random, const Mixture& mixture) const {
   // What is taken is drawn again; who has exhausted a taste, then the hits, gets any item, so this ends.
   constexpr int patience = 16;
   for (int attempt = 0; attempt < patience; ++attempt) {
@@ -101,10 +105,7 @@ std::int32_t TasteModel::draw_item(PhiloxStream& random, std::span<const double>
     if (random.uniform() < crowd_share) {
       item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
     } else {
-      const double point = random.uniform() * cumulated.back();
-      std::size_t t = 0;
-      while (t + 1 < cumulated.size() && point >= cumulated[t]) ++t;
-      const Group& group = groups_[static_cast<std::size_t>(chosen[t])];
+      const Group& group = groups_[static_cast<std::size_t>(mixture.draw(random))];
       item = group.items[static_cast<std::size_t>(group.table.draw(random))];
     }
     if (!taken_[static_cast<std::size_t>(item)]) return item;
@@ -119,24 +120,24 @@ std::int32_t TasteModel::draw_item(PhiloxStream& random, std::span<const double>
   }
 }
 
-void TasteModel::draw_user(PhiloxStream& random, std::int64_t count, std::vector<std::int32_t>& columns) {
-  std::array<std::int32_t, most_tastes_of_user> chosen{};
-  std::array<double, most_tastes_of_user> cumulated{};
-  const std::size_t mixed = 1 + random.below(most_tastes_of_user);
+TasteModel::Mixture TasteModel::draw_user(PhiloxStream& random, std::int64_t count,
+                                          std::vector<std::int32_t>& columns) {
+  Mixture mixture;
+  mixture.count = 1 + random.below(most_tastes_of_user);
   double sum = 0;
-  for (std::size_t t = 0; t < mixed; ++t) {
-    chosen[t] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(groups_.size())));
+  for (std::size_t t = 0; t < mixture.count; ++t) {
+    mixture.taste[t] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(groups_.size())));
     sum += -std::log(random.uniform());  // exponential weights: shares uniform on the simplex
-    cumulated[t] = sum;
+    mixture.cumulated[t] = sum;
   }
   columns.clear();
   for (std::int64_t n = 0; n < count; ++n) {
-    const std::int32_t item =
-        draw_item(random, std::span(cumulated).first(mixed), std::span(chosen).first(mixed));
+    const std::int32_t item = draw_item(random, mixture);
     taken_[static_cast<std::size_t>(item)] = 1;
     columns.push_back(item);
   }
   for (const std::int32_t item : columns) taken_[static_cast<std::size_t>(item)] = 0;
+  return mixture;
 }
 
 }  // namespace vaecf::data

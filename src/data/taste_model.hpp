@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,20 +30,31 @@ class AliasTable {
 /// group or two. Memory is a few dozen bytes an item, whatever the number of users.
 class TasteModel {
  public:
+  static constexpr int most_tastes_of_user = 4;
+
+  /// What a user likes, and how much.
+  struct Mixture {
+    std::size_t count = 0;
+    std::array<std::int32_t, most_tastes_of_user> taste{};
+    std::array<double, most_tastes_of_user> cumulated{};  ///< shares, added up and not scaled
+
+    /// A taste, drawn by its share.
+    std::int32_t draw(PhiloxStream& random) const;
+  };
+
   TasteModel(std::int64_t items, int tastes, std::uint64_t seed);
 
   int tastes() const { return static_cast<int>(groups_.size()); }
   /// `count` distinct items, at most half of all, of a user who mixes one to four tastes and follows the
   /// crowd now and then. `columns` in the order drawn.
-  void draw_user(PhiloxStream& random, std::int64_t count, std::vector<std::int32_t>& columns);
+  Mixture draw_user(PhiloxStream& random, std::int64_t count, std::vector<std::int32_t>& columns);
 
  private:
   struct Group {
     std::vector<std::int32_t> items;
     AliasTable table;
   };
-  std::int32_t draw_item(PhiloxStream& random, std::span<const double> cumulated,
-                         std::span<const std::int32_t> chosen) const;
+  std::int32_t draw_item(PhiloxStream& random, const Mixture& mixture) const;
 
   std::vector<std::int32_t> by_rank_;  // item of each popularity rank
   AliasTable popularity_;

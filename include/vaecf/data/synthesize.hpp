@@ -19,6 +19,9 @@ struct SynthesizeOptions {
   std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
   std::int64_t test_users = -1;
   int tastes = 32;  ///< number of latent groups; at most items / 40 are made
+  /// What is told of each user (country, age, occupation, gender, ..), each column a noisy sign of one of the
+  /// user's tastes. The interactions are the same with and without.
+  int user_columns = 0;
 };
 
 /// Streams to `output` in bounded memory. InputError for sizes that cannot be.
