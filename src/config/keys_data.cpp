@@ -54,6 +54,25 @@ void add_data_keys(Keys& keys) {
       "adjacency: user, or count of its items (users are then numbered by lines from 0)",
       one_of({"user", "count"})));
   keys.push_back(make_key(
+      "data.source.users.path", [](Config & c) -> auto& { return c.source.users.path; },
+      "the table of users for data.prepare.features; empty: users.dat, u.user, .. beside the ratings or "
+      "in their archive"));
+  keys.push_back(make_key(
+      "data.source.users.file", [](Config & c) -> auto& { return c.source.users.file; },
+      "which file of a folder or archive; empty: one of known name, or the only one"));
+  keys.push_back(make_key(
+      "data.source.users.separator", [](Config & c) -> auto& { return c.source.users.separator; },
+      "what stands between its columns; empty: of a known file its own, else seen in the first line"));
+  keys.push_back(make_key(
+      "data.source.users.header", [](Config & c) -> auto& { return c.source.users.header; },
+      "its first line names the columns (not asked for known files)"));
+  keys.push_back(make_key(
+      "data.source.users.quotes", [](Config & c) -> auto& { return c.source.users.quotes; },
+      "its fields may stand in double quotes (the same)"));
+  keys.push_back(make_key(
+      "data.source.users.user_column", [](Config & c) -> auto& { return c.source.users.user_column; },
+      "index from 0, or a name from the header (the same)", not_empty()));
+  keys.push_back(make_key(
       "data.prepare.min_rating", [](Config & c) -> auto& { return c.prepare.min_rating; },
       "keep rating >= this (\"> 3.5\" is 4.0 on half stars)"));
   keys.push_back(make_key(
@@ -83,6 +102,18 @@ void add_data_keys(Keys& keys) {
       "leave_one_out, ratio: which items of a user are held out", one_of({"random", "last"})));
   keys.push_back(make_key(
       "data.prepare.seed", [](Config & c) -> auto& { return c.prepare.seed; }, "of the split"));
+  keys.push_back(make_key(
+      "data.prepare.features", [](Config & c) -> auto& { return c.prepare.features; },
+      "columns of the table of users that the model sees beside items, by name or index, e.g. [gender, "
+      "age]"));
+  keys.push_back(make_key("data.prepare.feature_hashes",
+                          [](Config & c) -> auto& { return c.prepare.feature_hashes; },
+                          "inputs that a value of such a column sets",
+                          {"1 to 16", [](const i64& v) { return v >= 1 && v <= 16; }}));
+  keys.push_back(make_key(
+      "data.prepare.feature_buckets", [](Config & c) -> auto& { return c.prepare.feature_buckets; },
+      "inputs per hash of a column; 0: the square root of its number of values, at least 16",
+      at_least<i64>(0)));
 }
 
 void add_model_keys(Keys& keys) {

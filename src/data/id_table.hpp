@@ -33,6 +33,16 @@ class IdTable {
     return slots_[slot];
   }
 
+  /// -1 where it was never added.
+  std::int32_t find(Key key) const {
+    if (slots_.empty()) return -1;
+    std::size_t slot = hash(key) & (slots_.size() - 1);
+    while (slots_[slot] >= 0 && ids_[static_cast<std::size_t>(slots_[slot])] != key) {
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    return slots_[slot];
+  }
+
   std::size_t size() const { return ids_.size(); }
   std::vector<Id> take() { return std::exchange(ids_, {}); }
 

@@ -13,6 +13,7 @@
 #include "data/source_files.hpp"
 #include "data/split.hpp"
 #include "data/titles.hpp"
+#include "data/user_features.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -30,6 +31,10 @@ void check_options(const PrepareOptions& options) {
   };
   at_least_zero("min_user_items", options.min_user_items);
   at_least_zero("min_item_users", options.min_item_users);
+  at_least_zero("feature_buckets", options.feature_buckets);
+  if (options.feature_hashes < 1 || options.feature_hashes > 16) {
+    refuse("feature_hashes", options.feature_hashes, "1 to 16");
+  }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (options.validation_users < 0 || options.validation_users > most) {
     refuse("validation_users", options.validation_users, "between 0 and 2^31 - 1");
@@ -90,35 +95,37 @@ void write_rows(io::DatasetWriter& writer, const std::string& matrix, Csr& rows)
 }
 
 void write_users(io::DatasetWriter& writer, const std::string& part, const RawRatings& ratings,
-                 const Split& split, std::int64_t begin, std::int64_t count) {
-  writer.write_ids(
-      part + "/user_id",
-      ids_at(
-          ratings.user_ids,
-          std::span(split.users).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count))));
+                 const Split& split, std::int64_t begin, std::int64_t count, UserFeatures& features) {
+  const io::IdList ids = ids_at(
+      ratings.user_ids,
+      std::span(split.users).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
+  writer.write_ids(part + "/user_id", ids);
+  if (features.any()) features.append_rows(writer, part, ids);
 }
 
 // Validation or test, whose users begin at position `begin`.
 void write_part(io::DatasetWriter& writer, const std::string& name, const RawRatings& ratings,
-                const Split& split, std::int64_t begin, HeldOutPart& part) {
+                const Split& split, std::int64_t begin, HeldOutPart& part, UserFeatures& features) {
   const std::int64_t rows = part.targets.rows();
   write_rows(writer, name + "/held_out", part.targets);
   if (split.weak && rows > 0) {  // the same users, and what the model sees of them is what it learned from
     writer.link(name + "/fold_in", "train");
     writer.link(name + "/user_id", "train/user_id");
+    if (features.any()) writer.link(name + "/features", "train/features");
     return;
   }
   write_rows(writer, name + "/fold_in", part.fold_in);
-  write_users(writer, name, ratings, split, begin, rows);
+  write_users(writer, name, ratings, split, begin, rows, features);
 }
 
-void write(io::DatasetWriter& writer, const RawRatings& ratings, Split& split) {
+void write(io::DatasetWriter& writer, const RawRatings& ratings, Split& split, UserFeatures& features) {
   const std::int64_t train_users = split.train.rows();
-  write_users(writer, "train", ratings, split, 0, train_users);
+  write_users(writer, "train", ratings, split, 0, train_users, features);
   writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
   write_rows(writer, "train", split.train);
-  write_part(writer, "validation", ratings, split, train_users, split.validation);
-  write_part(writer, "test", ratings, split, train_users + split.validation.targets.rows(), split.test);
+  write_part(writer, "validation", ratings, split, train_users, split.validation, features);
+  write_part(writer, "test", ratings, split, train_users + split.validation.targets.rows(), split.test,
+             features);
 }
 
 // A split of one's own may ask for what the user has already.
@@ -159,6 +166,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
     paths.push_back(titles.path);
   }
+  UsersFile users;
+  if (!options.features.empty()) {
+    users = users_file_of(source);
+    if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
+  }
   PrepareReport report;
   if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths);
   report.was_there = !report.stored_table.empty();
@@ -166,6 +178,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
 
   io::DatasetWriter writer(output);  // before the long work: a folder that cannot be written shows now
   auto description = std::async(std::launch::async, [&paths] { return describe_sources(paths); });
+  UserFeatures features;
+  if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
   RawRatings ratings = read_ratings(source, wanted_of(options, mode.strict), log, progress);
   filter_events(ratings, options, report);
   report.findings = ratings.findings.list();
@@ -189,8 +203,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
                        split.train.view().entries() + entries(split.validation) + entries(split.test));
   writer.set_attribute("lines_read", report.lines_read);
   writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
+  write(writer, ratings, split, features);
+  if (features.any()) features.finish(writer, report, log);
   writer.set_attribute("report", to_table(report));
-  write(writer, ratings, split);
   if (auto titles = read_titles(source, ids_at(ratings.item_ids, split.items)); !titles.empty()) {
     writer.write_ids("items/title", {{}, std::move(titles)});
   }

@@ -15,6 +15,20 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
+std::string to_table(const FeatureReport& features) {
+  std::string table =
+      format("features of {} of {} users from {}; {} of its {} rows are of nobody in the dataset\n",
+             grouped(features.known), grouped(features.users), features.table, grouped(features.unused),
+             grouped(features.rows));
+  for (const FeatureReport::Column& column : features.columns) {
+    table += format("  {}: {} values in {} x {} columns, known of {} users", column.name,
+                    grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
+    if (column.alike > 0) table += format("; {} values look like another one", grouped(column.alike));
+    table += "\n";
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string to_table(const PrepareReport& report) {
@@ -28,6 +42,7 @@ std::string to_table(const PrepareReport& report) {
   }
   table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
+  if (!report.features.table.empty()) table += to_table(report.features);
   for (const Finding& finding : report.findings) {
     table +=
         format("{:>15} {}: {}, first at {}\n", grouped(finding.count), finding.dropped ? "dropped" : "kept",

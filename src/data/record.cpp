@@ -4,7 +4,9 @@
 #include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include "data/source_files.hpp"
 
@@ -13,6 +15,19 @@ namespace {
 
 // Counts up when the same source and options give another dataset than before.
 constexpr std::int64_t recipe_version = 2;
+
+// Options that only some recipes have: without them something else was made than with them.
+constexpr std::array<std::string_view, 10> optional_keys{"source_file",        "source_list_starts_with",
+                                                         "source_separator",   "source_header",
+                                                         "source_quotes",      "source_user_column",
+                                                         "source_item_column", "source_rating_column",
+                                                         "source_time_column", "features_of"};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "\n") + name;
+  return text;
+}
 
 }  // namespace
 
@@ -42,6 +57,16 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
     attributes["source_rating_column"] = source.rating_column;
     attributes["source_time_column"] = source.time_column;
   }
+  if (!options.features.empty()) {
+    attributes["features_of"] = joined(options.features);
+    attributes["feature_hashes"] = options.feature_hashes;
+    attributes["feature_buckets"] = options.feature_buckets;
+    attributes["users_file"] = source.users.file;
+    attributes["users_separator"] = source.users.separator;
+    attributes["users_header"] = std::int64_t{source.users.header};
+    attributes["users_quotes"] = std::int64_t{source.users.quotes};
+    attributes["users_user_column"] = source.users.user_column;
+  }
   return attributes;
 }
 
@@ -55,6 +80,10 @@ std::string stored_table(const std::string& path, const io::Attributes& recipe,
       return at != found.end() && at->second == attribute.second;
     };
     if (!std::all_of(recipe.begin(), recipe.end(), same)) return "";
+    const auto also_there = [&](std::string_view key) {
+      return found.contains(std::string(key)) == recipe.contains(std::string(key));
+    };
+    if (!std::all_of(optional_keys.begin(), optional_keys.end(), also_there)) return "";
     const auto table = found.find("report");
     if (table == found.end() || !std::holds_alternative<std::string>(table->second)) return "";
     if (!same(std::pair<const std::string, io::Attribute>("source", describe_sources(source_paths))))

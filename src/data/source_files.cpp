@@ -88,16 +88,6 @@ Names names_of(const SourceOptions& source) {
   return source.file.empty() ? known_names().at(source.format) : Names{source.file};
 }
 
-// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
-std::string archive_for(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  if (fs::exists(path) || folder.empty()) return "";
-  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"}) {
-    if (fs::exists(folder.string() + ending)) return folder.string() + ending;
-  }
-  return "";
-}
-
 SourceFiles files_at(const SourceOptions& source, const std::string& path, const Names& names) {
   if (const std::string archive = archive_for(path); !archive.empty()) {
     const Names one = fs::path(path).has_filename() ? Names{fs::path(path).filename().string()} : names;
@@ -132,6 +122,15 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
 }
 
 }  // namespace
+
+std::string archive_for(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::exists(path) || folder.empty()) return "";
+  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"}) {
+    if (fs::exists(folder.string() + ending)) return folder.string() + ending;
+  }
+  return "";
+}
 
 bool natural_less(const std::string& a, const std::string& b) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };

@@ -28,6 +28,9 @@ SourceFiles part_files(const SourceOptions& source, Part part);
 /// names in order of size. InputError where there is nothing.
 std::vector<std::string> matching_paths(const std::string& path);
 
+/// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
+std::string archive_for(const std::string& path);
+
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
 

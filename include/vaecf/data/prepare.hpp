@@ -2,6 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
+#include <vaecf/data/users_table.hpp>
 
 #include <cstdint>
 #include <string>
@@ -25,6 +26,8 @@ struct SourceOptions {
   std::string rating_column = "";         ///< empty: every line is an interaction
   std::string time_column = "";           ///< empty: lines stand in order of time
   std::string list_starts_with = "user";  ///< user | count (then users are numbered by lines from 0)
+  /// What is known of users; no path: what MovieLens and LastFM-360K have beside their ratings.
+  UsersTableOptions users{};
 };
 
 /// What `data.source.format` may be.
@@ -46,6 +49,10 @@ struct PrepareOptions {
   std::string split = "liang2018";
   std::string pick = "random";  ///< random | last: which items leave_one_out and ratio hold out
   std::uint32_t seed = 98765;
+  /// Columns of the table of users, by name or index from 0, that become features; none: no features.
+  std::vector<std::string> features{};
+  std::int64_t feature_hashes = 2;   ///< as in FeatureColumn
+  std::int64_t feature_buckets = 0;  ///< the same; 0: FeatureHashing::default_buckets()
 };
 
 /// What `data.prepare.split` may be.
@@ -74,12 +81,31 @@ struct Finding {
   std::vector<std::string> examples;  ///< file:line: 'text'
 };
 
+/// What came of the table of users.
+struct FeatureReport {
+  struct Column {
+    std::string name;
+    std::int64_t values = 0;
+    std::int64_t alike = 0;  ///< values that share all their features with another value
+    std::int64_t hashes = 0;
+    std::int64_t buckets = 0;
+    std::int64_t users = 0;  ///< users of the dataset who have a value
+  };
+  std::string table;  ///< empty: there are no features
+  std::int64_t rows = 0;
+  std::int64_t unused = 0;  ///< rows of the table whose users are not in the dataset
+  std::int64_t users = 0;   ///< of the dataset
+  std::int64_t known = 0;   ///< of them those in the table
+  std::vector<Column> columns;
+};
+
 struct PrepareReport {
   std::vector<StepCount> steps;
   std::vector<Finding> findings;
   std::int64_t lines_read = 0;
   std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
+  FeatureReport features{};
   /// Where nothing was to be done: the table of when the dataset was made.
   bool was_there = false;
   std::string stored_table;

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vaecf/data/users_table.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/findings.hpp"
+#include "data/id_table.hpp"
+#include "data/users_file.hpp"
+
+namespace vaecf::data {
+
+using TextTable = IdTable<std::string, std::string_view>;
+
+/// One column of a table: its values, and which of them each user has.
+struct UsersColumn {
+  std::string name;
+  std::vector<std::string> values;
+  std::vector<std::int32_t> of_user;  ///< index into values; -1: the field is empty
+};
+
+/// All that is asked for of a table of users, in memory.
+struct UsersTable {
+  std::string file;  ///< for messages
+  TextTable ids;
+  std::vector<UsersColumn> columns;  ///< in the order asked for
+};
+
+/// Reads the columns `wanted`, names or indices from 0; `why` says in messages who wants them. The first line
+/// of a user counts. What is odd goes to `findings`. InputError for a column that is not there and a table
+/// without users, and where more lines are dropped than read.
+UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& file,
+                            const std::vector<std::string>& wanted, const std::string& why,
+                            Findings& findings);
+
+}  // namespace vaecf::data

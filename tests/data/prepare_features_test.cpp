@@ -1,0 +1,235 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/support.hpp"
+#include "support/packing.hpp"
+
+namespace vaecf::data {
+namespace {
+
+constexpr int known_users = 30;
+
+// User u has items u, u + 1, .. u + 9 (mod 40), and one rating that is too low; user 99 has nothing else.
+std::string ratings_dat() {
+  std::string text = "99::540::1::0\n";
+  for (int u = 0; u < known_users; ++u) {
+    for (int k = 0; k < 10; ++k) text += format("{}::{}::4::{}\n", 100 + u, 500 + (u + k) % 40, k);
+  }
+  return text;
+}
+
+std::string gender_of(std::int64_t user) {
+  return user % 3 == 0 ? "" : user % 3 == 1 ? "F" : "M";
+}
+
+// All but user 129, and 99 and 98, who are not in the dataset.
+std::string users_dat() {
+  std::string text = "98::F::1::1::1\n99::M::1::1::1\n";
+  for (int user = 100; user < 129; ++user)
+    text += format("{}::{}::25::{}::1\n", user, gender_of(user), user % 21);
+  return text;
+}
+
+class PrepareFeatures : public ::testing::Test {
+ protected:
+  PrepareFeatures() {
+    source_.format = "movielens_dat";
+    source_.path = folder_.write("ratings.dat", ratings_dat());
+    folder_.write("users.dat", users_dat());
+    options_.validation_users = 4;
+    options_.test_users = 6;
+    options_.features = {"gender", "occupation"};
+  }
+  PrepareReport run() { return prepare(source_, options_, "tiny", output_, mode_, log_, progress_); }
+  std::string refusal() {
+    return test::message_of<InputError>([&] { run(); });
+  }
+  /// That every user's row is what the user's values make.
+  void expect_rows_of(const std::string& part) {
+    const io::DatasetFile file(output_);
+    const auto hashing =
+        FeatureHashing::parse(std::get<std::string>(file.attributes().at("feature_hashing")));
+    const auto ids = file.read_ids(part + "/user_id").numbers;
+    ASSERT_GT(ids.size(), 0u) << part;
+    const Csr rows = file.read_rows(part + "/features", {0, static_cast<std::int64_t>(ids.size())});
+    for (std::size_t u = 0; u < ids.size(); ++u) {
+      std::vector<std::int32_t> expected;
+      if (ids[u] != 129) {
+        expected = hashing.row(std::vector<std::string>{gender_of(ids[u]), std::to_string(ids[u] % 21)});
+      }
+      const auto row = rows.view().row(static_cast<std::int64_t>(u));
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin(), expected.end()))
+          << part << " " << ids[u];
+    }
+  }
+
+  test::TempFolder folder_;
+  SourceOptions source_;
+  PrepareOptions options_;
+  PrepareMode mode_;
+  std::string output_ = folder_.path("tiny.h5");
+  Log log_;
+  Progress progress_;
+};
+
+TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
+  for (const char* const split : {"liang2018", "random"}) {
+    options_.split = split;
+    run();
+    const io::DatasetFile file(output_);
+    EXPECT_EQ(file.features(), 2 * 16 + 2 * 16);
+    EXPECT_EQ(std::get<std::string>(file.attributes().at("feature_hashing")),
+              "xxh64 1\n2 16 gender\n2 16 occupation");
+    for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
+    EXPECT_EQ(file.rows("test/features"), 6);
+  }
+}
+
+TEST_F(PrepareFeatures, WeakSplitsLinkThoseOfTrain) {
+  for (const char* const split : {"leave_one_out", "ratio"}) {
+    options_.split = split;
+    run();
+    EXPECT_EQ(io::DatasetFile(output_).rows("test/features"), known_users);
+    for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
+  }
+  options_.validation_users = 0;
+  run();
+  EXPECT_EQ(io::DatasetFile(output_).rows("validation/features"), 0);
+  expect_rows_of("test");
+}
+
+TEST_F(PrepareFeatures, GivenSplitsHaveThemToo) {
+  std::string train;
+  std::string test;
+  for (int user = 100; user < 130; ++user) {
+    train += format("{} 1 2 3\n", user);
+    test += format("{} 4\n", user);
+  }
+  train += "100 4\n";
+  source_.format = "adjacency";
+  source_.path = folder_.write("train.txt", train);
+  folder_.write("test.txt", test);
+  source_.users.path = folder_.path("users.dat");
+  options_.split = "given";
+  run();
+  for (const char* const part : {"train", "test"}) expect_rows_of(part);
+}
+
+TEST_F(PrepareFeatures, TheTableSaysWhoIsMissing) {
+  const PrepareReport report = run();
+  EXPECT_EQ(report.features.users, 30);
+  EXPECT_EQ(report.features.known, 29);
+  EXPECT_EQ(report.features.rows, 31);
+  EXPECT_EQ(report.features.unused, 2);
+  ASSERT_EQ(report.features.columns.size(), 2u);
+  EXPECT_EQ(report.features.columns[0].values, 2);
+  EXPECT_EQ(report.features.columns[0].users, 20);
+  EXPECT_EQ(report.features.columns[1].values, 21);
+  const std::string table = to_table(report);
+  const auto expect = [&](const std::string& text) {
+    EXPECT_NE(table.find(text), std::string::npos) << table;
+  };
+  expect("features of 29 of 30 users from " + folder_.path("users.dat") +
+         "; 2 of its 31 rows are of nobody in the dataset");
+  expect("gender: 2 values in 2 x 16 columns, known of 20 users\n");
+  expect("1 kept: table of users: the user is not in it, so nothing but items is known, first at " +
+         folder_.path("users.dat") + ": user 129");
+  options_.feature_buckets = 1;
+  EXPECT_NE(to_table(run()).find("gender: 2 values in 2 x 1 columns, known of 20 users; 2 values look like"),
+            std::string::npos);
+  options_.feature_hashes = 3;
+  run();
+  EXPECT_EQ(io::DatasetFile(output_).features(), 6);
+  mode_.strict = true;
+  EXPECT_NE(refusal().find("users.dat: user 129: table of users: the user is not in it"), std::string::npos)
+      << refusal();
+}
+
+TEST_F(PrepareFeatures, ComeFromTheArchiveOfTheRatings) {
+  using vaecf::testing::packed;
+  const vaecf::testing::Members members{{"ml-1m/ratings.dat", ratings_dat()},
+                                        {"ml-1m/users.dat", users_dat()}};
+  std::filesystem::remove(folder_.path("users.dat"));
+  for (const char* const name : {"ml-1m.zip", "ml-1m.tar"}) {
+    source_.path = folder_.write(name, packed(members, name + 6, "none"));
+    run();
+    expect_rows_of("train");
+    std::filesystem::remove(source_.path);
+  }
+}
+
+TEST_F(PrepareFeatures, AreMadeAgainOnlyWhereSomethingChanged) {
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  options_.features = {"gender"};
+  EXPECT_FALSE(run().was_there);
+  options_.feature_hashes = 1;
+  EXPECT_FALSE(run().was_there);
+  options_.feature_buckets = 7;
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  folder_.write("users.dat", users_dat() + "129::F::1::1::1\n");
+  EXPECT_FALSE(run().was_there) << "the table is part of the source";
+  EXPECT_TRUE(run().was_there);
+  options_.features = {};
+  EXPECT_FALSE(run().was_there);
+  EXPECT_EQ(io::DatasetFile(output_).features(), 0);
+  EXPECT_FALSE(io::DatasetFile(output_).attributes().contains("feature_hashing"));
+  source_.users.user_column = "5";  // nothing reads it
+  EXPECT_TRUE(run().was_there);
+}
+
+TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
+  options_.features = {"gender", "shoe size"};
+  EXPECT_NE(
+      refusal().find("users.dat:1: there is no column 'shoe size', which data.prepare.features names; the "
+                     "table has 5 columns (user, gender, age, occupation, zip)"),
+      std::string::npos)
+      << refusal();
+  options_.features = {"gender", "1"};
+  EXPECT_NE(refusal().find("'gender' is given twice"), std::string::npos) << refusal();
+  options_.features = {"gender"};
+  options_.feature_hashes = 17;
+  EXPECT_NE(refusal().find("data.prepare.feature_hashes is 17"), std::string::npos);
+  options_.feature_hashes = 2;
+  options_.feature_buckets = -1;
+  EXPECT_NE(refusal().find("data.prepare.feature_buckets is -1"), std::string::npos);
+  options_.feature_buckets = std::int64_t{1} << 40;
+  EXPECT_NE(refusal().find("fewer than 2^31"), std::string::npos);
+  options_.feature_buckets = 0;
+  source_.users.path = folder_.path("none.dat");
+  EXPECT_NE(refusal().find("none.dat: there is no such file"), std::string::npos);
+  source_.users.path = "";
+  std::filesystem::remove(folder_.path("users.dat"));
+  EXPECT_NE(refusal().find("data.source.users.path names no table of them and " +
+                           folder_.path("ratings.dat") + " holds no users.dat"),
+            std::string::npos)
+      << refusal();
+  source_.format = "movielens_csv";
+  EXPECT_NE(refusal().find("data.source.users.path names no table of them: name one"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(output_));
+}
+
+// What only some formats and options have must not be taken for what was made without it.
+TEST_F(PrepareFeatures, AnotherFileOfAnArchiveIsAnotherSource) {
+  options_.features = {};
+  source_.path = folder_.write(
+      "two.zip",
+      vaecf::testing::packed(
+          {{"other.dat", ratings_dat() + "130::1::5::0\n"}, {"ratings.dat", ratings_dat()}}, "zip", "none"));
+  source_.file = "other.dat";
+  EXPECT_FALSE(run().was_there);
+  source_.file = "";
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+}
+
+}  // namespace
+}  // namespace vaecf::data

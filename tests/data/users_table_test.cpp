@@ -1,0 +1,185 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/users_table.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/support.hpp"
+#include "data/user_features.hpp"
+#include "data/users_table.hpp"
+#include "support/packing.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class UsersTables : public ::testing::Test {
+ protected:
+  UsersTable read(const Texts& columns) {
+    findings_ = Findings(strict_);
+    return read_users_table(options_, users_file(options_), columns, "a test wants", findings_);
+  }
+  std::string refusal(const Texts& columns) {
+    return test::message_of<InputError>([&] { read(columns); });
+  }
+  void use(const std::string& name, const std::string& text) { options_.path = folder_.write(name, text); }
+
+  test::TempFolder folder_;
+  UsersTableOptions options_;
+  Findings findings_;
+  bool strict_ = false;
+};
+
+/// The value of each user in a column, "-" where there is none.
+Texts values_of(const UsersColumn& column) {
+  Texts values;
+  for (const std::int32_t value : column.of_user) {
+    values.push_back(value < 0 ? "-" : column.values[static_cast<std::size_t>(value)]);
+  }
+  return values;
+}
+
+TEST_F(UsersTables, ColumnsHaveNamesOrNumbers) {
+  use("people.csv", "id,age,\"home, town\"\r\n7,30,\"Bonn, am Rhein\"\r\n8,,Rome\r\n9,30, Rome \r\n");
+  UsersTable table = read({"home, town", "1"});
+  EXPECT_EQ(table.ids.take(), (Texts{"7", "8", "9"}));
+  EXPECT_EQ(table.columns[0].name, "home, town");
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"Bonn, am Rhein", "Rome", "Rome"}));
+  EXPECT_EQ(table.columns[0].values.size(), 2u);
+  EXPECT_EQ(table.columns[1].name, "age") << "a number stands for the name in the header";
+  EXPECT_EQ(values_of(table.columns[1]), (Texts{"30", "-", "30"}));
+  options_.user_column = "home, town";
+  table = read({"id"});
+  EXPECT_EQ(table.ids.take(), (Texts{"Bonn, am Rhein", "Rome"}));
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"7", "8"})) << "the first line of a user counts";
+}
+
+TEST_F(UsersTables, SeparatorsAreSeenOrGiven) {
+  for (const char* const separator : {"\t", ",", "::", "|", ";"}) {
+    use("table.txt", std::string("user") + separator + "sex\n1" + separator + "F\n");
+    EXPECT_EQ(values_of(read({"sex"}).columns[0]), Texts{"F"}) << separator;
+  }
+  use("table.txt", "1 F,x\n2 M,y\n");
+  options_.separator = " ";
+  options_.header = false;
+  const UsersTable table = read({"1"});
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"F,x", "M,y"}));
+  EXPECT_EQ(table.columns[0].name, "1");
+}
+
+TEST_F(UsersTables, PublishedTablesAreKnown) {
+  use("users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n");
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"F", "M"}));
+  EXPECT_EQ(values_of(read({"occupation"}).columns[0]), (Texts{"10", "16"}));
+  EXPECT_EQ(values_of(read({"zip"}).columns[0]), (Texts{"48067", "70072"}));
+  use("u.user", "1|24|M|technician|85711\n2|53|F|other|94043\n");
+  EXPECT_EQ(values_of(read({"age"}).columns[0]), (Texts{"24", "53"}));
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"M", "F"}));
+  use("usersha1-profile.tsv", "00\tf\t22\tGermany\tFeb 1, 2007\n01\t\t\t\"Mexico\tMay 5, 2005\n");
+  EXPECT_EQ(values_of(read({"country"}).columns[0]), (Texts{"Germany", "\"Mexico"}));
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"f", "-"}));
+}
+
+TEST_F(UsersTables, OddLinesAreCountedOrRefused) {
+  std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\n" + std::string(5000, '9') + ",1\n";
+  for (int user = 10; user < 20; ++user) text += std::to_string(user) + ",40\n";
+  use("odd.csv", text);
+  const UsersTable table = read({"age"});
+  EXPECT_EQ(table.ids.size(), 11u);
+  EXPECT_EQ(values_of(table.columns[0])[0], "30");
+  EXPECT_EQ(findings_.lines_dropped(), 5);
+  ASSERT_EQ(findings_.list().size(), 5u);
+  EXPECT_EQ(findings_.list()[0].what, "table of users: the user was there before");
+  EXPECT_EQ(findings_.list()[0].examples[0], options_.path + ":3: '1,31'");
+  strict_ = true;
+  EXPECT_NE(refusal({"age"}).find(":3: '1,31': table of users: the user was there before"),
+            std::string::npos);
+}
+
+TEST_F(UsersTables, RefusesWhatIsNotThere) {
+  use("people.csv", "id,age\n1,30\n");
+  EXPECT_NE(
+      refusal({"agee"}).find("people.csv:1: there is no column 'agee', which a test wants; the table has 2 "
+                             "columns (id, age)"),
+      std::string::npos)
+      << refusal({"agee"});
+  EXPECT_NE(refusal({"2"}).find("no column '2'"), std::string::npos);
+  EXPECT_NE(refusal({"-1"}).find("no column '-1'"), std::string::npos);
+  options_.user_column = "name";
+  EXPECT_NE(refusal({"age"}).find("no column 'name', which data.source.users.user_column names"),
+            std::string::npos);
+  options_.user_column = "0";
+  options_.header = false;
+  EXPECT_NE(refusal({"age"}).find("no header"), std::string::npos);
+  options_.header = true;
+  options_.separator = "\n";
+  EXPECT_NE(refusal({"age"}).find("data.source.users.separator"), std::string::npos);
+  options_ = {};
+  use("empty.csv", "");
+  EXPECT_NE(refusal({"age"}).find("is empty"), std::string::npos);
+  use("none.csv", "id,age\n");
+  EXPECT_NE(refusal({"age"}).find("holds no users"), std::string::npos);
+  use("users.dat", "1,F,20,3\n2,M,20,3\n");
+  EXPECT_NE(refusal({"gender"}).find("users.dat:1: '1,F,20,3': table of users: too few columns; 0 users"),
+            std::string::npos)
+      << refusal({"gender"});
+  options_.path = folder_.path("gone.csv");
+  EXPECT_NE(refusal({"age"}).find("gone.csv: there is no such file"), std::string::npos);
+  EXPECT_NE(refusal({"age"}).find("data.source.users.path"), std::string::npos);
+}
+
+TEST_F(UsersTables, LieInFoldersAndArchives) {
+  const std::string table = "1::F::1::10::48067\n";
+  const auto genders = [&] { return values_of(read({"gender"}).columns[0]); };
+  std::filesystem::create_directories(folder_.path("ml"));
+  folder_.write("ml/users.dat", table);
+  options_.path = folder_.path("ml");
+  EXPECT_EQ(genders(), Texts{"F"});
+  options_.file = "people.txt";
+  EXPECT_NE(refusal({"gender"}).find("this folder holds no people.txt"), std::string::npos);
+  options_.file = "";
+
+  using vaecf::testing::packed;
+  use("ml-1m.zip",
+      packed({{"ml-1m/ratings.dat", "1::2::3::4\n"}, {"ml-1m/users.dat", table}}, "zip", "none"));
+  EXPECT_EQ(genders(), Texts{"F"});
+  options_.path = folder_.path("ml-1m/users.dat");
+  EXPECT_EQ(genders(), Texts{"F"}) << "the archive stands for the folder";
+  use("users.dat.gz", packed({{"users.dat", table}}, "raw", "gzip"));
+  EXPECT_EQ(genders(), Texts{"F"});
+  use("one.tar.gz", packed({{"people.csv", "id,gender\n1,F\n"}}, "tar", "gzip"));
+  EXPECT_EQ(genders(), Texts{"F"}) << "the only file";
+  use("two.zip", packed({{"a.csv", "id,gender\n1,F\n"}, {"b.csv", "id,gender\n1,M\n"}}, "zip", "none"));
+  EXPECT_NE(refusal({"gender"}).find("it holds a.csv, b.csv: let data.source.users.file say"),
+            std::string::npos)
+      << refusal({"gender"});
+  options_.file = "b.csv";
+  EXPECT_EQ(genders(), Texts{"M"});
+}
+
+TEST_F(UsersTables, PeopleTheModelNeverSawAreHashedAlike) {
+  const FeatureHashing hashing({{"gender", 2, 16}, {"occupation", 2, 16}});
+  use("new.csv", "who,occupation,gender\nanna,12,F\nben,,\ncleo,12,\n");
+  Log log;
+  const HashedUsers users = read_hashed_users(options_, hashing, log);
+  EXPECT_EQ(users.ids, (Texts{"anna", "ben", "cleo"}));
+  EXPECT_EQ(users.rows.offsets, (std::vector<std::int64_t>{0, 4, 4, 6}));
+  EXPECT_EQ(users.rows.columns, (std::vector<std::int32_t>{15, 18, 37, 51, 37, 51}));
+  use("other.csv", "who,gender\nanna,F\n");
+  const auto refused = [&] {
+    return test::message_of<InputError>([&] { read_hashed_users(options_, hashing, log); });
+  };
+  EXPECT_NE(refused().find("no column 'occupation', which the model was trained with"), std::string::npos)
+      << refused();
+}
+
+TEST(UserFeatures, CountsValuesThatLookAlike) {
+  EXPECT_EQ(count_alike({}), 0);
+  EXPECT_EQ(count_alike({{1, 17}, {2, 17}, {1, 18}}), 0);
+  EXPECT_EQ(count_alike({{1, 17}, {2, 17}, {1, 17}, {1, 17}, {2, 17}, {3, 17}}), 5);
+}
+
+}  // namespace
+}  // namespace vaecf::data
