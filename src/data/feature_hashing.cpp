@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view heading = "xxh64 1";
 constexpr std::int64_t most_features = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_hashes = 16;
+constexpr std::size_t most_columns = 4096;
 
 [[noreturn]] void refuse(std::string_view why) {
   throw InputError(format(
@@ -43,6 +44,10 @@ std::string_view take_line(std::string_view& text) {
 }  // namespace
 
 FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
+  if (layout_.size() > most_columns) {
+    throw InputError(
+        format("{} feature columns are asked for; at most {} are taken", layout_.size(), most_columns));
+  }
   for (std::size_t c = 0; c < layout_.size(); ++c) {
     const FeatureColumn& column = layout_[c];
     const auto same = [&](const FeatureColumn& other) { return other.name == column.name; };
@@ -72,6 +77,7 @@ FeatureHashing FeatureHashing::parse(std::string_view text) {
   if (take_line(text) != heading) refuse(format("does not start with '{}'", heading));
   std::vector<FeatureColumn> layout;
   while (!text.empty()) {
+    if (layout.size() == most_columns) refuse(format("has more than {} columns", most_columns));
     std::string_view line = take_line(text);
     FeatureColumn column;
     column.hashes = take_number(line);

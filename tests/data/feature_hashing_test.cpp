@@ -45,6 +45,10 @@ TEST(FeatureHashing, RefusesOtherTexts) {
         "xxh64 1\n1 2147483647 a\n1 1 b", "xxh64 1\n2 99999999999999999999 a", "xxh64 1\n2 16 a\rb"}) {
     EXPECT_THROW(FeatureHashing::parse(text), InputError) << text;
   }
+  std::string many = "xxh64 1";
+  for (int column = 0; column <= 4096; ++column) many += "\n1 1 " + std::to_string(column);
+  EXPECT_THROW(FeatureHashing::parse(many), InputError);
+  EXPECT_EQ(FeatureHashing::parse(many.substr(0, many.rfind('\n'))).features(), 4096);
   EXPECT_EQ(FeatureHashing::parse("xxh64 1\n1 2147483647 a").features(), 2147483647);
 }
 

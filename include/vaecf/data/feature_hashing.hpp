@@ -27,7 +27,7 @@ class FeatureHashing {
   /// No columns: F = 0.
   FeatureHashing() = default;
   /// InputError for names that are empty, of two lines or given twice, for hashes beyond 1 to 16, buckets
-  /// below 1, and more columns than 2^31 - 1.
+  /// below 1, more than 4096 names, and more columns than 2^31 - 1.
   explicit FeatureHashing(std::vector<FeatureColumn> layout);
 
   /// What to_string() gave: the attribute `feature_hashing` of datasets and checkpoints. InputError for any
