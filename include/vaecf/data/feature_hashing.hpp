@@ -20,8 +20,9 @@ struct FeatureColumn {
 /// whatever values come: value v of column c, named n, sets for each of its hashes j the column
 ///   first(c) + j buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
 /// first(c) being the sum of hashes x buckets of the columns before. (Hashing trick: Weinberger et al., ICML
-/// 2009; several hashes as in Svenstrup et al., "Hash embeddings", NeurIPS 2017.) With 2 hashes and about
-/// sqrt(n) buckets most of n values keep a pair of columns of their own.
+/// 2009; several hashes as in Svenstrup et al., "Hash embeddings", NeurIPS 2017.) With sqrt(n) buckets and 2
+/// hashes a third of n values keep a pair of columns of their own, and the others share theirs with one or
+/// two; with 3 hashes nearly all do.
 class FeatureHashing {
  public:
   /// No columns: F = 0.
