@@ -62,6 +62,12 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
 }
 
 void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const {
+  if (report_.known == 0) {
+    throw InputError(
+        format("{}: of the {} users who are left of the ratings this table knows none: check "
+               "data.source.users.user_column, and whether ids are written alike in both",
+               table_.file, report_.users));
+  }
   writer.set_attribute("features", hashing_.features());
   writer.set_attribute("feature_hashing", hashing_.to_string());
   report.features = report_;

@@ -28,7 +28,8 @@ class UserFeatures {
   /// not in the table gets an empty one, and is counted.
   void append_rows(io::DatasetWriter& writer, const std::string& part, const io::IdList& users);
 
-  /// Sets the attributes of the dataset, and adds what was found to the report.
+  /// Sets the attributes of the dataset, and adds what was found to the report. InputError where not one user
+  /// was in the table.
   void finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const;
 
  private:

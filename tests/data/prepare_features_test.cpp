@@ -204,6 +204,10 @@ TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
   options_.feature_buckets = std::int64_t{1} << 40;
   EXPECT_NE(refusal().find("fewer than 2^31"), std::string::npos);
   options_.feature_buckets = 0;
+  source_.users.path = folder_.write("other.csv", "user,gender\n0100,F\n0101,M\n");
+  EXPECT_NE(refusal().find("other.csv: of the 30 users who are left of the ratings this table knows none"),
+            std::string::npos)
+      << refusal();
   source_.users.path = folder_.path("none.dat");
   EXPECT_NE(refusal().find("none.dat: there is no such file"), std::string::npos);
   source_.users.path = "";
