@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.hpp"
+#include "backend/cpu/make_cpu_backend.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
@@ -22,7 +23,7 @@ std::vector<ContractBackend> contract_backends() {
     for (const char* kernels : {"auto", "portable"}) {
       const backend::BackendOptions options{"cpu", precision, kernels, 2};
       all.push_back({std::string("cpu_") + precision_name + "_" + kernels,
-                     [options] { return backend::make_backend(options); }, read,
+                     [options] { return cpu::make_cpu_backend(options); }, read,
                      std::string(kernels) == "auto"});
     }
   }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/make_cpu_backend.hpp"
+
 namespace vaecf::comm {
 namespace {
 
@@ -33,7 +35,7 @@ TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
   on_worlds([&](Communicator& ranks) {
     constexpr double time_for_all = 60.0;  // not that it takes it: rounds are limited, too
     expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
-    const auto backend = backend::make_backend({.device = "cpu", .threads = 1});
+    const auto backend = cpu::make_cpu_backend({.device = "cpu", .threads = 1});
     expect_usable(ranks, measure_all_reduce(ranks, *backend, sizes, time_for_all), {4, 104, 4096});
   });
 }

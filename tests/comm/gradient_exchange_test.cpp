@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/make_cpu_backend.hpp"
+
 namespace vaecf::comm {
 namespace {
 
@@ -61,7 +63,7 @@ std::unique_ptr<backend::Backend> make_cpu() {
   options.precision = backend::Precision::fp32;
   options.kernels = "portable";
   options.threads = 1;
-  return backend::make_backend(options);
+  return cpu::make_cpu_backend(options);
 }
 
 /// One rank's buffers and its exchange.

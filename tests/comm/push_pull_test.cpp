@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/cpu/make_cpu_backend.hpp"
+
 namespace vaecf::comm {
 namespace {
 
@@ -22,7 +24,7 @@ float gradient_of(int worker, std::int64_t i) {
 struct Part {
   Part(Communicator& comm, int servers, bool bf16)
       : roles(comm.size() - servers, servers),
-        backend(backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1})),
+        backend(cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1})),
         plan(pushed_size, 256, servers),
         link(comm, *backend, plan, roles, bf16),
         layout(backend->plan_parameters(

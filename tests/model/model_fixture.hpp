@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/make_cpu_backend.hpp"
+
 namespace vaecf::model {
 
 inline std::unique_ptr<backend::Backend> fp32_backend(const std::string& kernels = "auto") {
-  return backend::make_backend({"cpu", backend::Precision::fp32, kernels, 1});
+  return cpu::make_cpu_backend({"cpu", backend::Precision::fp32, kernels, 1});
 }
 
 inline std::vector<float> export_tensor(const backend::Backend& backend,

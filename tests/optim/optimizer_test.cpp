@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/make_cpu_backend.hpp"
+
 namespace vaecf::optim {
 namespace {
 
@@ -34,7 +36,7 @@ struct Element {
 double largest_difference(const OptimizerOptions& options, double weight_decay, int steps,
                           const std::function<void(Element&, double g, int t)>& reference) {
   constexpr std::int64_t users = 8;
-  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
   const auto parameters = backend->make_parameters(backend->plan_parameters(specs));
   const backend::ParameterLayout& layout = parameters->layout();
   const auto gradients = backend->make_buffer(layout.size);
@@ -122,7 +124,7 @@ TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
 }
 
 TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
-  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
   std::vector<backend::TensorSpec> two_layers = specs;
   two_layers.push_back({"encoder_2/weight", 5, 3, backend::TensorKind::matrix, true});
   const auto parameters = backend->make_parameters(backend->plan_parameters(two_layers));
@@ -146,7 +148,7 @@ TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
 }
 
 TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
-  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
   const Optimizer optimizer({}, 0.25, *backend, backend->plan_parameters(specs).size);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
   EXPECT_FLOAT_EQ(optimizer.rule(0, 500).rate, 3.1622776601683794e-4F);
@@ -157,7 +159,7 @@ TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
 }
 
 TEST(Optimizer, ClippingIsInTheRuleAndInItsRange) {
-  const auto backend = backend::make_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
   EXPECT_EQ(Optimizer({}, 0.25, *backend, 10).rule(0, 500).clip_norm, 0.0F);
   EXPECT_EQ(Optimizer({}, 0.25, *backend, 10, 1.5).rule(0, 500).clip_norm, 1.5F);
   for (const double norm : {-1.0, 1e-30, 1e30, std::nan("")}) {

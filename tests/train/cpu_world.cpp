@@ -1,5 +1,6 @@
 #include "train/world.hpp"
 
+#include "backend/cpu/make_cpu_backend.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace vaecf::train {
@@ -7,7 +8,7 @@ namespace vaecf::train {
 void run_world(int ranks, const backend::BackendOptions& options,
                const std::function<void(const Services&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
-    const auto backend = backend::make_backend(options);
+    const auto backend = cpu::make_cpu_backend(options);
     Log log;
     Progress progress;
     body({communicator, *backend, log, progress});
