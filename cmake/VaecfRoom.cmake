@@ -37,10 +37,13 @@ target_compile_options(vaecf_flags INTERFACE
 # GCC 13 takes a loop over `view().row(i)` for one over a dead temporary, though rows point into memory that lives on.
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
-# Where files are compiled several at once, names of one shadow those of another, and some other warnings are no use.
+# Where files are compiled several at once, names of one shadow those of another, and sources pass for headers.
+set(unity $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
 target_compile_options(vaecf_flags INTERFACE
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>)
-if(VAECF_WERROR AND NOT CMAKE_UNITY_BUILD)
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:${unity}>>:-Wshadow>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,${unity}>:-Wshadow=local$<SEMICOLON>-Wno-subobject-linkage>)
+# In large units sanitizers make GCC warn of paths that are none.
+if(VAECF_WERROR AND NOT (VAECF_SANITIZE AND CMAKE_UNITY_BUILD))
   target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(VAECF_SANITIZE)

@@ -220,7 +220,9 @@ configure() {
     say "$folder holds no finished configuration of this tree: starting afresh"
     rm -rf "$folder"
   fi
-  run cmake -S . -B "$folder" "$@" >&2 || fail "configuring failed: the lines above say what is missing"
+  # Several files at once: most of the time goes to headers that they share.
+  run cmake -S . -B "$folder" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6 "$@" >&2 ||
+    fail "configuring failed: the lines above say what is missing"
 }
 
 # build_program FOLDER ARGUMENTS...: vaecf_dist alone, with these arguments for cmake.
