@@ -219,19 +219,21 @@ TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
   }
 }
 
-/// A small Mult-VAE without hidden layers, on `backend` and by verbs alone.
+/// A small Mult-VAE without hidden layers, with a side input, on `backend` and by verbs alone.
 struct SmallModel {
   static constexpr std::int64_t items = 150;
+  static constexpr std::int64_t columns = 9;  // of the side
   static constexpr std::int64_t latents = 6;
   static constexpr std::int64_t most_users = 64;
 
-  SmallModel(backend::Backend& b, const Csr& rows)
+  SmallModel(backend::Backend& b, const Csr& rows, const Csr& side_rows)
       : backend(b),
         layout(b.plan_parameters(std::vector<backend::TensorSpec>{
             {"output/weight", latents, items, TensorKind::output_table, true},
             {"output/bias", 1, items, TensorKind::output_bias, false},
             {"input/weight", items, 2 * latents, TensorKind::input_table, true},
-            {"input/bias", 1, 2 * latents, TensorKind::bias, false}})),
+            {"input/bias", 1, 2 * latents, TensorKind::bias, false},
+            {"input/side", columns, 2 * latents, TensorKind::input_table, true}})),
         parameters(b.make_parameters(layout)),
         gradients(b.make_buffer(layout.size)),
         first(b.make_buffer(layout.size)),
@@ -239,6 +241,9 @@ struct SmallModel {
         held(b.hold_rows(rows.view(), 100, items)),
         order(b.make_batch_order()),
         batch(b.make_batch()),
+        side_held(b.hold_rows(side_rows.view(), 100, columns)),
+        side_order(b.make_batch_order()),
+        side_batch(b.make_batch()),
         state(b.make_step_state()),
         statistics(b.make_activations(most_users, 2 * latents)),
         d_statistics(b.make_activations(most_users, 2 * latents)),
@@ -260,15 +265,24 @@ struct SmallModel {
     backend.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
     if (!held->resident()) cut(order->users(t));  // which no recording can hold
   }
-  void cut(std::int64_t users) { backend.gather_step(*held, *order, *state, users, *batch); }
+  void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
+    backend.set_batch_order(*held, rows, begin_rows, *order);
+    backend.set_batch_order(*side_held, rows, begin_rows, *side_order);
+  }
+  void cut(std::int64_t users) {
+    backend.gather_step(*held, *order, *state, users, *batch);
+    backend.gather_step(*side_held, *side_order, *state, users, *side_batch);
+  }
   void run(std::int64_t users) {
     if (held->resident()) cut(users);
-    backend.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics);
+    const backend::SideInput side{*side_batch, 4};
+    backend.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
     backend.sample_latent(*batch, *statistics, *state, *z);
     backend.softmax_layer_step(*z, *batch, *parameters, {0, 1}, *state, *d_z, *gradients, {});
     backend.latent_backward(*batch, *statistics, *state, *d_z, *d_statistics);
     backend.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
                            *d_statistics, *gradients, {});
+    backend.side_gradient(side, layout, *d_statistics, *gradients, {});
     backend.check_gradients(*gradients, {0, layout.size}, *state);
     backend.add_gradient_squares(*gradients, {0, layout.size}, *state);
     for (const backend::TensorLayout& tensor : layout.tensors) {
@@ -284,14 +298,18 @@ struct SmallModel {
   std::unique_ptr<backend::UserRows> held;
   std::unique_ptr<backend::BatchOrder> order;
   std::unique_ptr<backend::Batch> batch;
+  std::unique_ptr<backend::UserRows> side_held;
+  std::unique_ptr<backend::BatchOrder> side_order;
+  std::unique_ptr<backend::Batch> side_batch;
   std::unique_ptr<backend::StepState> state;
   std::unique_ptr<backend::Activations> statistics, d_statistics, z, d_z;
 };
 
 TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
   const Csr rows = random_rows(100, SmallModel::items, 1);
-  SmallModel plain(backend(), rows);
-  SmallModel recorded(backend(), rows);
+  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
+  SmallModel plain(backend(), rows, side_rows);
+  SmallModel recorded(backend(), rows, side_rows);
   std::map<std::int64_t, std::unique_ptr<backend::Recording>> recordings;  // by users
   const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};       // 3 batches alike and a short one
   int replays = 0;
@@ -299,7 +317,7 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
     const std::int64_t t = s % 4;
     if (t == 0) {
       for (SmallModel* model : {&plain, &recorded}) {
-        backend().set_batch_order(*model->held, shuffled(100, 2 * s + 3), begin_rows, *model->order);
+        model->set_order(shuffled(100, 2 * s + 3), begin_rows);
       }
     }
     const std::int64_t users = plain.order->users(t);
@@ -332,11 +350,11 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
 // place.
 TEST_P(Step, ARecordingSurvivesLargerWork) {
   const Csr rows = random_rows(100, SmallModel::items, 1);
-  SmallModel plain(backend(), rows);
-  SmallModel recorded(backend(), rows);
+  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
+  SmallModel plain(backend(), rows, side_rows);
+  SmallModel recorded(backend(), rows, side_rows);
   for (SmallModel* model : {&plain, &recorded}) {
-    backend().set_batch_order(*model->held, shuffled(100, 7), std::vector<std::int64_t>{0, 50, 100},
-                              *model->order);
+    model->set_order(shuffled(100, 7), std::vector<std::int64_t>{0, 50, 100});
   }
   plain.begin(0, 0);
   plain.run(50);

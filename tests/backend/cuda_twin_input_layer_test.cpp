@@ -122,6 +122,8 @@ TEST(CudaTwinInputLayer, PopularItemsAreSummedInParts) {
         testing::reference::input_gradient(host, keep, {5, 6}, Activation::identity, y, d_y);
     expect_near(setup.exported(0, *setup.gradients), expected.d_weight, 1e-5);
     expect_near(setup.exported(1, *setup.gradients), expected.d_bias, 1e-5);
+    setup.backend.side_gradient({*setup.batch, 0}, setup.layout, *d_output, *setup.gradients, {});
+    expect_near(setup.exported(0, *setup.gradients), testing::reference::side_gradient(host, d_y), 1e-5);
   }
 }
 
@@ -188,11 +190,20 @@ TEST(CudaTwinInputLayer, UsersWithThousandsOfItems) {
     setup.backend.weights_changed(*setup.parameters);
     const auto output = setup.backend.make_activations(6, 20);
     setup.backend.encode_input(*setup.batch, *setup.parameters, {0, 1}, Activation::tanh, keep, *setup.step,
-                               *output);
+                               *output, nullptr);
     std::vector<float> found(6 * 20);
     setup.backend.read_activations(*output, found);
     expect_near(found, testing::reference::encode_input(host, weight, bias, Activation::tanh, keep, {5, 6}),
                 2e-5);
+    // The same rows beside themselves: both sums in passes.
+    const backend::SideInput side{*setup.batch, 0};
+    setup.backend.encode_input(*setup.batch, *setup.parameters, {0, 1}, Activation::tanh, keep, *setup.step,
+                               *output, &side);
+    setup.backend.read_activations(*output, found);
+    expect_near(
+        found,
+        testing::reference::encode_input(host, weight, bias, Activation::tanh, keep, {5, 6}, host, weight),
+        2e-5);
   }
 }
 

@@ -91,6 +91,21 @@ Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& 
   return linear(scaled_input(batch, keep, key), weight, bias, act);
 }
 
+Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
+                    float keep, StepKey key, const HostBatch& side, const Matrix& table) {
+  Matrix output = encode_input(batch, weight, bias, Activation::identity, keep, key);
+  const Matrix more = product(scaled_input(side, 1.0F, {}), table);
+  for (std::size_t i = 0; i < output.values.size(); ++i) {
+    output.values[i] += more.values[i];
+    if (act == Activation::tanh) output.values[i] = std::tanh(output.values[i]);
+  }
+  return output;
+}
+
+Matrix side_gradient(const HostBatch& side, const Matrix& d_before) {
+  return product(transposed(scaled_input(side, 1.0F, {})), d_before);
+}
+
 Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key) {
   Matrix eps(batch.size(), latents);
   for (std::int64_t row = 0; row < eps.rows; ++row) {

@@ -52,6 +52,10 @@ Matrix scaled_input(const HostBatch& batch, float keep, StepKey key);
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, backend::Activation act);
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
                     float keep, StepKey key);
+/// The same with a side input, whose table is (side.items, outputs).
+Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
+                    float keep, StepKey key, const HostBatch& side, const Matrix& table);
+Matrix side_gradient(const HostBatch& side, const Matrix& d_before);
 
 /// eps (B, L).
 Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key);

@@ -116,6 +116,13 @@ struct FusedUpdate {
   FloatBuffer& second_moment;
 };
 
+/// What users have beside their items: the same users' rows of other columns, and the tensor (columns, width)
+/// that has a row for each of them.
+struct SideInput {
+  const Batch& batch;
+  int table = -1;
+};
+
 /// Sums of ranking metrics over users, kept where the backend computes.
 class MetricTotals {
  public:
@@ -250,8 +257,11 @@ class Backend {
   // Forward.
   /// output = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u): the rows
   /// are L2-normalised, then dropped out with `keep` (kept values divided by keep). keep = 1: no dropout.
+  /// With `side` (null: none) the sum over the user's m_u columns f there of V_f / sqrt(m_u) is added before
+  /// `act`, V being the side's table: normalised on its own, and never dropped out.
   virtual void encode_input(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
-                            float keep, const StepState& step, Activations& output) = 0;
+                            float keep, const StepState& step, Activations& output,
+                            const SideInput* side = nullptr) = 0;
   /// output = act(input W + bias).
   virtual void linear(const Activations& input, const Parameters& parameters, Layer layer, Activation act,
                       Activations& output) = 0;
@@ -290,6 +300,11 @@ class Backend {
                               float keep, const StepState& step, const Activations& output,
                               Activations& d_output, FloatBuffer& gradients, const GradientReady& ready,
                               const FusedUpdate* fused = nullptr) = 0;
+  /// Gradient of the table of a side input, summed likewise; d_before is that before the activation, which
+  /// input_gradient has made of d_output. Never fused.
+  virtual void side_gradient(const SideInput& side, const ParameterLayout& layout,
+                             const Activations& d_before, FloatBuffer& gradients,
+                             const GradientReady& ready) = 0;
 
   // Optimiser.
   /// Applies the step's rule, without its decay unless `decays`, to the flat elements of `range`, which lies

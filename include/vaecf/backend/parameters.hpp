@@ -11,7 +11,7 @@ namespace vaecf::backend {
 
 /// How a tensor is used, which decides how a backend stores it.
 enum class TensorKind {
-  input_table,   ///< (items, width): one row gathered per item of the user
+  input_table,   ///< (items, width): one row gathered per item of the user; or (features, width)
   matrix,        ///< (inputs, outputs): a dense layer between
   output_table,  ///< (width, items): produces one logit per item
   bias,          ///< (1, outputs)

@@ -92,7 +92,7 @@ class CpuBackend : public backend::Backend {
 
   void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
                     backend::Activation act, float keep, const backend::StepState& step,
-                    backend::Activations& output) override;
+                    backend::Activations& output, const backend::SideInput* side) override;
   void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
               backend::Activation act, backend::Activations& output) override;
   void sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
@@ -120,6 +120,9 @@ class CpuBackend : public backend::Backend {
                       const backend::StepState& step, const backend::Activations& output,
                       backend::Activations& d_output, backend::FloatBuffer& gradients,
                       const backend::GradientReady& ready, const backend::FusedUpdate* fused) override;
+  void side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
+                     const backend::Activations& d_before, backend::FloatBuffer& gradients,
+                     const backend::GradientReady& ready) override;
 
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
               backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,

@@ -80,6 +80,36 @@ struct TableGradient {
   }
 };
 
+/// How much of its rows each user sums.
+std::vector<float> input_scales(const CpuBatch& b, float keep) {
+  std::vector<float> scales;
+  for (std::int64_t u = 0; u < b.users(); ++u)
+    scales.push_back(math::input_scale(b.rows().row_size(u)) / keep);
+  return scales;
+}
+
+/// Row by row into the gradients, `grain` rows at a time for each thread.
+void write_gradient(const TableGradient& gradient, const backend::TensorLayout& table, std::int64_t grain,
+                    int threads, backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+  constexpr std::int64_t block_items = 4096;
+  const std::int64_t width = gradient.width;
+  float* to = gradients.data() + table.range.begin;
+  for (std::int64_t first = 0; first < table.spec.rows; first += block_items) {
+    const std::int64_t count = std::min(block_items, table.spec.rows - first);
+    on_pieces(threads, count, grain, [&](int, Range part) {
+      for (std::int64_t i = first + part.begin; i < first + part.end; ++i) {
+        gradient.row(i, to + i * width);
+      }
+    });
+    const bool last = first + count == table.spec.rows;
+    if (ready) {
+      const std::int64_t begin = table.range.begin + first * width;
+      ready({begin, last ? table.range.end : begin + count * width}, {});
+    }
+  }
+  if (table.spec.rows == 0 && ready) ready(table.range, {});
+}
+
 /// Whether rows of the table may, and should, wait for their updates. The arithmetic is the same then, and
 /// each byte takes longer than in one pass over all: it pays where the users of a batch hold few of the items
 /// (Zen 4, 20,108 rows of 600: 0.6 of the time at 15 % of the items, 0.9 at 25 %, 1.1 at 43 %, 1.2 at 59 %).
@@ -121,7 +151,8 @@ void update_later(const TableGradient& gradient, const LateRows::Table& rows, fl
 
 void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
                               backend::Layer layer, Activation act, float keep,
-                              const backend::StepState& step, backend::Activations& output) {
+                              const backend::StepState& step, backend::Activations& output,
+                              const backend::SideInput* side) {
   const backend::StepNumbers& key = cpu(step).numbers;
   const CpuBatch& b = cpu(batch);
   CpuActivations& out = cpu(output);
@@ -130,11 +161,21 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
   const float* bias = cpu(parameters).weights(layer.bias);
   const std::int64_t width = out.columns();
   const std::uint64_t threshold = math::dropout_threshold(keep);
+  const CpuBatch* beside = side != nullptr ? &cpu(side->batch) : nullptr;
+  const float* side_table = side != nullptr ? cpu(parameters).weights(side->table) : nullptr;
+  if (beside != nullptr && beside->users() != b.users()) {
+    throw std::logic_error("a side input is of the same users as the batch");
+  }
   catch_up_rows(b, keep, key, threads_, cpu(parameters).late_rows());
   on_ranges(threads_, b.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
       float* row = out.row(u);
       std::fill_n(row, width, 0.0F);
+      if (beside != nullptr) {
+        const auto columns = beside->rows().row(u);
+        const float part = math::input_scale(static_cast<std::int64_t>(columns.size()));
+        for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
+      }
       const auto items = b.rows().row(u);
       const float scale = math::input_scale(static_cast<std::int64_t>(items.size())) / keep;
       for (const std::int32_t item : items) {
@@ -166,17 +207,16 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
     throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
   }
 
-  std::vector<float> scale(static_cast<std::size_t>(b.users()));
   on_ranges(threads_, b.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
-      scale[u] = math::input_scale(b.rows().row_size(u)) / keep;
       if (act == Activation::tanh) tanh_backward(d.row(u), out.row(u), width);
     }
   });
+  const std::vector<float> scale = input_scales(b, keep);
   const TableGradient gradient{{b, s.numbers, keep}, d, scale, width};
   column_sums(d, gradients.data() + bias.range.begin);
-  float* to = gradients.data() + table.range.begin;
   if (fused != nullptr) {
+    float* to = gradients.data() + table.range.begin;
     CpuParameters& p = cpu(fused->parameters);
     const auto at = [&](backend::FloatBuffer& of) { return of.data() + table.range.begin; };
     const LateRows::Table rows{
@@ -192,22 +232,22 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
                   fused->parameters);
   }
 
-  constexpr std::int64_t block_items = 4096;
-  for (std::int64_t first = 0; first < table.spec.rows; first += block_items) {
-    const std::int64_t count = std::min(block_items, table.spec.rows - first);
-    on_pieces(threads_, count, 64, [&](int, Range part) {
-      for (std::int64_t i = first + part.begin; i < first + part.end; ++i) {
-        gradient.row(i, to + i * width);
-      }
-    });
-    const bool last = first + count == table.spec.rows;
-    if (ready) {
-      const std::int64_t begin = table.range.begin + first * width;
-      ready({begin, last ? table.range.end : begin + count * width}, {});
-    }
-  }
-  if (table.spec.rows == 0 && ready) ready(table.range, {});
+  write_gradient(gradient, table, 64, threads_, gradients, ready);
   if (ready) ready(bias.range, {});
+}
+
+void CpuBackend::side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
+                               const backend::Activations& d_before, backend::FloatBuffer& gradients,
+                               const backend::GradientReady& ready) {
+  const CpuBatch& b = cpu(side.batch);
+  const CpuActivations& d = cpu(d_before);
+  const auto& table = layout.tensors[side.table];
+  if (!b.has_transpose) throw std::logic_error("a side's gradient needs a batch cut with its transpose");
+  if (d.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
+  const std::vector<float> scale = input_scales(b, 1.0F);
+  const backend::StepNumbers no_dropout;
+  // Few columns, each of many users.
+  write_gradient({{b, no_dropout, 1.0F}, d, scale, table.spec.columns}, table, 1, threads_, gradients, ready);
 }
 
 }  // namespace vaecf::cpu

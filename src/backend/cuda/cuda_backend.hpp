@@ -79,7 +79,7 @@ class CudaBackend : public backend::Backend {
                     backend::Batch& batch) override;
   void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
                     backend::Activation act, float keep, const backend::StepState& step,
-                    backend::Activations& output) override;
+                    backend::Activations& output, const backend::SideInput* side) override;
   void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
               backend::Activation act, backend::Activations& output) override;
   void sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
@@ -106,6 +106,9 @@ class CudaBackend : public backend::Backend {
                       const backend::StepState& step, const backend::Activations& output,
                       backend::Activations& d_output, backend::FloatBuffer& gradients,
                       const backend::GradientReady& ready, const backend::FusedUpdate* fused) override;
+  void side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
+                     const backend::Activations& d_before, backend::FloatBuffer& gradients,
+                     const backend::GradientReady& ready) override;
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
               backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
               backend::Parameters& parameters) override;
@@ -134,6 +137,11 @@ class CudaBackend : public backend::Backend {
  private:
   Number number() const;  ///< of operands
   bool narrow_run() const { return number() != Number::fp32; }
+  /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,
+  /// none where it is null.
+  void table_gradient(const CudaBatch& b, const backend::TensorLayout& table, float keep,
+                      const backend::StepState* step, const CudaActivations& d,
+                      backend::FloatBuffer& gradients, const backend::GradientReady& ready);
   /// Pinned, with room for a row at least. Whoever uses it waits until the copy is done.
   PinnedArray<float>& staging(std::int64_t row) const;
   /// Unpadded rows on the host to rows `stride` apart on the device, with zeros between; and back. They wait.

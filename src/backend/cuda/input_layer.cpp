@@ -24,9 +24,9 @@ constexpr int row_threads = 96;
 
 /// The dropout of one step. Nothing of it is stored: forward and backward ask Philox alike.
 struct Dropout {
-  const StepRecord* record;
-  std::uint64_t threshold;
-  bool on;
+  const StepRecord* record = nullptr;
+  std::uint64_t threshold = 0;
+  bool on = false;
 
   VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
     return !on ||
@@ -38,7 +38,7 @@ Dropout dropout_of(float keep, const backend::StepState& step) {
   return {gpu(step).record.data(), math::dropout_threshold(keep), keep < 1.0F};
 }
 
-/// One user to a block: output = act(bias + sum of s_ui W_i).
+/// One user to a block: output = act(bias + sum of s_ui W_i), with `adds` + what stands there already.
 template <class T>
 struct EncodeUser {
   static constexpr int threads = row_threads;
@@ -48,12 +48,13 @@ struct EncodeUser {
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep;
-  const T* table;  // (items, stride)
-  const float* bias;
+  const T* table;     // (items, stride)
+  const float* bias;  // null: none yet
   bool tanh;
   std::int64_t stride;
   float* values;  // (users, stride)
-  T* copy;
+  T* copy;        // null: none yet, or none in fp32
+  bool adds;
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte* scratch) const {
@@ -62,7 +63,7 @@ struct EncodeUser {
     const float weight = math::input_scale(n) / keep;
     float* row = values + user * stride;
     sum_rows(
-        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), n, table, stride, row,
+        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), n, table, stride, row, adds,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(columns[begin + k]));
         },
@@ -70,13 +71,15 @@ struct EncodeUser {
           return Pick{columns[begin + k], weight};
         },
         [&](std::int64_t column, Eight& sum) {
-          const Eight b = load_eight(bias + column);
+          const Eight b = bias != nullptr ? load_eight(bias + column) : Eight{};
           for (int c = 0; c < 8; ++c) {
             const float x = sum.at[c] + b.at[c];
             sum.at[c] = tanh ? std::tanh(x) : x;
           }
           store_eight(row + column, sum);
-          if constexpr (!std::is_same_v<T, float>) store_eight(copy + user * stride + column, sum);
+          if constexpr (!std::is_same_v<T, float>) {
+            if (copy != nullptr) store_eight(copy + user * stride + column, sum);
+          }
         });
   }
 };
@@ -134,7 +137,7 @@ struct SumUsers {
   VAECF_HD void operator()(Lanes& lanes, std::byte* scratch, std::int64_t item, std::int64_t begin,
                            std::int64_t end, float* sums) const {
     sum_rows(
-        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), end - begin, d, stride, sums,
+        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
         },
@@ -223,25 +226,38 @@ constexpr std::int64_t least_items = 4096;
 
 void CudaBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
                                backend::Layer layer, Activation act, float keep,
-                               const backend::StepState& step, backend::Activations& output) {
+                               const backend::StepState& step, backend::Activations& output,
+                               const backend::SideInput* side) {
   const NvtxRange nvtx("input: gather");
-  const CudaBatch& b = gpu(batch);
   const CudaParameters& p = gpu(parameters);
   CudaActivations& out = gpu(output);
-  out.set_rows(b.users());
+  out.set_rows(batch.users());
+  if (side != nullptr && side->batch.users() != batch.users()) {
+    throw std::logic_error("a side input is of the same users as the batch");
+  }
   with_number(number(), [&]<class T>(T) {
-    launch(queue_, b.users(),
-           EncodeUser<T>{.offsets = b.offsets.data(),
-                         .columns = b.columns.data(),
-                         .user_numbers = b.user_numbers.data(),
-                         .dropout = dropout_of(keep, step),
-                         .keep = keep,
-                         .table = static_cast<const T*>(p.operand(layer.weight)),
-                         .bias = p.weights(layer.bias),
-                         .tanh = act == Activation::tanh,
-                         .stride = out.stride(),
-                         .values = out.values(),
-                         .copy = reinterpret_cast<T*>(out.copy())});
+    const auto encode = [&](const backend::Batch& of, int table, float kept) {
+      const CudaBatch& b = gpu(of);
+      return EncodeUser<T>{.offsets = b.offsets.data(),
+                           .columns = b.columns.data(),
+                           .user_numbers = b.user_numbers.data(),
+                           .dropout = dropout_of(kept, step),
+                           .keep = kept,
+                           .table = static_cast<const T*>(p.operand(table)),
+                           .bias = nullptr,
+                           .tanh = false,
+                           .stride = out.stride(),
+                           .values = out.values(),
+                           .copy = nullptr,
+                           .adds = false};
+    };
+    if (side != nullptr) launch(queue_, out.rows(), encode(side->batch, side->table, 1.0F));
+    EncodeUser<T> whole = encode(batch, layer.weight, keep);
+    whole.bias = p.weights(layer.bias);
+    whole.tanh = act == Activation::tanh;
+    whole.copy = reinterpret_cast<T*>(out.copy());
+    whole.adds = side != nullptr;
+    launch(queue_, out.rows(), whole);
   });
 }
 
@@ -252,22 +268,33 @@ void CudaBackend::input_gradient(const backend::Batch& batch, const backend::Par
                                  const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
-  const CudaBatch& b = gpu(batch);
   CudaActivations& d = gpu(d_output);
-  const backend::TensorLayout& table = layout.tensors[layer.weight];
   const Range bias = layout.tensors[layer.bias].range;
+  float* d_bias = gradients.data() + bias.begin;
+  if (d.rows() == 0) {
+    queue_.clear(d_bias, d.stride() * 4);
+  } else {
+    before_activation(queue_, scratch_, number(), act == Activation::tanh, gpu(output), d, d_bias);
+  }
+  table_gradient(gpu(batch), layout.tensors[layer.weight], keep, &step, d, gradients, ready);
+  if (ready) ready(bias, mark());
+}
+
+void CudaBackend::side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
+                                const backend::Activations& d_before, backend::FloatBuffer& gradients,
+                                const backend::GradientReady& ready) {
+  const NvtxRange nvtx("backward: side table");
+  table_gradient(gpu(side.batch), layout.tensors[side.table], 1.0F, nullptr, gpu(d_before), gradients, ready);
+}
+
+void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout& table, float keep,
+                                 const backend::StepState* step, const CudaActivations& d,
+                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
   if (d.rows() != users || items != b.items) {
     throw std::logic_error("the input gradient needs a gradient of its batch, and a batch of its items");
-  }
-
-  float* d_bias = gradients.data() + bias.begin;
-  if (users == 0) {
-    queue_.clear(d_bias, d.stride() * 4);
-  } else {
-    before_activation(queue_, scratch_, number(), act == Activation::tanh, gpu(output), d, d_bias);
   }
   auto* scale = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
   launch(queue_, blocks_for(users, ScaleUsers::threads), ScaleUsers{b.offsets.data(), users, keep, scale});
@@ -290,7 +317,7 @@ void CudaBackend::input_gradient(const backend::Batch& batch, const backend::Par
   with_number(reads, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
                           .user_numbers = b.user_numbers.data(),
-                          .dropout = dropout_of(keep, step),
+                          .dropout = step != nullptr ? dropout_of(keep, *step) : Dropout{},
                           .scale = scale,
                           .d = static_cast<const T*>(reads == Number::fp32 ? d.values() : d.operand()),
                           .stride = d.stride()};
@@ -307,7 +334,6 @@ void CudaBackend::input_gradient(const backend::Batch& batch, const backend::Par
       ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, mark());
     }
   });
-  if (ready) ready(bias, mark());
 }
 
 }  // namespace vaecf::cuda

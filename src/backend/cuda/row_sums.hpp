@@ -50,10 +50,12 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
 
 /// Sums rows of `table` over those of `n` candidates that stay: `stays(k)` says whether, `pick(k)` which row
 /// and weight. `done(column, sum)` gets eight columns at a time. In passes of PickedRows::size candidates,
-/// between which `unfinished` (stride) holds the sums. The same order of addition every time.
+/// between which `unfinished` (stride) holds the sums; with `adds`, to what it holds before the first. The
+/// same order of addition every time.
 template <int threads, class T, class Lanes, class Stays, class PickOf, class Done>
 VAECF_HD void sum_rows(Lanes& lanes, PickedRows<threads>& shared, std::int64_t n, const T* table,
-                       std::int64_t stride, float* unfinished, Stays&& stays, PickOf&& pick, Done&& done) {
+                       std::int64_t stride, float* unfinished, bool adds, Stays&& stays, PickOf&& pick,
+                       Done&& done) {
   std::int64_t first = 0;
   do {
     const std::int64_t left = n - first;
@@ -80,7 +82,7 @@ VAECF_HD void sum_rows(Lanes& lanes, PickedRows<threads>& shared, std::int64_t n
       if (thread == sharing - 1) shared.total = at;
     });
     const std::int32_t picked = sharing > 0 ? shared.total : 0;
-    const bool begins = first == 0;
+    const bool begins = first == 0 && !adds;
     first += candidates;
     const bool ends = first >= n;
     lanes.each(stride / 8, [&](std::int64_t eight) {
