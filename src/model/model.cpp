@@ -1,6 +1,7 @@
 #include <vaecf/model/model.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace vaecf::model {
 
@@ -8,13 +9,13 @@ using backend::Activation;
 using backend::Activations;
 using backend::StepState;
 
-Model::Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend,
-             std::int64_t max_rows, std::int64_t size_multiple)
+Model::Model(const ModelOptions& options, Inputs inputs, backend::Backend& backend, std::int64_t max_rows,
+             std::int64_t size_multiple)
     : backend_(backend),
-      items_(items),
+      items_(inputs.items),
       max_rows_(std::max<std::int64_t>(1, max_rows)),
       keep_(static_cast<float>(1.0 - options.dropout)),
-      shape_(network_shape(options, items)),
+      shape_(network_shape(options, inputs)),
       layout_(backend.plan_parameters(tensor_specs(shape_))),
       parameters_(backend.make_parameters(
           layout_, (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
@@ -32,6 +33,7 @@ Model::Model(const ModelOptions& options, std::int64_t items, backend::Backend& 
   };
   build(shape_.encoder, encoder_);
   build(shape_.decoder, decoder_);
+  if (shape_.features > 0) feature_table_ = layout_.find(shape_.encoder.front().name + "/feature_weight");
   if (shape_.variational) {
     encoder_.back().act = Activation::identity;
     z_ = backend.make_activations(max_rows_, options.latent);
@@ -51,10 +53,20 @@ const Activations& Model::hidden() const {
   return decoder_.size() > 1 ? *decoder_[decoder_.size() - 2].output : latent();
 }
 
-void Model::forward(const backend::Batch& batch, float keep, const StepState& step, Latent how,
+std::optional<backend::SideInput> Model::side_of(const ModelInput& batch) const {
+  if ((batch.features != nullptr) != (shape_.features > 0)) {
+    throw std::logic_error("a model that knows features takes them with each batch, and no other does");
+  }
+  if (batch.features == nullptr) return std::nullopt;
+  return backend::SideInput{*batch.features, feature_table_};
+}
+
+void Model::forward(const ModelInput& batch, float keep, const StepState& step, Latent how,
                     StepClock& clock) {
   const Stage& first = encoder_.front();
-  backend_.encode_input(batch, *parameters_, first.layer, first.act, keep, step, *first.output);
+  const auto side = side_of(batch);
+  backend_.encode_input(batch.items, *parameters_, first.layer, first.act, keep, step, *first.output,
+                        side ? &*side : nullptr);
   clock.lap(&StepSeconds::input);
 
   const Activations* input = first.output.get();
@@ -62,7 +74,7 @@ void Model::forward(const backend::Batch& batch, float keep, const StepState& st
     backend_.linear(*input, *parameters_, encoder_[k].layer, encoder_[k].act, *encoder_[k].output);
     input = encoder_[k].output.get();
   }
-  if (z_ && how == Latent::sampled) backend_.sample_latent(batch, *input, step, *z_);
+  if (z_ && how == Latent::sampled) backend_.sample_latent(batch.items, *input, step, *z_);
   if (z_ && how == Latent::mean) backend_.latent_mean(*input, *z_);
   input = &latent();
   for (std::size_t k = 0; k + 1 < decoder_.size(); ++k) {
@@ -72,7 +84,7 @@ void Model::forward(const backend::Batch& batch, float keep, const StepState& st
   clock.lap(&StepSeconds::forward);
 }
 
-void Model::forward_backward(const backend::Batch& batch, StepState& step, backend::FloatBuffer& gradients,
+void Model::forward_backward(const ModelInput& batch, StepState& step, backend::FloatBuffer& gradients,
                              const backend::GradientReady& ready, StepClock& clock,
                              const backend::FusedUpdate* fused) {
   forward(batch, keep_, step, Latent::sampled, clock);
@@ -81,7 +93,7 @@ void Model::forward_backward(const backend::Batch& batch, StepState& step, backe
     return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
   };
   const std::size_t last = decoder_.size() - 1;
-  backend_.softmax_layer_step(hidden(), batch, *parameters_, decoder_[last].layer, step,
+  backend_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
                               gradient_of_output(last), gradients, ready, fused);
   clock.lap(&StepSeconds::loss);
 
@@ -92,7 +104,7 @@ void Model::forward_backward(const backend::Batch& batch, StepState& step, backe
   }
   if (z_) {
     const Stage& statistics = encoder_.back();
-    backend_.latent_backward(batch, *statistics.output, step, *d_z_, *statistics.d_output);
+    backend_.latent_backward(batch.items, *statistics.output, step, *d_z_, *statistics.d_output);
   }
   for (std::size_t k = encoder_.size() - 1; k > 0; --k) {
     backend_.linear_backward(*encoder_[k - 1].output, *parameters_, encoder_[k].layer, encoder_[k].act,
@@ -100,44 +112,48 @@ void Model::forward_backward(const backend::Batch& batch, StepState& step, backe
                              gradients, ready);
   }
   const Stage& first = encoder_.front();
-  backend_.input_gradient(batch, layout_, first.layer, first.act, keep_, step, *first.output, *first.d_output,
-                          gradients, ready, fused);
+  backend_.input_gradient(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
+                          *first.d_output, gradients, ready, fused);
+  if (const auto side = side_of(batch)) {
+    backend_.side_gradient(*side, layout_, *first.d_output, gradients, ready);
+  }
   clock.lap(&StepSeconds::backward);
 }
 
-void Model::loss(const backend::Batch& batch, StepState& step) {
+void Model::loss(const ModelInput& batch, StepState& step) {
   StepClock clock(backend_, false);
   forward(batch, keep_, step, Latent::sampled, clock);
-  backend_.softmax_layer_loss(hidden(), batch, *parameters_, decoder_.back().layer, step);
+  backend_.softmax_layer_loss(hidden(), batch.items, *parameters_, decoder_.back().layer, step);
   if (z_) {
     // Only the KL sum is wanted of this verb; its gradient is overwritten by the next backward pass.
     const Stage& statistics = encoder_.back();
-    backend_.latent_backward(batch, *statistics.output, step, *z_, *statistics.d_output);
+    backend_.latent_backward(batch.items, *statistics.output, step, *z_, *statistics.d_output);
   }
 }
 
-const Activations& Model::hidden_for_scoring(const backend::Batch& batch) {
+const Activations& Model::hidden_for_scoring(const ModelInput& batch) {
   StepClock clock(backend_, false);
   forward(batch, 1.0F, *scoring_step_, Latent::mean, clock);
   return hidden();
 }
 
-void Model::rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks) {
-  backend_.rank_held_out(hidden_for_scoring(batch), batch, targets, *parameters_, decoder_.back().layer,
+void Model::rank_held_out(const ModelInput& batch, CsrView targets, std::span<std::int32_t> ranks) {
+  backend_.rank_held_out(hidden_for_scoring(batch), batch.items, targets, *parameters_, decoder_.back().layer,
                          ranks);
 }
 
-void Model::add_metrics(const backend::Batch& batch, const backend::UserRows& targets, Range rows,
-                        std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
-  backend_.add_metrics(hidden_for_scoring(batch), batch, targets, rows, *parameters_, decoder_.back().layer,
-                       metrics, totals);
+void Model::add_metrics(const ModelInput& batch, const backend::UserRows& targets, Range rows,
+                        std::span<const math::Metric> metrics, backend::MetricTotals& totals,
+                        const backend::Batch* masked) {
+  backend_.add_metrics(hidden_for_scoring(batch), masked == nullptr ? batch.items : *masked, targets, rows,
+                       *parameters_, decoder_.back().layer, metrics, totals);
 }
 
-void Model::top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
+void Model::top_k(const ModelInput& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
                   const backend::Batch* masked) {
   const Activations& hidden = hidden_for_scoring(batch);
-  backend_.top_k(hidden, masked == nullptr ? batch : *masked, *parameters_, decoder_.back().layer, k, items,
-                 scores);
+  backend_.top_k(hidden, masked == nullptr ? batch.items : *masked, *parameters_, decoder_.back().layer, k,
+                 items, scores);
 }
 
 double Model::sum_of_squares() {

@@ -22,6 +22,9 @@ void check(const ModelOptions& options) {
   }
   for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
   require_width("model.latent", options.latent);
+  if (options.features != "auto" && options.features != "off") {
+    throw InputError(format("model.features: {} is not a choice: give auto or off", options.features));
+  }
   if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
     throw InputError(
         format("model.dropout: {} is not a share of items that can be dropped: give a number "
@@ -30,9 +33,10 @@ void check(const ModelOptions& options) {
   }
 }
 
-NetworkShape network_shape(const ModelOptions& options, std::int64_t items) {
+NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
   check(options);
   NetworkShape shape;
+  shape.features = inputs.features;
   shape.variational = options.type == "mult_vae";
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
     std::vector<LayerShape> layers;
@@ -42,7 +46,7 @@ NetworkShape network_shape(const ModelOptions& options, std::int64_t items) {
     return layers;
   };
 
-  std::vector<std::int64_t> widths = {items};
+  std::vector<std::int64_t> widths = {inputs.items};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   widths.push_back(shape.variational ? 2 * options.latent : options.latent);
   shape.encoder = chain("encoder", widths);
@@ -50,7 +54,7 @@ NetworkShape network_shape(const ModelOptions& options, std::int64_t items) {
 
   widths = {options.latent};
   widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
-  widths.push_back(items);
+  widths.push_back(inputs.items);
   shape.decoder = chain("decoder", widths);
   shape.decoder.back().weight_kind = backend::TensorKind::output_table;
   return shape;
@@ -69,6 +73,11 @@ std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape) {
   };
   append(shape.decoder);
   append(shape.encoder);
+  if (shape.features > 0) {
+    const LayerShape& first = shape.encoder.front();
+    specs.push_back(
+        {first.name + "/feature_weight", shape.features, first.outputs, TensorKind::input_table, true});
+  }
   return specs;
 }
 
@@ -81,6 +90,7 @@ std::uint32_t initialisation_number(const NetworkShape& shape, const std::string
       number += 2;
     }
   }
+  if (shape.features > 0 && tensor == shape.encoder.front().name + "/feature_weight") return number;
   throw RunError(format("{} is not a tensor of this network", tensor));
 }
 

@@ -11,6 +11,7 @@ namespace {
 struct Network {
   const char* name;
   ModelOptions options;
+  std::int64_t features = 0;
   friend std::ostream& operator<<(std::ostream& stream, const Network& n) { return stream << n.name; }
 };
 
@@ -18,17 +19,19 @@ class Gradient : public ::testing::TestWithParam<Network> {};
 
 const Csr users = {{0, 3, 3, 8, 9, 14}, {0, 4, 9, 1, 2, 3, 7, 12, 5, 0, 6, 8, 10, 11}};
 constexpr std::int64_t items = 13;
+// One user has these alone, one has none.
+const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}};
 constexpr float beta = 0.3F;
 const backend::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
-backend::LossSums plain_loss(backend::Backend& backend, Model& model, const backend::Batch& batch) {
+backend::LossSums plain_loss(backend::Backend& backend, Model& model, const ModelInput& batch) {
   return losses_of(backend, numbers, [&](backend::StepState& step) { model.loss(batch, step); });
 }
 
 /// The loss along w + s * direction for one tensor, by the road without gradients.
 class Line {
  public:
-  Line(backend::Backend& backend, Model& model, const backend::Batch& batch, const std::string& tensor,
+  Line(backend::Backend& backend, Model& model, const ModelInput& batch, const std::string& tensor,
        std::vector<float> direction)
       : backend_(backend),
         model_(model),
@@ -63,7 +66,7 @@ class Line {
 
   backend::Backend& backend_;
   Model& model_;
-  const backend::Batch& batch_;
+  const ModelInput& batch_;
   std::string tensor_;
   std::vector<float> start_;
   std::vector<float> direction_;
@@ -71,19 +74,20 @@ class Line {
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto backend = fp32_backend();
-  Model model(GetParam().options, items, *backend, users.rows());
+  Model model(GetParam().options, {items, GetParam().features}, *backend, users.rows());
   model.initialise(11);
   const WholeBatch whole(*backend, users, 100, items);
+  const WholeBatch beside(*backend, known_features, 100, 6);
+  const ModelInput input(*whole.batch, GetParam().features > 0 ? beside.batch.get() : nullptr);
   const auto gradients = backend->make_buffer(model.layout().size);
   StepClock clock(*backend, false);
   std::int64_t told = 0;
   const backend::LossSums sums = losses_of(*backend, numbers, [&](backend::StepState& step) {
     model.forward_backward(
-        *whole.batch, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
-        clock);
+        input, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); }, clock);
   });
   EXPECT_EQ(told, model.layout().size) << "every flat element is reported once";
-  const backend::LossSums plain = plain_loss(*backend, model, *whole.batch);
+  const backend::LossSums plain = plain_loss(*backend, model, input);
   EXPECT_NEAR(plain.nll, sums.nll, 1e-4);
   EXPECT_NEAR(plain.kl, sums.kl, 1e-6);
   EXPECT_EQ(sums.kl > 0.0, GetParam().options.type == "mult_vae");
@@ -108,7 +112,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         expected += static_cast<double>(gradient[i]) * direction[i];
       }
-      const double slope = Line(*backend, model, *whole.batch, name, direction).slope();
+      const double slope = Line(*backend, model, input, name, direction).slope();
       EXPECT_NEAR(slope, expected, 2e-3 * std::max(1.0, size)) << name << ", gradient norm " << size;
     }
   }
@@ -116,18 +120,18 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
 
 TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   const auto backend = fp32_backend();
-  Model model(GetParam().options, items, *backend, 0);
+  Model model(GetParam().options, {items, GetParam().features}, *backend, 0);
   model.initialise(11);
   const Csr nobody;
   const WholeBatch whole(*backend, nobody, 0, items);
+  const ModelInput input(*whole.batch, GetParam().features > 0 ? whole.batch.get() : nullptr);
   const auto gradients = backend->make_buffer(model.layout().size);
   backend->fill(*gradients, 7.0F);
   StepClock clock(*backend, false);
   std::int64_t told = 0;
   const backend::LossSums sums = losses_of(*backend, numbers, [&](backend::StepState& step) {
     model.forward_backward(
-        *whole.batch, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); },
-        clock);
+        input, step, *gradients, [&](Range range, backend::Completion) { told += range.size(); }, clock);
   });
   EXPECT_EQ(told, model.layout().size);
   EXPECT_EQ(sums.nll, 0.0);
@@ -138,10 +142,23 @@ TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   }
 }
 
+TEST(ModelFeatures, AreTakenWhereTheModelKnowsThem) {
+  const auto backend = fp32_backend();
+  const WholeBatch whole(*backend, users, 100, items);
+  const WholeBatch beside(*backend, known_features, 100, 6);
+  Model with({"mult_vae", {9}, 4, 0.3}, {items, 6}, *backend, users.rows());
+  Model without({"mult_vae", {9}, 4, 0.3}, items, *backend, users.rows());
+  EXPECT_THROW(with.hidden_for_scoring(*whole.batch), std::logic_error);
+  EXPECT_THROW(without.hidden_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, Gradient,
                          ::testing::Values(Network{"vae", {"mult_vae", {9}, 4, 0.3}},
                                            Network{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
                                            Network{"vae_flat", {"mult_vae", {}, 5, 0.0}},
+                                           Network{"vae_features", {"mult_vae", {9}, 4, 0.3}, 6},
+                                           Network{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
+                                           Network{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
                                            Network{"dae", {"mult_dae", {9}, 4, 0.3}},
                                            Network{"dae_flat", {"mult_dae", {}, 5, 0.3}}),
                          [](const auto& param) { return std::string(param.param.name); });

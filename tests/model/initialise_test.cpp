@@ -49,6 +49,27 @@ TEST(Initialise, BiasesAreSmallAndTruncated) {
   EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
 }
 
+TEST(Initialise, FeaturesLeaveAllElseAsItIs) {
+  const auto backend = fp32_backend();
+  Model with(wide, {50, 7}, *backend, 1);
+  Model without(wide, 50, *backend, 1);
+  with.initialise(3);
+  without.initialise(3);
+  for (const auto& tensor : without.layout().tensors) {
+    const std::string& name = tensor.spec.name;
+    EXPECT_EQ(export_tensor(*backend, with.layout(), name, with.parameters().master()),
+              export_tensor(*backend, without.layout(), name, without.parameters().master()))
+        << name;
+  }
+  const auto values =
+      export_tensor(*backend, with.layout(), "encoder_1/feature_weight", with.parameters().master());
+  ASSERT_EQ(values.size(), 7U * 40U);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // Of a matrix with the items' rows above: 57 inputs.
+    ASSERT_EQ(values[i], math::initial_weight(3, 8, i, 57, 40)) << i;
+  }
+}
+
 TEST(Initialise, SeedsDiffer) {
   const auto backend = fp32_backend();
   Model model(wide, 50, *backend, 1);

@@ -13,7 +13,7 @@ namespace {
 using backend::TensorKind;
 using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool>;
 
-std::vector<Row> rows_of(const ModelOptions& options, std::int64_t items) {
+std::vector<Row> rows_of(const ModelOptions& options, Inputs items) {
   std::vector<Row> rows;
   for (const backend::TensorSpec& s : tensor_specs(network_shape(options, items))) {
     rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
@@ -44,6 +44,14 @@ TEST(Network, MultDaeWithoutHiddenLayers) {
   EXPECT_EQ(rows_of({"mult_dae", {}, 200, 0.5}, 30), expected);
 }
 
+TEST(Network, FeaturesHaveRowsOfTheirOwnInTheFirstLayer) {
+  std::vector<Row> expected = rows_of({"mult_vae", {12}, 3, 0.5}, 30);
+  expected.emplace_back("encoder_1/feature_weight", 7, 12, TensorKind::input_table, true);
+  EXPECT_EQ(rows_of({"mult_vae", {12}, 3, 0.5}, {30, 7}), expected);
+  EXPECT_EQ(rows_of({"mult_vae", {}, 3, 0.5}, {30, 7}).back(),
+            Row("encoder_1/feature_weight", 7, 6, TensorKind::input_table, true));
+}
+
 TEST(Network, ReversesHiddenWidthsInTheDecoder) {
   const NetworkShape shape = network_shape({"mult_vae", {12, 8}, 3, 0.5}, 30);
   ASSERT_EQ(shape.encoder.size(), 3U);
@@ -63,6 +71,8 @@ TEST(Network, InitialisationNumbersFollowTheRoadOfTheData) {
                                           "decoder_2/weight", "decoder_2/bias"};
   for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(initialisation_number(shape, names[i]), i);
   EXPECT_THROW(initialisation_number(shape, "decoder_3/bias"), RunError);
+  EXPECT_THROW(initialisation_number(shape, "encoder_1/feature_weight"), RunError);
+  EXPECT_EQ(initialisation_number(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
 }
 
 TEST(Network, RefusesOptionsByTheirKey) {
@@ -80,6 +90,7 @@ TEST(Network, RefusesOptionsByTheirKey) {
   EXPECT_EQ(message({"mult_vae", {600, 0}, 200, 0.5}).find("model.hidden: 0"), 0U);
   EXPECT_EQ(message({"mult_vae", {600}, -1, 0.5}).find("model.latent: -1"), 0U);
   EXPECT_EQ(message({"mult_vae", {600}, 200, 1.0}).find("model.dropout: 1"), 0U);
+  EXPECT_EQ(message({"mult_vae", {600}, 200, 0.5, "on"}).find("model.features: on"), 0U);
 }
 
 }  // namespace

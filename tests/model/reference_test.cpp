@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <ostream>
 
@@ -37,8 +38,14 @@ class Reference : public ::testing::TestWithParam<Kernels> {
               file_->as<std::int32_t>(prefix_ + "input/indices")};
 
     backend_ = fp32_backend(GetParam().kernels);
-    model_.emplace(options_, items_, *backend_, users_.rows());
+    const auto features = static_cast<std::int64_t>(number("config/features"));
+    model_.emplace(options_, Inputs{items_, features}, *backend_, users_.rows());
     whole_.emplace(*backend_, users_, first_user(), items_);
+    if (features > 0) {
+      features_ = {file_->as<std::int64_t>(prefix_ + "input/feature_indptr"),
+                   file_->as<std::int32_t>(prefix_ + "input/feature_indices")};
+      beside_.emplace(*backend_, features_, first_user(), features);
+    }
     gradients_ = backend_->make_buffer(model_->layout().size);
     for (const backend::TensorLayout& tensor : model_->layout().tensors) {
       import_tensor(*backend_, model_->layout(), tensor.spec.name,
@@ -51,6 +58,8 @@ class Reference : public ::testing::TestWithParam<Kernels> {
   const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
   std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
 
+  ModelInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
+
   /// With an update by `rule`, where there is an optimizer.
   backend::LossSums run(std::uint32_t step, double beta, optim::Optimizer* optimizer = nullptr,
                         const backend::UpdateRule& rule = {}) {
@@ -58,7 +67,7 @@ class Reference : public ::testing::TestWithParam<Kernels> {
     const backend::StepNumbers numbers{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
     return losses_of(*backend_, numbers, [&](backend::StepState& state) {
-      model_->forward_backward(*whole_->batch, state, *gradients_, {}, clock);
+      model_->forward_backward(input(), state, *gradients_, {}, clock);
       if (optimizer != nullptr) optimizer->step(state, *gradients_, model_->parameters());
     });
   }
@@ -78,6 +87,8 @@ class Reference : public ::testing::TestWithParam<Kernels> {
   std::unique_ptr<backend::Backend> backend_;
   std::optional<Model> model_;
   std::optional<WholeBatch> whole_;
+  Csr features_;
+  std::optional<WholeBatch> beside_;
   std::unique_ptr<backend::FloatBuffer> gradients_;
 };
 
@@ -128,7 +139,7 @@ TEST_P(Reference, ScoresOfEvaluation) {
   const auto width = static_cast<std::size_t>(items_);
   std::vector<std::int32_t> items(users * width);
   std::vector<float> scores(users * width);
-  model_->top_k(*whole_->batch, static_cast<int>(items_), items, scores);
+  model_->top_k(input(), static_cast<int>(items_), items, scores);
   EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
   const std::vector<double>& logits = values("evaluation/logits");
   for (std::size_t u = 0; u < users; ++u) {
@@ -138,6 +149,31 @@ TEST_P(Reference, ScoresOfEvaluation) {
       ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
     }
     EXPECT_EQ(found, width - static_cast<std::size_t>(users_.view().row_size(static_cast<std::int64_t>(u))));
+  }
+}
+
+TEST_P(Reference, ScoresOfUsersKnownByTheirFeaturesAlone) {
+  if (!beside_) return;
+  const Csr nothing = {std::vector<std::int64_t>(users_.offsets.size(), 0), {}};
+  const WholeBatch empty(*backend_, nothing, first_user(), items_);
+  const auto users = static_cast<std::size_t>(users_.rows());
+  const auto width = static_cast<std::size_t>(items_);
+  std::vector<std::int32_t> items(users * width);
+  std::vector<float> scores(users * width);
+  // What they have in truth stays left out.
+  model_->top_k({*empty.batch, beside_->batch.get()}, static_cast<int>(items_), items, scores,
+                whole_->batch.get());
+  const std::vector<double>& logits = values("evaluation/cold_logits");
+  for (std::size_t u = 0; u < users; ++u) {
+    const auto held = users_.view().row(static_cast<std::int64_t>(u));
+    for (std::size_t j = 0; j < width; ++j) {
+      const std::int32_t item = items[u * width + j];
+      ASSERT_EQ(item >= 0, j + held.size() < width);
+      if (item < 0) break;
+      EXPECT_FALSE(std::binary_search(held.begin(), held.end(), item)) << "user " << u;
+      const double expected = logits[u * width + static_cast<std::size_t>(item)];
+      ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
+    }
   }
 }
 
@@ -174,8 +210,8 @@ TEST_P(Reference, TenConsecutiveUpdates) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Reference,
                          ::testing::Values(Kernels{0, "auto"}, Kernels{0, "portable"}, Kernels{1, "auto"},
-                                           Kernels{1, "portable"}, Kernels{2, "auto"},
-                                           Kernels{2, "portable"}),
+                                           Kernels{1, "portable"}, Kernels{2, "auto"}, Kernels{2, "portable"},
+                                           Kernels{3, "auto"}, Kernels{3, "portable"}),
                          [](const auto& param) {
                            return "case_" + std::to_string(param.param.number) + "_" + param.param.kernels;
                          });

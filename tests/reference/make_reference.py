@@ -19,9 +19,12 @@ NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0,
 
     config/{sampled, hidden, latent, items, users, first_user, seed}    sampled: 1 mult_vae, 0 mult_dae
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
+    config/features                                 F, columns of the users' features; 0: the model knows none
     input/{indptr, indices}                         CSR of the users' items, every value 1
+    input/{feature_indptr, feature_indices}         CSR of the users' features (F > 0 only)
     weights/TENSOR                                  exact in fp32; TENSOR = encoder_1/weight (inputs, outputs),
                                                     encoder_1/bias (outputs) ... decoder_1/weight ... as in checkpoints
+                                                    encoder_1/feature_weight (F, outputs) where F > 0
     random/mask (B, I)                              1 = kept, for every item, the user's or not
     random/noise (B, L)                             eps (mult_vae only)
     activations/input (B, I)                        normalised, dropped out, kept values divided by keep
@@ -32,6 +35,7 @@ NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0,
     loss/{nll, kl}                                  sums over users (kl without beta)
     gradients/TENSOR                                of nll + beta * kl, sums over users, no weight decay
     evaluation/{z, logits}                          without dropout, z = mu
+    evaluation/cold_logits                          the same of users without items (F > 0 only)
     training/{updates, rate, beta1, beta2, epsilon, lambda, cap, annealing_steps}
     training/{beta, nll, kl, loss, penalty}         per update t = 0 .. 9, before it; nll, kl: means per user;
                                                     loss = nll + beta kl; penalty = lambda sum ||W||^2, not in loss
@@ -59,8 +63,11 @@ CASES = [
          keep=0.75, rate=0.01, weight_decay=0.0, cap=0.125, annealing_steps=50.0),
     dict(sampled=0, hidden=[9], latent=4, first_user=0, seed=1, step=70000, beta=0.0, keep=0.5,
          rate=0.01, weight_decay=0.0078125, cap=0.0, annealing_steps=1.0),
+    dict(sampled=1, hidden=[5], latent=3, first_user=7, seed=54321, step=2, beta=0.25, keep=0.5,
+         rate=0.01, weight_decay=0.00390625, cap=0.2, annealing_steps=25.0, features=6),
 ]
 ITEMS_PER_USER = [3, 0, 9, 1, 5, 2, 8, 4, 7, 6, 1, 9, 2]
+FEATURES_PER_USER = [2, 3, 0, 1, 6, 2, 2, 0, 4, 2, 1, 2, 5]
 ITEMS, UPDATES = 37, 10
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
@@ -132,6 +139,8 @@ def layer_shapes(case):
         for k in range(len(widths) - 1):
             shapes[f"{name}_{k + 1}/weight"] = (widths[k], widths[k + 1])
             shapes[f"{name}_{k + 1}/bias"] = (widths[k + 1],)
+    if "features" in case:
+        shapes["encoder_1/feature_weight"] = (case["features"], encoder[1])
     return shapes
 
 
@@ -150,6 +159,16 @@ def make_input(random):
     return x
 
 
+def make_features(case, random):
+    """Dense binary F (B, features), or None."""
+    if "features" not in case:
+        return None
+    f = np.zeros((len(FEATURES_PER_USER), case["features"]))
+    for user, count in enumerate(FEATURES_PER_USER):
+        f[user, random.choice(case["features"], count, replace=False)] = 1.0
+    return f
+
+
 def normalised(x, mask, keep):
     length = np.sqrt(np.maximum((x * x).sum(axis=1, keepdims=True), 1e-12))
     return x / length * mask / keep
@@ -161,6 +180,9 @@ def forward(case, weights, source, noise, math):
     seen, h = {}, source
     for k in range(1, depth + 2):
         h = h @ weights[f"encoder_{k}/weight"] + weights[f"encoder_{k}/bias"]
+        if k == 1 and case["beside"] is not None:
+            beside = case["beside"] if math is np else torch.tensor(case["beside"])
+            h = h + beside @ weights["encoder_1/feature_weight"]
         if k <= depth or not case["sampled"]:
             h = math.tanh(h)
         seen[f"encoder_{k}"] = h
@@ -208,6 +230,8 @@ def backward_by_hand(case, weights, source, x, noise, beta, seen):
     else:
         d = d * (1.0 - seen["z"]**2)
     for k in range(depth + 1, 0, -1):
+        if k == 1 and case["beside"] is not None:
+            gradients["encoder_1/feature_weight"] = case["beside"].T @ d
         d = layer(f"encoder_{k}", seen[f"encoder_{k - 1}"] if k > 1 else source, d)
         if k > 1:
             d = d * (1.0 - seen[f"encoder_{k - 1}"]**2)
@@ -272,13 +296,17 @@ def train(case, weights, x):
 
 
 def reference_of(case, random):
-    x, weights = make_input(random), make_weights(case, random)
+    x, weights, f = make_input(random), make_weights(case, random), make_features(case, random)
+    case["beside"] = None if f is None else normalised(f, 1.0, 1.0)
     users = case["first_user"] + np.arange(len(x))
     result = {f"config/{name}": case[name] for name in
               ("sampled", "hidden", "latent", "first_user", "seed", "step", "beta", "keep")}
-    result.update({"config/items": ITEMS, "config/users": len(x)})
+    result.update({"config/items": ITEMS, "config/users": len(x), "config/features": case.get("features", 0)})
     result["input/indptr"] = np.concatenate([[0], np.cumsum(x.sum(axis=1))])
     result["input/indices"] = np.nonzero(x)[1]
+    if f is not None:
+        result["input/feature_indptr"] = np.concatenate([[0], np.cumsum(f.sum(axis=1))])
+        result["input/feature_indices"] = np.nonzero(f)[1]
     result.update({f"weights/{name}": value for name, value in weights.items()})
 
     source, noise, seen, nll, kl, gradients = step_both_ways(case, weights, x, case["step"], case["beta"])
@@ -293,6 +321,8 @@ def reference_of(case, random):
 
     plain = forward(case, weights, normalised(x, 1.0, 1.0), None, np)
     result.update({"evaluation/z": plain["z"], "evaluation/logits": plain["logits"]})
+    if f is not None:
+        result["evaluation/cold_logits"] = forward(case, weights, 0.0 * x, None, np)["logits"]
 
     history, final = train(case, weights, x)
     result.update({"training/updates": UPDATES, "training/rate": case["rate"], "training/beta1": BETA1,

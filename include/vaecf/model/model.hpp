@@ -8,10 +8,20 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace vaecf::model {
+
+/// A batch of users: what they have, and, where the model knows features, a batch of the same users'
+/// features.
+struct ModelInput {
+  ModelInput(const backend::Batch& item_rows, const backend::Batch* feature_rows = nullptr)
+      : items(item_rows), features(feature_rows) {}
+  const backend::Batch& items;
+  const backend::Batch* features;
+};
 
 /// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) over a backend's verbs: the weights, the activations of
 /// one batch, and what is differentiated. Holds one batch at a time; every batch may have 0 users.
@@ -19,33 +29,35 @@ class Model {
  public:
   /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users. The weights' buffer
   /// holds a multiple of `size_multiple` elements, zeros behind the layout's.
-  Model(const ModelOptions& options, std::int64_t items, backend::Backend& backend, std::int64_t max_rows,
+  Model(const ModelOptions& options, Inputs inputs, backend::Backend& backend, std::int64_t max_rows,
         std::int64_t size_multiple = 1);
 
-  /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs))) and truncated normal biases (sd 0.001), by
-  /// Philox from seed, tensor number and index alone: the same for any rank count and backend.
+  /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs)), of features with the items among the inputs)
+  /// and truncated normal biases (sd 0.001), by Philox from seed, tensor number and index alone: the same for
+  /// any rank count and backend.
   void initialise(std::uint64_t seed);
 
   /// Sums over the users of the batch of the loss terms, into `step`, and of the gradient of
   /// nll + beta * kl, into `gradients`, with beta and randomness as `step` says; ranges are told to `ready`
   /// as they become final. With `fused` (only where the backend fuses updates) `fused_layers` are updated at
   /// once instead, and their ranges of `gradients` mean nothing.
-  void forward_backward(const backend::Batch& batch, backend::StepState& step,
-                        backend::FloatBuffer& gradients, const backend::GradientReady& ready,
-                        StepClock& clock, const backend::FusedUpdate* fused = nullptr);
+  void forward_backward(const ModelInput& batch, backend::StepState& step, backend::FloatBuffer& gradients,
+                        const backend::GradientReady& ready, StepClock& clock,
+                        const backend::FusedUpdate* fused = nullptr);
 
   /// The same loss terms, dropout and noise included, without gradients.
-  void loss(const backend::Batch& batch, backend::StepState& step);
+  void loss(const ModelInput& batch, backend::StepState& step);
 
   /// The input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next call.
-  const backend::Activations& hidden_for_scoring(const backend::Batch& batch);
+  const backend::Activations& hidden_for_scoring(const ModelInput& batch);
 
-  /// Backend::rank_held_out, Backend::add_metrics and Backend::top_k by this model.
-  void rank_held_out(const backend::Batch& batch, CsrView targets, std::span<std::int32_t> ranks);
-  void add_metrics(const backend::Batch& batch, const backend::UserRows& targets, Range rows,
-                   std::span<const math::Metric> metrics, backend::MetricTotals& totals);
-  /// Left out are the items of `masked`, a batch of as many users; those of `batch` itself where it is null.
-  void top_k(const backend::Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
+  /// Backend::rank_held_out, Backend::add_metrics and Backend::top_k by this model. Left out are the items of
+  /// `batch`, or those of `masked`, a batch of as many users, where it is not null.
+  void rank_held_out(const ModelInput& batch, CsrView targets, std::span<std::int32_t> ranks);
+  void add_metrics(const ModelInput& batch, const backend::UserRows& targets, Range rows,
+                   std::span<const math::Metric> metrics, backend::MetricTotals& totals,
+                   const backend::Batch* masked = nullptr);
+  void top_k(const ModelInput& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
              const backend::Batch* masked = nullptr);
 
   /// sum ||W||^2 over the tensors that decay.
@@ -54,6 +66,7 @@ class Model {
   std::int64_t dense_weights() const;
 
   std::int64_t items() const { return items_; }
+  std::int64_t features() const { return shape_.features; }
   std::int64_t max_rows() const { return max_rows_; }
   const NetworkShape& shape() const { return shape_; }
   const backend::ParameterLayout& layout() const { return layout_; }
@@ -79,9 +92,11 @@ class Model {
   };
   enum class Latent { sampled, mean };
 
-  void forward(const backend::Batch& batch, float keep, const backend::StepState& step, Latent how,
+  void forward(const ModelInput& batch, float keep, const backend::StepState& step, Latent how,
                StepClock& clock);
   backend::Activations& d_latent();
+  /// std::logic_error where features are missing, or are none of this model's business.
+  std::optional<backend::SideInput> side_of(const ModelInput& batch) const;
 
   backend::Backend& backend_;
   std::int64_t items_;
@@ -90,6 +105,7 @@ class Model {
   NetworkShape shape_;
   backend::ParameterLayout layout_;
   std::unique_ptr<backend::Parameters> parameters_;
+  int feature_table_ = -1;                            // in layout_.tensors
   std::unique_ptr<backend::StepState> scoring_step_;  // scoring draws nothing, so nobody looks at it
   std::vector<Stage> encoder_;
   std::vector<Stage> decoder_;

@@ -12,7 +12,8 @@ struct ModelOptions {
   std::string type = "mult_vae";
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
   std::int64_t latent = 200;
-  double dropout = 0.5;  ///< share of input items dropped, after normalisation
+  double dropout = 0.5;           ///< share of input items dropped, after normalisation
+  std::string features = "auto";  ///< auto | off: users' features as input, where the dataset has them
 };
 
 }  // namespace vaecf::model
