@@ -14,7 +14,7 @@ Model::Model(const ModelOptions& options, Inputs inputs, backend::Backend& backe
     : backend_(backend),
       items_(inputs.items),
       max_rows_(std::max<std::int64_t>(1, max_rows)),
-      keep_(static_cast<float>(1.0 - options.dropout)),
+      keep_(static_cast<float>(1.0 - options.dropout), static_cast<float>(1.0 - options.history_dropout)),
       shape_(network_shape(options, inputs)),
       layout_(backend.plan_parameters(tensor_specs(shape_))),
       parameters_(backend.make_parameters(
@@ -61,7 +61,7 @@ std::optional<backend::SideInput> Model::side_of(const ModelInput& batch) const 
   return backend::SideInput{*batch.features, feature_table_};
 }
 
-void Model::forward(const ModelInput& batch, float keep, const StepState& step, Latent how,
+void Model::forward(const ModelInput& batch, backend::Keep keep, const StepState& step, Latent how,
                     StepClock& clock) {
   const Stage& first = encoder_.front();
   const auto side = side_of(batch);

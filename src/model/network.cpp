@@ -25,6 +25,12 @@ void check(const ModelOptions& options) {
   if (options.features != "auto" && options.features != "off") {
     throw InputError(format("model.features: {} is not a choice: give auto or off", options.features));
   }
+  if (!(options.history_dropout >= 0.0 && options.history_dropout < 1.0)) {
+    throw InputError(
+        format("model.history_dropout: {} is not a share of users who can be seen without their items: give "
+               "a number from 0 to below 1",
+               options.history_dropout));
+  }
   if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
     throw InputError(
         format("model.dropout: {} is not a share of items that can be dropped: give a number "

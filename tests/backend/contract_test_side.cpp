@@ -16,6 +16,7 @@ using backend::SideInput;
 using backend::TensorKind;
 
 constexpr std::int64_t most_users = 257;
+const backend::Keep side_keep{0.5F, 0.7F};
 const StepKey side_key{0x1234567890ULL, 17};
 
 class Side : public LayerContract {
@@ -78,10 +79,10 @@ TEST_P(Side, IsAddedToTheInput) {
     make(items, columns, width);
     for (const std::int64_t users : user_counts) {
       cut(users, users % 2 == 0);
-      for (const float keep : {1.0F, 0.5F}) {
+      for (const backend::Keep keep : {backend::Keep(1.0F), backend::Keep(0.5F), backend::Keep(0.5F, 0.7F)}) {
         for (const Activation act : {Activation::identity, Activation::tanh}) {
           SCOPED_TRACE(format("items {} columns {} width {} users {} keep {} tanh {}", items, columns, width,
-                              users, keep, act == Activation::tanh));
+                              users, keep.items, act == Activation::tanh));
           const SideInput beside = side_input();
           backend().encode_input(*batch.device, *parameters, layer, act, keep, begin(side_key), *output,
                                  &beside);
@@ -120,10 +121,11 @@ TEST_P(Side, HasAGradientOfItsOwn) {
         const std::vector<float> all = flat(*gradients);
         at_report.emplace_back(all.begin() + range.begin, all.begin() + range.end);
       };
-      backend().input_gradient(*batch.device, layout, layer, Activation::tanh, 0.5F, begin(side_key), *output,
-                               *d_output, *gradients, ready);
+      backend().input_gradient(*batch.device, layout, layer, Activation::tanh, side_keep, begin(side_key),
+                               *output, *d_output, *gradients, ready);
       backend().side_gradient(side_input(), layout, *d_output, *gradients, ready);
-      const auto expected = reference::input_gradient(batch.host, 0.5F, side_key, Activation::tanh, y, d_y);
+      const auto expected =
+          reference::input_gradient(batch.host, side_keep, side_key, Activation::tanh, y, d_y);
       expect_near(export_tensor(layout, 0, *gradients), expected.d_weight, "items");
       expect_near(export_tensor(layout, 1, *gradients), expected.d_bias, "bias");
       expect_near(export_tensor(layout, 2, *gradients),

@@ -86,6 +86,21 @@ TEST(Philox, DropoutKeepsItsShare) {
   }
 }
 
+TEST(Philox, HistoriesAreDroppedByUserAndStep) {
+  const std::uint64_t threshold = dropout_threshold(0.9F);
+  const int n = 20000;
+  int kept = 0;
+  int kept_twice = 0;
+  for (std::uint32_t user = 0; user < n; ++user) {
+    const bool now = dropout_keeps_history(42, 3, user, threshold);
+    kept += now;
+    kept_twice += now && dropout_keeps_history(42, 4, user, threshold);
+    EXPECT_TRUE(dropout_keeps_history(42, 3, user, dropout_threshold(1.0F)));
+  }
+  EXPECT_NEAR(kept, 0.9 * n, 4.0 * std::sqrt(n * 0.09));
+  EXPECT_NEAR(kept_twice, 0.81 * n, 4.0 * std::sqrt(n * 0.81 * 0.19)) << "drawn anew";
+}
+
 TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
   for (std::uint32_t index = 0; index < 64; ++index) {
     const std::uint32_t even = index / 2 * 2;

@@ -32,6 +32,7 @@ class Reference : public ::testing::TestWithParam<Kernels> {
     options_.hidden = file_->as<std::int64_t>(prefix_ + "config/hidden");
     options_.latent = static_cast<std::int64_t>(number("config/latent"));
     options_.dropout = 1.0 - number("config/keep");
+    options_.history_dropout = 1.0 - number("config/keep_history");
     items_ = static_cast<std::int64_t>(number("config/items"));
     seed_ = static_cast<std::uint64_t>(number("config/seed"));
     users_ = {file_->as<std::int64_t>(prefix_ + "input/indptr"),
@@ -95,12 +96,16 @@ class Reference : public ::testing::TestWithParam<Kernels> {
 TEST_P(Reference, MasksAndNoiseAreTheSame) {
   const auto step = static_cast<std::uint32_t>(number("config/step"));
   const std::uint64_t threshold = math::dropout_threshold(static_cast<float>(number("config/keep")));
+  const std::uint64_t of_histories =
+      math::dropout_threshold(static_cast<float>(number("config/keep_history")));
   const std::vector<double>& mask = values("random/mask");
   ASSERT_EQ(mask.size(), static_cast<std::size_t>(users_.rows() * items_));
   for (std::size_t i = 0; i < mask.size(); ++i) {
     const auto user = static_cast<std::uint32_t>(first_user() + static_cast<std::int64_t>(i) / items_);
     const auto item = static_cast<std::uint32_t>(static_cast<std::int64_t>(i) % items_);
-    ASSERT_EQ(math::dropout_keeps_item(seed_, step, user, item, threshold), mask[i] == 1.0) << i;
+    const bool kept = math::dropout_keeps_item(seed_, step, user, item, threshold) &&
+                      math::dropout_keeps_history(seed_, step, user, of_histories);
+    ASSERT_EQ(kept, mask[i] == 1.0) << i;
   }
   if (options_.type != "mult_vae") return;
   const std::vector<double>& noise = values("random/noise");

@@ -19,13 +19,15 @@ NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0,
 
     config/{sampled, hidden, latent, items, users, first_user, seed}    sampled: 1 mult_vae, 0 mult_dae
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
+    config/keep_history                             share of users whose items are not all dropped
     config/features                                 F, columns of the users' features; 0: the model knows none
     input/{indptr, indices}                         CSR of the users' items, every value 1
     input/{feature_indptr, feature_indices}         CSR of the users' features (F > 0 only)
     weights/TENSOR                                  exact in fp32; TENSOR = encoder_1/weight (inputs, outputs),
                                                     encoder_1/bias (outputs) ... decoder_1/weight ... as in checkpoints
                                                     encoder_1/feature_weight (F, outputs) where F > 0
-    random/mask (B, I)                              1 = kept, for every item, the user's or not
+    random/mask (B, I)                              1 = kept, for every item, the user's or not; all 0 where
+                                                    the whole history is dropped
     random/noise (B, L)                             eps (mult_vae only)
     activations/input (B, I)                        normalised, dropped out, kept values divided by keep
     activations/encoder_k                           after tanh; the last of mult_vae is [mu | logvar], no tanh
@@ -54,7 +56,7 @@ import numpy as np
 import torch
 
 OUTPUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "multvae_reference.txt")
-DROPOUT, LATENT_NOISE = 1, 2
+DROPOUT, LATENT_NOISE, HISTORY = 1, 2, 5
 
 CASES = [
     dict(sampled=1, hidden=[11], latent=5, first_user=0, seed=98765, step=3, beta=0.125, keep=0.5,
@@ -64,7 +66,7 @@ CASES = [
     dict(sampled=0, hidden=[9], latent=4, first_user=0, seed=1, step=70000, beta=0.0, keep=0.5,
          rate=0.01, weight_decay=0.0078125, cap=0.0, annealing_steps=1.0),
     dict(sampled=1, hidden=[5], latent=3, first_user=7, seed=54321, step=2, beta=0.25, keep=0.5,
-         rate=0.01, weight_decay=0.00390625, cap=0.2, annealing_steps=25.0, features=6),
+         rate=0.01, weight_decay=0.00390625, cap=0.2, annealing_steps=25.0, features=6, keep_history=0.5),
 ]
 ITEMS_PER_USER = [3, 0, 9, 1, 5, 2, 8, 4, 7, 6, 1, 9, 2]
 FEATURES_PER_USER = [2, 3, 0, 1, 6, 2, 2, 0, 4, 2, 1, 2, 5]
@@ -113,7 +115,9 @@ def random_words(seed, purpose, step, users, count):
 
 def dropout_mask(case, step, users):
     words = random_words(case["seed"], DROPOUT, step, users, ITEMS)
-    return (words < np.uint64(int(case["keep"] * 2.0**32))).astype(np.float64)
+    kept = words < np.uint64(int(case["keep"] * 2.0**32))
+    words = random_words(case["seed"], HISTORY, step, users, 1)
+    return (kept & (words < np.uint64(int(case.get("keep_history", 1.0) * 2.0**32)))).astype(np.float64)
 
 
 def latent_noise(case, step, users):
@@ -301,7 +305,8 @@ def reference_of(case, random):
     users = case["first_user"] + np.arange(len(x))
     result = {f"config/{name}": case[name] for name in
               ("sampled", "hidden", "latent", "first_user", "seed", "step", "beta", "keep")}
-    result.update({"config/items": ITEMS, "config/users": len(x), "config/features": case.get("features", 0)})
+    result.update({"config/items": ITEMS, "config/users": len(x), "config/features": case.get("features", 0),
+                   "config/keep_history": case.get("keep_history", 1.0)})
     result["input/indptr"] = np.concatenate([[0], np.cumsum(x.sum(axis=1))])
     result["input/indices"] = np.nonzero(x)[1]
     if f is not None:

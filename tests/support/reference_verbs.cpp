@@ -59,17 +59,24 @@ Matrix before_activation(Activation act, const Matrix& output, const Matrix& d_o
 
 }  // namespace
 
-Matrix scaled_input(const HostBatch& batch, float keep, StepKey key) {
+Matrix scaled_input(const HostBatch& batch, backend::Keep keep, StepKey key) {
   Matrix s(batch.size(), batch.items);
   for (std::int64_t row = 0; row < batch.size(); ++row) {
     const auto items = batch.rows.view().row(row);
+    const auto kept_share = [](std::uint32_t word, float share) {
+      return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
+    };
+    const std::uint32_t all_or_nothing = math::random_word(key.seed, math::RandomPurpose::history, key.step,
+                                                           batch.users[static_cast<std::size_t>(row)], 0);
+    if (!kept_share(all_or_nothing, keep.history)) continue;
     for (const std::int32_t item : items) {
       const std::uint32_t word =
           math::random_word(key.seed, math::RandomPurpose::dropout, key.step,
                             batch.users[static_cast<std::size_t>(row)], static_cast<std::uint32_t>(item));
-      const bool kept = static_cast<double>(word) < static_cast<double>(keep) * 4294967296.0;
-      if (kept)
-        s.at(row, item) = 1.0 / (static_cast<double>(keep) * std::sqrt(static_cast<double>(items.size())));
+      if (kept_share(word, keep.items)) {
+        s.at(row, item) =
+            1.0 / (static_cast<double>(keep.items) * std::sqrt(static_cast<double>(items.size())));
+      }
     }
   }
   return s;
@@ -87,12 +94,12 @@ Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Act
 }
 
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    float keep, StepKey key) {
+                    backend::Keep keep, StepKey key) {
   return linear(scaled_input(batch, keep, key), weight, bias, act);
 }
 
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    float keep, StepKey key, const HostBatch& side, const Matrix& table) {
+                    backend::Keep keep, StepKey key, const HostBatch& side, const Matrix& table) {
   Matrix output = encode_input(batch, weight, bias, Activation::identity, keep, key);
   const Matrix more = product(scaled_input(side, 1.0F, {}), table);
   for (std::size_t i = 0; i < output.values.size(); ++i) {
@@ -160,7 +167,7 @@ LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activat
   return result;
 }
 
-LayerGradient input_gradient(const HostBatch& batch, float keep, StepKey key, Activation act,
+LayerGradient input_gradient(const HostBatch& batch, backend::Keep keep, StepKey key, Activation act,
                              const Matrix& output, const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);

@@ -46,15 +46,16 @@ struct HostBatch {
 
 namespace reference {
 
-/// S (B, I): dropout / sqrt(n_u) at the user's items, 0 elsewhere.
-Matrix scaled_input(const HostBatch& batch, float keep, StepKey key);
+/// S (B, I): dropout / sqrt(n_u) at the user's items, 0 elsewhere, and everywhere where the history is
+/// dropped.
+Matrix scaled_input(const HostBatch& batch, backend::Keep keep, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, backend::Activation act);
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
-                    float keep, StepKey key);
+                    backend::Keep keep, StepKey key);
 /// The same with a side input, whose table is (side.items, outputs).
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
-                    float keep, StepKey key, const HostBatch& side, const Matrix& table);
+                    backend::Keep keep, StepKey key, const HostBatch& side, const Matrix& table);
 Matrix side_gradient(const HostBatch& side, const Matrix& d_before);
 
 /// eps (B, L).
@@ -74,7 +75,7 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, backend::Activation act,
                               const Matrix& output, const Matrix& d_output);
 /// The same with the sparse input; d_input stays empty.
-LayerGradient input_gradient(const HostBatch& batch, float keep, StepKey key, backend::Activation act,
+LayerGradient input_gradient(const HostBatch& batch, backend::Keep keep, StepKey key, backend::Activation act,
                              const Matrix& output, const Matrix& d_output);
 
 struct LatentGradient {

@@ -116,6 +116,15 @@ struct FusedUpdate {
   FloatBuffer& second_moment;
 };
 
+/// What is kept of the input. Of a user's items each with probability `items`, and kept values are divided by
+/// it; all or nothing of them with probability `history`, as they are: so that the model meets users of whom
+/// nothing but a side input is known. 1: no dropout.
+struct Keep {
+  Keep(float of_items, float of_histories = 1.0F) : items(of_items), history(of_histories) {}
+  float items;
+  float history;
+};
+
 /// What users have beside their items: the same users' rows of other columns, and the tensor (columns, width)
 /// that has a row for each of them.
 struct SideInput {
@@ -256,11 +265,11 @@ class Backend {
 
   // Forward.
   /// output = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u): the rows
-  /// are L2-normalised, then dropped out with `keep` (kept values divided by keep). keep = 1: no dropout.
+  /// are L2-normalised, then dropped out as `keep` says.
   /// With `side` (null: none) the sum over the user's m_u columns f there of V_f / sqrt(m_u) is added before
   /// `act`, V being the side's table: normalised on its own, and never dropped out.
   virtual void encode_input(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
-                            float keep, const StepState& step, Activations& output,
+                            Keep keep, const StepState& step, Activations& output,
                             const SideInput* side = nullptr) = 0;
   /// output = act(input W + bias).
   virtual void linear(const Activations& input, const Parameters& parameters, Layer layer, Activation act,
@@ -297,7 +306,7 @@ class Backend {
   /// Weight gradient of `encode_input`: a segment reduction over the batch's transpose, no atomics. Rows of
   /// items that no user of the batch holds get zero. With `fused` as in softmax_layer_step.
   virtual void input_gradient(const Batch& batch, const ParameterLayout& layout, Layer layer, Activation act,
-                              float keep, const StepState& step, const Activations& output,
+                              Keep keep, const StepState& step, const Activations& output,
                               Activations& d_output, FloatBuffer& gradients, const GradientReady& ready,
                               const FusedUpdate* fused = nullptr) = 0;
   /// Gradient of the table of a side input, summed likewise; d_before is that before the activation, which

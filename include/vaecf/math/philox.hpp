@@ -13,6 +13,7 @@ enum class RandomPurpose : std::uint32_t {
   latent_noise = 2,    ///< user = row in /train, index = latent dimension
   initialisation = 3,  ///< user = tensor number, (step, index) = high and low word of the row-major index
   permutation = 4,     ///< user = virtual shard, step = epoch, index = draw
+  history = 5,         ///< user = row in /train, index = 0
 };
 
 /// Four random words, the output for one counter.
@@ -74,6 +75,12 @@ VAECF_HD constexpr bool dropout_keeps(std::uint32_t word, float keep) {
 VAECF_HD constexpr bool dropout_keeps_item(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                            std::uint32_t item, std::uint64_t threshold) {
   return random_word(seed, RandomPurpose::dropout, step, user, item) < threshold;
+}
+
+/// Whether user `user` is seen with any of his items in step `step`.
+VAECF_HD constexpr bool dropout_keeps_history(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
+                                              std::uint64_t threshold) {
+  return random_word(seed, RandomPurpose::history, step, user, 0) < threshold;
 }
 
 struct NormalPair {

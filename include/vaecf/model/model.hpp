@@ -92,7 +92,7 @@ class Model {
   };
   enum class Latent { sampled, mean };
 
-  void forward(const ModelInput& batch, float keep, const backend::StepState& step, Latent how,
+  void forward(const ModelInput& batch, backend::Keep keep, const backend::StepState& step, Latent how,
                StepClock& clock);
   backend::Activations& d_latent();
   /// std::logic_error where features are missing, or are none of this model's business.
@@ -101,7 +101,7 @@ class Model {
   backend::Backend& backend_;
   std::int64_t items_;
   std::int64_t max_rows_;
-  float keep_;
+  backend::Keep keep_;
   NetworkShape shape_;
   backend::ParameterLayout layout_;
   std::unique_ptr<backend::Parameters> parameters_;

@@ -91,7 +91,7 @@ class CpuBackend : public backend::Backend {
                     backend::Batch& batch) override;
 
   void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
-                    backend::Activation act, float keep, const backend::StepState& step,
+                    backend::Activation act, backend::Keep keep, const backend::StepState& step,
                     backend::Activations& output, const backend::SideInput* side) override;
   void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
               backend::Activation act, backend::Activations& output) override;
@@ -116,7 +116,7 @@ class CpuBackend : public backend::Backend {
                        backend::StepState& step, const backend::Activations& d_z,
                        backend::Activations& d_statistics) override;
   void input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                      backend::Layer layer, backend::Activation act, float keep,
+                      backend::Layer layer, backend::Activation act, backend::Keep keep,
                       const backend::StepState& step, const backend::Activations& output,
                       backend::Activations& d_output, backend::FloatBuffer& gradients,
                       const backend::GradientReady& ready, const backend::FusedUpdate* fused) override;

@@ -15,6 +15,18 @@ using backend::Activation;
 
 namespace {
 
+/// How much of its rows each user sums: nothing where dropout takes the whole history.
+std::vector<float> input_scales(const CpuBatch& b, backend::Keep keep, const backend::StepNumbers& key) {
+  const std::uint64_t threshold = math::dropout_threshold(keep.history);
+  std::vector<float> scales;
+  for (std::int64_t u = 0; u < b.users(); ++u) {
+    const bool kept =
+        keep.history >= 1.0F || math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
+    scales.push_back(kept ? math::input_scale(b.rows().row_size(u)) / keep.items : 0.0F);
+  }
+  return scales;
+}
+
 /// Who of a batch holds which items, without those that dropout drops.
 struct KeptItems {
   const CpuBatch& b;  // with its transpose
@@ -74,19 +86,11 @@ struct TableGradient {
   void row(std::int64_t item, float* to) const {
     std::fill_n(to, width, 0.0F);
     kept.for_users(item, [&](std::int32_t u) {
-      add_scaled(to, d.row(u), scale[u], width);
+      if (scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
       return true;
     });
   }
 };
-
-/// How much of its rows each user sums.
-std::vector<float> input_scales(const CpuBatch& b, float keep) {
-  std::vector<float> scales;
-  for (std::int64_t u = 0; u < b.users(); ++u)
-    scales.push_back(math::input_scale(b.rows().row_size(u)) / keep);
-  return scales;
-}
 
 /// Row by row into the gradients, `grain` rows at a time for each thread.
 void write_gradient(const TableGradient& gradient, const backend::TensorLayout& table, std::int64_t grain,
@@ -150,7 +154,7 @@ void update_later(const TableGradient& gradient, const LateRows::Table& rows, fl
 }  // namespace
 
 void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
-                              backend::Layer layer, Activation act, float keep,
+                              backend::Layer layer, Activation act, backend::Keep keep,
                               const backend::StepState& step, backend::Activations& output,
                               const backend::SideInput* side) {
   const backend::StepNumbers& key = cpu(step).numbers;
@@ -160,13 +164,14 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
   const float* table = cpu(parameters).weights(layer.weight);
   const float* bias = cpu(parameters).weights(layer.bias);
   const std::int64_t width = out.columns();
-  const std::uint64_t threshold = math::dropout_threshold(keep);
+  const std::uint64_t threshold = math::dropout_threshold(keep.items);
+  const std::vector<float> scale = input_scales(b, keep, key);
   const CpuBatch* beside = side != nullptr ? &cpu(side->batch) : nullptr;
   const float* side_table = side != nullptr ? cpu(parameters).weights(side->table) : nullptr;
   if (beside != nullptr && beside->users() != b.users()) {
     throw std::logic_error("a side input is of the same users as the batch");
   }
-  catch_up_rows(b, keep, key, threads_, cpu(parameters).late_rows());
+  catch_up_rows(b, keep.items, key, threads_, cpu(parameters).late_rows());
   on_ranges(threads_, b.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
       float* row = out.row(u);
@@ -176,14 +181,13 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
         const float part = math::input_scale(static_cast<std::int64_t>(columns.size()));
         for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
       }
-      const auto items = b.rows().row(u);
-      const float scale = math::input_scale(static_cast<std::int64_t>(items.size())) / keep;
+      const auto items = scale[u] != 0.0F ? b.rows().row(u) : std::span<const std::int32_t>{};
       for (const std::int32_t item : items) {
-        if (keep < 1.0F && !math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
-                                                     static_cast<std::uint32_t>(item), threshold)) {
+        if (keep.items < 1.0F && !math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
+                                                           static_cast<std::uint32_t>(item), threshold)) {
           continue;
         }
-        add_scaled(row, table + item * width, scale, width);
+        add_scaled(row, table + item * width, scale[u], width);
       }
       add_bias(row, bias, act == Activation::tanh, width);
     }
@@ -191,7 +195,7 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
 }
 
 void CpuBackend::input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                                backend::Layer layer, Activation act, float keep,
+                                backend::Layer layer, Activation act, backend::Keep keep,
                                 const backend::StepState& step, const backend::Activations& output,
                                 backend::Activations& d_output, backend::FloatBuffer& gradients,
                                 const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
@@ -212,8 +216,8 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
       if (act == Activation::tanh) tanh_backward(d.row(u), out.row(u), width);
     }
   });
-  const std::vector<float> scale = input_scales(b, keep);
-  const TableGradient gradient{{b, s.numbers, keep}, d, scale, width};
+  const std::vector<float> scale = input_scales(b, keep, s.numbers);
+  const TableGradient gradient{{b, s.numbers, keep.items}, d, scale, width};
   column_sums(d, gradients.data() + bias.range.begin);
   if (fused != nullptr) {
     float* to = gradients.data() + table.range.begin;
@@ -244,8 +248,8 @@ void CpuBackend::side_gradient(const backend::SideInput& side, const backend::Pa
   const auto& table = layout.tensors[side.table];
   if (!b.has_transpose) throw std::logic_error("a side's gradient needs a batch cut with its transpose");
   if (d.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
-  const std::vector<float> scale = input_scales(b, 1.0F);
   const backend::StepNumbers no_dropout;
+  const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // Few columns, each of many users.
   write_gradient({{b, no_dropout, 1.0F}, d, scale, table.spec.columns}, table, 1, threads_, gradients, ready);
 }

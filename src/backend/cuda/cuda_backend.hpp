@@ -78,7 +78,7 @@ class CudaBackend : public backend::Backend {
   void gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     backend::Batch& batch) override;
   void encode_input(const backend::Batch& batch, const backend::Parameters& parameters, backend::Layer layer,
-                    backend::Activation act, float keep, const backend::StepState& step,
+                    backend::Activation act, backend::Keep keep, const backend::StepState& step,
                     backend::Activations& output, const backend::SideInput* side) override;
   void linear(const backend::Activations& input, const backend::Parameters& parameters, backend::Layer layer,
               backend::Activation act, backend::Activations& output) override;
@@ -102,7 +102,7 @@ class CudaBackend : public backend::Backend {
                        backend::StepState& step, const backend::Activations& d_z,
                        backend::Activations& d_statistics) override;
   void input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                      backend::Layer layer, backend::Activation act, float keep,
+                      backend::Layer layer, backend::Activation act, backend::Keep keep,
                       const backend::StepState& step, const backend::Activations& output,
                       backend::Activations& d_output, backend::FloatBuffer& gradients,
                       const backend::GradientReady& ready, const backend::FusedUpdate* fused) override;
@@ -139,7 +139,7 @@ class CudaBackend : public backend::Backend {
   bool narrow_run() const { return number() != Number::fp32; }
   /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,
   /// none where it is null.
-  void table_gradient(const CudaBatch& b, const backend::TensorLayout& table, float keep,
+  void table_gradient(const CudaBatch& b, const backend::TensorLayout& table, backend::Keep keep,
                       const backend::StepState* step, const CudaActivations& d,
                       backend::FloatBuffer& gradients, const backend::GradientReady& ready);
   /// Pinned, with room for a row at least. Whoever uses it waits until the copy is done.

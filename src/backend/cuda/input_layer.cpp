@@ -27,15 +27,22 @@ struct Dropout {
   const StepRecord* record = nullptr;
   std::uint64_t threshold = 0;
   bool on = false;
+  std::uint64_t history_threshold = 0;
+  bool of_histories = false;
 
   VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
     return !on ||
            math::dropout_keeps_item(record->numbers.seed, record->numbers.step, user_number, item, threshold);
   }
+  VAECF_HD bool keeps_history(std::uint32_t user_number) const {
+    return !of_histories || math::dropout_keeps_history(record->numbers.seed, record->numbers.step,
+                                                        user_number, history_threshold);
+  }
 };
 
-Dropout dropout_of(float keep, const backend::StepState& step) {
-  return {gpu(step).record.data(), math::dropout_threshold(keep), keep < 1.0F};
+Dropout dropout_of(backend::Keep keep, const backend::StepState& step) {
+  return {gpu(step).record.data(), math::dropout_threshold(keep.items), keep.items < 1.0F,
+          math::dropout_threshold(keep.history), keep.history < 1.0F};
 }
 
 /// One user to a block: output = act(bias + sum of s_ui W_i), with `adds` + what stands there already.
@@ -59,7 +66,8 @@ struct EncodeUser {
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte* scratch) const {
     const std::int64_t begin = offsets[user];
-    const std::int64_t n = offsets[user + 1] - begin;
+    const std::int64_t held = offsets[user + 1] - begin;
+    const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
     const float weight = math::input_scale(n) / keep;
     float* row = values + user * stride;
     sum_rows(
@@ -88,6 +96,8 @@ struct ScaleUsers {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
   const std::int64_t* offsets;
+  const std::uint32_t* user_numbers;
+  Dropout dropout;
   std::int64_t users;
   float keep;
   float* scale;
@@ -95,7 +105,8 @@ struct ScaleUsers {
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
     each_of_grid<threads>(lanes, block, users, [&](std::int64_t u) {
-      scale[u] = math::input_scale(offsets[u + 1] - offsets[u]) / keep;
+      const bool kept = dropout.keeps_history(user_numbers[u]);
+      scale[u] = kept ? math::input_scale(offsets[u + 1] - offsets[u]) / keep : 0.0F;
     });
   }
 };
@@ -225,7 +236,7 @@ constexpr std::int64_t least_items = 4096;
 }  // namespace
 
 void CudaBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
-                               backend::Layer layer, Activation act, float keep,
+                               backend::Layer layer, Activation act, backend::Keep keep,
                                const backend::StepState& step, backend::Activations& output,
                                const backend::SideInput* side) {
   const NvtxRange nvtx("input: gather");
@@ -236,13 +247,13 @@ void CudaBackend::encode_input(const backend::Batch& batch, const backend::Param
     throw std::logic_error("a side input is of the same users as the batch");
   }
   with_number(number(), [&]<class T>(T) {
-    const auto encode = [&](const backend::Batch& of, int table, float kept) {
+    const auto encode = [&](const backend::Batch& of, int table, backend::Keep kept) {
       const CudaBatch& b = gpu(of);
       return EncodeUser<T>{.offsets = b.offsets.data(),
                            .columns = b.columns.data(),
                            .user_numbers = b.user_numbers.data(),
                            .dropout = dropout_of(kept, step),
-                           .keep = kept,
+                           .keep = kept.items,
                            .table = static_cast<const T*>(p.operand(table)),
                            .bias = nullptr,
                            .tanh = false,
@@ -262,7 +273,7 @@ void CudaBackend::encode_input(const backend::Batch& batch, const backend::Param
 }
 
 void CudaBackend::input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                                 backend::Layer layer, Activation act, float keep,
+                                 backend::Layer layer, Activation act, backend::Keep keep,
                                  const backend::StepState& step, const backend::Activations& output,
                                  backend::Activations& d_output, backend::FloatBuffer& gradients,
                                  const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
@@ -287,7 +298,7 @@ void CudaBackend::side_gradient(const backend::SideInput& side, const backend::P
   table_gradient(gpu(side.batch), layout.tensors[side.table], 1.0F, nullptr, gpu(d_before), gradients, ready);
 }
 
-void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout& table, float keep,
+void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout& table, backend::Keep keep,
                                  const backend::StepState* step, const CudaActivations& d,
                                  backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
   const std::int64_t items = table.spec.rows;
@@ -297,7 +308,9 @@ void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout
     throw std::logic_error("the input gradient needs a gradient of its batch, and a batch of its items");
   }
   auto* scale = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
-  launch(queue_, blocks_for(users, ScaleUsers::threads), ScaleUsers{b.offsets.data(), users, keep, scale});
+  const Dropout dropout = step != nullptr ? dropout_of(keep, *step) : Dropout{};
+  launch(queue_, blocks_for(users, ScaleUsers::threads),
+         ScaleUsers{b.offsets.data(), b.user_numbers.data(), dropout, users, keep.items, scale});
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
@@ -317,7 +330,7 @@ void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout
   with_number(reads, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
                           .user_numbers = b.user_numbers.data(),
-                          .dropout = step != nullptr ? dropout_of(keep, *step) : Dropout{},
+                          .dropout = dropout,
                           .scale = scale,
                           .d = static_cast<const T*>(reads == Number::fp32 ? d.values() : d.operand()),
                           .stride = d.stride()};
