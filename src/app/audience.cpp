@@ -30,6 +30,8 @@ class InputAudience : public Audience {
     return rows;
   }
 
+  Csr features(Range) const override { return {}; }
+
  private:
   Csr seen_;
 };
@@ -40,12 +42,17 @@ class SplitAudience : public Audience {
       : Audience(ids_or_numbers(file, split + "/user_id", file.rows(matrix)),
                  format("{} users of {}", split, file.path())),
         file_(file),
+        split_(split),
         matrix_(std::move(matrix)) {}
 
   Csr seen(Range users) const override { return file_.read_rows(matrix_, users); }
+  Csr features(Range users) const override {
+    return file_.features() > 0 ? file_.read_rows(split_ + "/features", users) : Csr{};
+  }
 
  private:
   const io::DatasetFile& file_;
+  std::string split_;
   std::string matrix_;
 };
 
@@ -104,13 +111,29 @@ class WholeAudience : public Audience {
   }
 
   Csr seen(Range users) const override {
-    std::vector<std::vector<std::int32_t>> found(static_cast<std::size_t>(users.size()));
+    Rows found(static_cast<std::size_t>(users.size()));
     for (std::size_t split = 0; split < rows_.size(); ++split) {
       collect(Everybody::fold_in(split), rows_[split], users, found);
       if (split > 0) {
         collect(format("{}/held_out", Everybody::splits[split]), rows_[split], users, found);
       }
     }
+    return join(std::move(found));
+  }
+
+  Csr features(Range users) const override {
+    if (file_.features() == 0) return {};
+    Rows found(static_cast<std::size_t>(users.size()));
+    for (std::size_t split = 0; split < rows_.size(); ++split) {
+      collect(format("{}/features", Everybody::splits[split]), rows_[split], users, found);
+    }
+    return join(std::move(found));
+  }
+
+ private:
+  using Rows = std::vector<std::vector<std::int32_t>>;
+
+  static Csr join(Rows found) {
     Csr joined;
     for (auto& columns : found) {
       std::ranges::sort(columns);
@@ -121,10 +144,9 @@ class WholeAudience : public Audience {
     return joined;
   }
 
- private:
   /// Adds what the users have in `matrix`; users whose rows follow each other are read at once.
   void collect(const std::string& matrix, const std::vector<std::int64_t>& rows, Range users,
-               std::vector<std::vector<std::int32_t>>& found) const {
+               Rows& found) const {
     for (std::int64_t user = users.begin; user < users.end;) {
       const std::int64_t first = rows[static_cast<std::size_t>(user)];
       std::int64_t count = 1;

@@ -26,6 +26,8 @@ class Audience {
   std::string description() const;
   /// What these users have: a row each, columns ascending and unique.
   virtual Csr seen(Range users) const = 0;
+  /// What is known of them beside it, likewise; no rows where that is nothing.
+  virtual Csr features(Range users) const = 0;
 
  private:
   io::IdList users_;

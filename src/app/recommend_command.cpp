@@ -130,13 +130,19 @@ class Recommending {
       progress_->update(std::min(begin + round, users_.end) - users_.begin);
     }
     progress_->end();
+    const std::int64_t by_features = ranks_.all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
+    if (by_features > 0) {
+      log_.info("{} users have no item that the model knows; they get what their features alone suggest",
+                by_features);
+    }
     if (without_items_.times() > 0) {
       log_.warn(
-          "{} users have no item that the model knows ({}); they get the popular items, with nan for "
+          "{} users have no item{} that the model knows ({}); they get the popular items, with nan for "
           "a score",
-          without_items_.times(), without_items_.text());
+          without_items_.times(), recommender_->features() > 0 ? " and no feature" : "",
+          without_items_.text());
     }
     if (arguments_.output.empty()) return;
     log_.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
@@ -160,8 +166,13 @@ class Recommending {
     std::vector<float> scores(size);
     if (mine.size() > 0) {
       const auto used = static_cast<std::size_t>(mine.size() * width());
-      recommender_->recommend(audience_->seen(mine).view(), std::span(items).first(used),
+      const Csr seen = audience_->seen(mine);
+      const Csr features = recommender_->features() > 0 ? audience_->features(mine) : Csr{};
+      recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
                               std::span(scores).first(used));
+      for (std::int64_t row = 0; row < features.rows(); ++row) {
+        by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
+      }
     }
     std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(ranks_.size()));
     std::vector<float> all_scores(all_items.size());
@@ -199,6 +210,7 @@ class Recommending {
   std::int64_t block_ = 1;                        // users of a rank in a round
   std::unique_ptr<RecommendationOutput> output_;  // rank 0's
   Strangers without_items_;
+  std::int64_t by_features_ = 0;  // this rank's users who have features alone
 };
 
 }  // namespace

@@ -129,6 +129,15 @@ void add_model_keys(Keys& keys) {
   keys.push_back(make_key(
       "model.dropout", [](Config & c) -> auto& { return c.session.model.dropout; },
       "share of input items dropped in training", fraction_below_one()));
+  keys.push_back(make_key(
+      "model.history_dropout", [](Config & c) -> auto& { return c.session.model.history_dropout; },
+      "share of users of a step whose items are all dropped from the input, so that the model learns to do "
+      "with their features; 0.1 where it is to serve people without a history",
+      fraction_below_one()));
+  keys.push_back(make_key(
+      "model.features", [](Config & c) -> auto& { return c.session.model.features; },
+      "users' features as input beside their items; auto: where the dataset has them",
+      one_of({"auto", "off"})));
 }
 
 }  // namespace vaecf::config

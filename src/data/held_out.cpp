@@ -2,6 +2,8 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/shard.hpp>
 
+#include <utility>
+
 namespace vaecf::data {
 
 HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split, int rank, int ranks) {
@@ -15,7 +17,9 @@ HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split
                file.path(), fold_in, users, targets, file.rows(targets)));
   }
   const Range rows{rank * users / ranks, (rank + 1) * users / ranks};
-  return {file.read_rows(fold_in, rows), file.read_rows(targets, rows), rows};
+  Csr features;
+  if (file.features() > 0) features = file.read_rows(split + "/features", rows);
+  return {file.read_rows(fold_in, rows), file.read_rows(targets, rows), std::move(features), rows};
 }
 
 }  // namespace vaecf::data

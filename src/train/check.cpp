@@ -135,7 +135,7 @@ void check_dataset(const SessionOptions& options, const Services& services) {
                options.train.batch_size, rows));
   }
   std::int64_t parameters = 0;
-  const model::NetworkShape shape = model::network_shape(options.model, dataset.items());
+  const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
   for (const backend::TensorSpec& spec : model::tensor_specs(shape)) parameters += spec.rows * spec.columns;
   constexpr double mib = 1048576.0;
   // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And

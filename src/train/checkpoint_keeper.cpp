@@ -33,8 +33,8 @@ std::vector<std::string> files_to_go_on_from(const std::string& folder) {
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
-                                   const std::string& fingerprint, RunLog& events)
-    : options_(options), services_(services), fingerprint_(fingerprint), events_(events) {
+                                   const DatasetMark& dataset, RunLog& events)
+    : options_(options), services_(services), dataset_(dataset), events_(events) {
   if (services.communicator.rank() == 0) kept_ = files_to_go_on_from(options.checkpoint_folder());
 }
 
@@ -50,7 +50,7 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
   await();
   const auto begin = Clock::now();
-  snapshot_.take(options_, services_, state, fingerprint_, trainer);
+  snapshot_.take(options_, services_, state, dataset_, trainer);
   if (purpose.go_on) last_step_ = state.updates_done;
   activity.enter(before);
   if (services_.communicator.rank() != 0) return;

@@ -28,7 +28,7 @@ struct Purpose {
 /// the files of before stay, and the next one may succeed.
 class CheckpointKeeper {
  public:
-  CheckpointKeeper(const SessionOptions& options, const Services& services, const std::string& fingerprint,
+  CheckpointKeeper(const SessionOptions& options, const Services& services, const DatasetMark& dataset,
                    RunLog& events);
   /// Waits for the write under way.
   ~CheckpointKeeper();
@@ -71,7 +71,7 @@ class CheckpointKeeper {
 
   const SessionOptions& options_;
   Services services_;
-  std::string fingerprint_;
+  DatasetMark dataset_;
   RunLog& events_;
   Snapshot snapshot_;
   Job job_;

@@ -92,16 +92,22 @@ class SharedFile {
 
 LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& services) {
   LoadedCheckpoint state;
-  std::array<std::int64_t, 2> numbers = {};
+  std::array<std::int64_t, 3> numbers = {};
   on_root(services.communicator, [&] {
     const io::CheckpointFile file(path);
     require_format(path, file);
     state.fingerprint = file.attribute<std::string>("dataset_checksum");
-    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items")};
+    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items"), 0};
+    if (file.attributes().contains("features")) {
+      numbers[2] = file.attribute<std::int64_t>("features");
+      state.feature_hashing = file.attribute<std::string>("feature_hashing");
+    }
   });
   services.communicator.broadcast(std::span<std::int64_t>(numbers), 0);
   state.epoch = numbers[0];
   state.items = numbers[1];
+  state.features = numbers[2];
+  state.feature_hashing = services.communicator.broadcast_text(std::move(state.feature_hashing), 0);
   state.fingerprint = services.communicator.broadcast_text(std::move(state.fingerprint), 0);
   return state;
 }

@@ -17,6 +17,8 @@ struct LoadedCheckpoint {
   std::int64_t epoch = 0;
   std::int64_t items = 0;
   std::string fingerprint;
+  std::int64_t features = 0;
+  std::string feature_hashing;
 };
 
 /// Reads the attributes on rank 0 and gives them to all ranks. InputError on all ranks.

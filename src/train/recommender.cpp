@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "checkpoint_reading.hpp"
+#include "empty_users.hpp"
+#include "features.hpp"
 #include "popularity.hpp"
 
 namespace vaecf::train {
@@ -31,6 +33,12 @@ void silence_items(model::Model& model, backend::Backend& backend, std::span<con
   backend.weights_changed(model.parameters());
 }
 
+void require_known(CsrView rows, std::int64_t columns, const char* what) {
+  const bool known =
+      std::ranges::all_of(rows.columns, [&](std::int32_t column) { return column >= 0 && column < columns; });
+  if (!known) throw InputError(format("the users hold {} beyond the model's {}", what, columns));
+}
+
 }  // namespace
 
 struct Recommender::State {
@@ -44,15 +52,17 @@ struct Recommender::State {
       throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice.k));
     }
     const LoadedCheckpoint state = read_checkpoint_state(checkpoint, alone);
+    require_same_features(checkpoint, state, session, dataset);
     require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
     items = state.items;
     offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
     if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
-    model.emplace(session.model, items, alone.backend, evaluation_batch);
+    model.emplace(session.model, model_inputs(session, dataset), alone.backend, evaluation_batch);
     load_weights(checkpoint, alone, *model);
     if (!choice.offers.empty()) silence_items(*model, alone.backend, choice.offers);
-    batch = alone.backend.make_batch();
-    nothing = alone.backend.make_batch();
+    seen_batch = alone.backend.make_batch();
+    features_batch = alone.backend.make_batch();
+    if (choice.keep_seen) strangers.emplace(alone.backend, evaluation_batch, items);
   }
 
   bool offers(std::int32_t item) const {
@@ -81,8 +91,9 @@ struct Recommender::State {
   std::int64_t items = 0;
   std::int64_t offered = 0;
   std::optional<model::Model> model;
-  std::unique_ptr<backend::Batch> batch;
-  std::unique_ptr<backend::Batch> nothing;  // the same number of users, holding no item
+  std::unique_ptr<backend::Batch> seen_batch;
+  std::unique_ptr<backend::Batch> features_batch;
+  std::optional<EmptyUsers> strangers;  // from whom nothing is kept
   std::optional<Popularity> popularity;
 };
 
@@ -96,33 +107,39 @@ std::int64_t Recommender::width() const {
   return std::min<std::int64_t>(state_->choice.k, state_->offered);
 }
 
-void Recommender::recommend(CsrView seen, std::span<std::int32_t> items, std::span<float> scores) {
+std::int64_t Recommender::features() const {
+  return state_->model->features();
+}
+
+void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,
+                            std::span<float> scores) {
   State& s = *state_;
-  const bool known =
-      std::ranges::all_of(seen.columns, [&](std::int32_t item) { return item >= 0 && item < s.items; });
-  if (!known) throw InputError(format("the users hold items beyond the model's {}", s.items));
+  require_known(seen, s.items, "items");
+  require_known(features, this->features(), "features");
   backend::Backend& backend = s.alone.backend;
   const auto width = static_cast<std::size_t>(this->width());
   const auto held = backend.hold_rows(seen, 0, s.items);
-  Csr empty_rows;
-  empty_rows.offsets.assign(static_cast<std::size_t>(seen.rows()) + 1, 0);
-  const auto held_nothing = s.choice.keep_seen ? backend.hold_rows(empty_rows.view(), 0, s.items) : nullptr;
+  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
+  if (features.rows() == 0) features = {no_features, {}};
+  const auto beside = this->features() > 0 ? backend.hold_rows(features, 0, this->features()) : nullptr;
   std::vector<std::int64_t> rows;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += evaluation_batch) {
     rows.resize(static_cast<std::size_t>(std::min(seen.rows() - begin, evaluation_batch)));
     std::iota(rows.begin(), rows.end(), begin);
-    backend.gather_batch(*held, rows, false, *s.batch);
-    if (held_nothing) backend.gather_batch(*held_nothing, rows, false, *s.nothing);
+    backend.gather_batch(*held, rows, false, *s.seen_batch);
+    if (beside) backend.gather_batch(*beside, rows, false, *s.features_batch);
+    const model::ModelInput known(*s.seen_batch, beside ? s.features_batch.get() : nullptr);
+    const auto users = static_cast<std::int64_t>(rows.size());
     const std::size_t first = static_cast<std::size_t>(begin) * width;
     const std::size_t size = rows.size() * width;
-    s.model->top_k(*s.batch, static_cast<int>(width), items.subspan(first, size), scores.subspan(first, size),
-                   held_nothing ? s.nothing.get() : nullptr);
+    s.model->top_k(known, static_cast<int>(width), items.subspan(first, size), scores.subspan(first, size),
+                   s.strangers ? &s.strangers->batch(users) : nullptr);
   }
   for (std::int64_t row = 0; row < seen.rows(); ++row) {
     const std::size_t first = static_cast<std::size_t>(row) * width;
     const auto best = items.subspan(first, width);
     const auto its_scores = scores.subspan(first, width);
-    if (seen.row_size(row) == 0) {
+    if (seen.row_size(row) == 0 && features.row_size(row) == 0) {
       s.fill_popular(best, its_scores);
       continue;
     }

@@ -129,7 +129,7 @@ void RunLog::finish() {
 }
 
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
-                      std::int64_t items, std::int64_t parameters) {
+                      model::Inputs inputs, std::int64_t parameters) {
   io::Event event("start");
   event.set("version", options.version)
       .set("name", options.name)
@@ -140,8 +140,9 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
       .set("threads", std::int64_t{services.backend.threads()})
       .set("backend", services.backend.description())
       .set("users", users)
-      .set("items", items)
+      .set("items", inputs.items)
       .set("parameters", parameters);
+  if (inputs.features > 0) event.set("features", inputs.features);
   return event;
 }
 

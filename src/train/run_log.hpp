@@ -37,7 +37,7 @@ class RunLog {
 
 /// Event "start": what runs on what.
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
-                      std::int64_t items, std::int64_t parameters);
+                      model::Inputs inputs, std::int64_t parameters);
 /// Adds users and each metric by its name with its standard error ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
 /// Adds what a step moves between ranks: "wire_bytes" that a worker sends, "wire_bytes_in", and of all.

@@ -88,8 +88,8 @@ backend::LossSums RunState::sums_of(int rank, int size) const {
   return rank == 0 ? total(epoch_sums) : backend::LossSums{};
 }
 
-io::Attributes attributes_of(const SessionOptions& options, const RunState& state,
-                             const std::string& fingerprint, const model::Model& model) {
+io::Attributes attributes_of(const SessionOptions& options, const RunState& state, const DatasetMark& dataset,
+                             const model::Model& model) {
   io::Attributes attributes = {
       {"format_version", checkpoint_format},
       {"step", state.updates_done},
@@ -112,9 +112,13 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
       {"model_hidden", hidden_text(options.model)},
       {"model_latent", options.model.latent},
       {"model_dropout", options.model.dropout},
-      {"dataset_checksum", fingerprint},
+      {"dataset_checksum", dataset.fingerprint},
       {"configuration", options.configuration_text},
   };
+  if (model.features() > 0) {
+    attributes["features"] = model.features();
+    attributes["feature_hashing"] = dataset.feature_hashing;
+  }
   add_sums(attributes, state.epoch_sums);
   return attributes;
 }

@@ -30,9 +30,15 @@ struct RunState {
   backend::LossSums sums_of(int rank, int size) const;
 };
 
-/// All attributes of a checkpoint.
-io::Attributes attributes_of(const SessionOptions& options, const RunState& state,
-                             const std::string& fingerprint, const model::Model& model);
+/// What a checkpoint remembers of the dataset.
+struct DatasetMark {
+  std::string fingerprint;
+  std::string feature_hashing;
+};
+
+/// All attributes of a checkpoint; of features only where the model knows some.
+io::Attributes attributes_of(const SessionOptions& options, const RunState& state, const DatasetMark& dataset,
+                             const model::Model& model);
 
 /// InputError where an attribute is missing or makes no sense.
 RunState state_of(const std::string& path, const io::CheckpointFile& file);

@@ -63,10 +63,10 @@ void Snapshot::copy(const Services& services, const backend::ParameterLayout& la
 }
 
 void Snapshot::take(const SessionOptions& options, const Services& services, const RunState& state,
-                    const std::string& fingerprint, Trainer& trainer) {
+                    const DatasetMark& dataset, Trainer& trainer) {
   const backend::ParameterLayout& layout = trainer.model().layout();
   on_root(services.communicator, [&] {
-    attributes_ = attributes_of(options, state, fingerprint, trainer.model());
+    attributes_ = attributes_of(options, state, dataset, trainer.model());
     try {
       make_room(layout);
     } catch (const std::bad_alloc&) {

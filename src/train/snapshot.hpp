@@ -18,7 +18,7 @@ class Snapshot {
   /// Collective; the copy is made on rank 0. RunError on all ranks where a value is no number: such a
   /// checkpoint must not replace a good one.
   void take(const SessionOptions& options, const Services& services, const RunState& state,
-            const std::string& fingerprint, Trainer& trainer);
+            const DatasetMark& dataset, Trainer& trainer);
 
   /// On rank 0, from any thread, while no take() is under way. RunError.
   void write(const std::string& path) const;

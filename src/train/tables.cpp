@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace vaecf::train {
 
@@ -16,15 +18,21 @@ std::string to_table(const TestResult& result) {
   if (result.model.users_without_target > 0) {
     table += format(", {} without a target left out", result.model.users_without_target);
   }
-  table += format("\n  {:<{}}  {:>18}  {:>18}\n", "metric", width, "model", "popularity");
+  std::vector<std::pair<const char*, const Metrics*>> columns = {{"model", &result.model.metrics}};
+  if (result.cold) columns.emplace_back("features alone", &result.cold->metrics);
+  columns.emplace_back("popularity", &result.popularity.metrics);
+  table += format("\n  {:<{}}", "metric", width);
+  for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);
+  table += "\n";
   const auto cell = [](const Metrics& metrics, const std::string& name) {
     const auto found = metrics.find(name);
     if (found == metrics.end()) return std::string("-");
     return format("{:.4f} +- {:.4f}", found->second.mean, found->second.standard_error);
   };
   for (const auto& [name, value] : result.model.metrics) {
-    table += format("  {:<{}}  {:>18}  {:>18}\n", name, width, cell(result.model.metrics, name),
-                    cell(result.popularity.metrics, name));
+    table += format("  {:<{}}", name, width);
+    for (const auto& [title, metrics] : columns) table += format("  {:>18}", cell(*metrics, name));
+    table += "\n";
   }
   return table;
 }

@@ -5,6 +5,7 @@
 
 #include "agreement.hpp"
 #include "checkpoint_reading.hpp"
+#include "features.hpp"
 #include "popularity.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
@@ -18,15 +19,17 @@ TestResult test(const SessionOptions& options, const Services& services, const s
                             options.data.file));
   }
   const LoadedCheckpoint state = read_checkpoint_state(checkpoint, services);
+  require_same_features(checkpoint, state, options, dataset);
   require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
 
   Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
   TestResult result;
   result.epoch = state.epoch;
   {
-    model::Model model(options.model, dataset.items(), services.backend, evaluation_batch);
+    model::Model model(options.model, model_inputs(options, dataset), services.backend, evaluation_batch);
     load_weights(checkpoint, services, model);
     result.model = evaluator.evaluate(model);
+    if (model.features() > 0) result.cold = evaluator.evaluate(model, History::none);
   }
   const Popularity popularity(dataset, services);
   const CsrView seen = evaluator.held_out().fold_in.view();
@@ -44,6 +47,7 @@ TestResult test(const SessionOptions& options, const Services& services, const s
         .set("users", result.model.users)
         .set("users_without_target", result.model.users_without_target);
     add_metrics(event, result.model);
+    if (result.cold) add_metrics(event, *result.cold, "cold_");
     add_metrics(event, result.popularity, "popularity_");
     RunLog log(options, services, RunLog::Mode::append);
     log.write(event);

@@ -14,6 +14,7 @@
 #include "checkpoint_keeper.hpp"
 #include "checkpoint_reading.hpp"
 #include "clock.hpp"
+#include "features.hpp"
 #include "resume.hpp"
 #include "run_log.hpp"
 #include "selection.hpp"
@@ -36,14 +37,14 @@ class TrainingRun {
       : options_(options),
         services_(services),
         dataset_(options.data.file),
-        fingerprint_(dataset_.fingerprint()),
+        mark_{dataset_.fingerprint(), feature_hashing_of(dataset_)},
         validates_(options.validation.every > 0 && dataset_.rows("validation/fold_in") > 0),
         selects_(validates_ && options.validation.select != "last"),
         selection_(options.train.patience),
         boundary_(options.run, services, steps_between_agreements(options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     services.communicator.activity().enter(Phase::loading);
-    require_same(services.communicator, fingerprint_, format("the dataset {}", options.data.file));
+    require_same(services.communicator, mark_.fingerprint, format("the dataset {}", options.data.file));
     if (validates_) {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
     }
@@ -104,7 +105,7 @@ class TrainingRun {
       settle_best(options_, services_, state);
       go_on_from(state, goes_on);
     }
-    keeper_.emplace(options_, services_, fingerprint_, *events_);
+    keeper_.emplace(options_, services_, mark_, *events_);
     recorder_.emplace(timeline(), *trainer_);
   }
 
@@ -128,10 +129,13 @@ class TrainingRun {
 
   void announce() {
     const std::int64_t parameters = trainer_->model().layout().parameter_count();
-    events_->write(start_event(options_, services_, dataset_.rows("train"), dataset_.items(), parameters));
-    services_.log.info("{}: {} train users, {} items, {} parameters, {} ranks, {} epochs of {} steps",
-                       options_.name, dataset_.rows("train"), dataset_.items(), parameters,
-                       services_.communicator.size(), options_.train.epochs, trainer_->steps_per_epoch());
+    const model::Inputs inputs = model_inputs(options_, dataset_);
+    events_->write(start_event(options_, services_, dataset_.rows("train"), inputs, parameters));
+    services_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
+                       options_.name, dataset_.rows("train"), inputs.items,
+                       inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
+                       parameters, services_.communicator.size(), options_.train.epochs,
+                       trainer_->steps_per_epoch());
     if (const std::string shard = trainer_->shard_description(); !shard.empty()) {
       services_.log.info("{}", shard);
     }
@@ -329,7 +333,7 @@ class TrainingRun {
   const SessionOptions& options_;
   Services services_;
   io::DatasetFile dataset_;
-  std::string fingerprint_;
+  DatasetMark mark_;
   bool validates_;
   bool selects_;
   Selection selection_;

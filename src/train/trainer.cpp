@@ -3,6 +3,7 @@
 #include <vaecf/train/trainer.hpp>
 
 #include "overlap.hpp"
+#include "shard_rows.hpp"
 #include "updater.hpp"
 
 #include <algorithm>
@@ -11,6 +12,15 @@
 #include <vector>
 
 namespace vaecf::train {
+namespace {
+
+std::unique_ptr<ShardRows> read_shard(const io::DatasetFile& dataset, const std::string& matrix, Range rows,
+                                      std::int64_t width, backend::Backend& backend) {
+  if (width == 0) return nullptr;
+  return std::make_unique<ShardRows>(backend, dataset.read_rows(matrix, rows), rows.begin, width);
+}
+
+}  // namespace
 
 Trainer::Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
                  std::int64_t min_model_rows)
@@ -21,12 +31,11 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
       owned_(works() ? shards_.owned_shards(services.communicator.rank(), roles_.workers) : Range{}),
       order_(shards_, owned_, options.train.batch_size, options.train.last_batch == "keep",
              options.train.seed),
-      shard_(dataset.read_rows("train", shards_.rows_of(owned_))),
-      rows_(services.backend.hold_rows(shard_.view(), shards_.rows_of(owned_).begin, dataset.items())),
-      batches_(services.backend.make_batch_order()),
-      batch_(services.backend.make_batch()),
+      items_(read_shard(dataset, "train", shards_.rows_of(owned_), dataset.items(), services.backend)),
+      features_(read_shard(dataset, "train/features", shards_.rows_of(owned_),
+                           model_inputs(options, dataset).features, services.backend)),
       step_(services.backend.make_step_state()),
-      model_(options.model, dataset.items(), services.backend,
+      model_(options.model, model_inputs(options, dataset), services.backend,
              std::max(min_model_rows, order_.max_local_rows()),
              size_multiple(options, services.communicator)),
       updater_(make_updater(options, services, model_)),
@@ -38,7 +47,8 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
   updater_->take_weights();
   // Where ranks exchange something that no recording can hold, or rows come from the host at each step,
   // nobody records.
-  const bool can_record = rows_->resident() && (alone() || services.communicator.recordable());
+  const bool resident = items_->held().resident() && (!features_ || features_->held().resident());
+  const bool can_record = resident && (alone() || services.communicator.recordable());
   records_ = services.communicator.all_reduce(std::int64_t{can_record ? 1 : 0}, comm::Reduction::min) == 1;
 }
 
@@ -64,7 +74,8 @@ void Trainer::draw(std::int64_t epoch) {
 void Trainer::start_epoch(std::int64_t epoch) {
   if (drawn_.epoch != epoch) draw(epoch);
   epoch_ = epoch;
-  services_.backend.set_batch_order(*rows_, drawn_.rows, drawn_.begin, *batches_);
+  items_->set_order(drawn_.rows, drawn_.begin);
+  if (features_) features_->set_order(drawn_.rows, drawn_.begin);
   services_.backend.clear_losses(*step_);
 }
 
@@ -103,8 +114,11 @@ void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, backend:
 }
 
 std::int64_t Trainer::shard_bytes() const {
-  return static_cast<std::int64_t>(shard_.offsets.size() * sizeof(std::int64_t) +
-                                   shard_.columns.size() * sizeof(std::int32_t));
+  return items_->bytes() + (features_ ? features_->bytes() : 0);
+}
+
+std::string Trainer::shard_description() const {
+  return items_->held().description();
 }
 
 double Trainer::update_bytes() const {
@@ -130,7 +144,7 @@ bool Trainer::fuses() const {
 
 void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
   clock_.start();
-  updater_->expect({updates_done_, batches_->users(t), order_.batch_users(t)});
+  updater_->expect({updates_done_, items_->users(t), order_.batch_users(t)});
   services_.backend.begin_step(
       {options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()),
        updater_->optimizer().rule(updates_done_, order_.batch_users(t))},
@@ -141,8 +155,9 @@ void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
                                const backend::FusedUpdate* fused) {
   if (!works()) return;
   const backend::GradientReady ready = updater_->begin(overlap_->use());
-  services_.backend.gather_step(*rows_, *batches_, step, users, *batch_);
-  model_.forward_backward(*batch_, step, updater_->gradients(), ready, clock_, fused);
+  const backend::Batch& items = items_->gather(step, users);
+  const backend::Batch* features = features_ ? &features_->gather(step, users) : nullptr;
+  model_.forward_backward({items, features}, step, updater_->gradients(), ready, clock_, fused);
 }
 
 void Trainer::run_step(std::int64_t users) {
@@ -156,7 +171,7 @@ void Trainer::run_step(std::int64_t users) {
 }
 
 void Trainer::record_or_run_step(std::int64_t t) {
-  const std::int64_t users = batches_->users(t);
+  const std::int64_t users = items_->users(t);
   if (!records_ || takes_times_ || !overlap_->decided()) return run_step(users);
   // Ranks record together. A batch of so many users that starts at this virtual shard gives each rank the
   // same number of them every time.
@@ -171,7 +186,7 @@ backend::LossSums Trainer::accumulate(std::int64_t t) {
   services_.backend.finish_updates(model_.parameters());
   const auto step = services_.backend.make_step_state();
   begin_step(t, *step);
-  compute_gradient(*step, batches_->users(t), nullptr);
+  compute_gradient(*step, items_->users(t), nullptr);
   updater_->sum(*step);
   services_.backend.end_step(*step);
   const backend::LossSums sums = services_.backend.read_losses(*step);

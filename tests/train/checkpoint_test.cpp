@@ -25,7 +25,7 @@ class Checkpoint : public TrainTest {
       for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
       const RunState state{trainer.updates_done(), 1, 0, trainer.users_seen(), 0.25, 1, 0};
       Snapshot snapshot;
-      snapshot.take(options_, services, state, dataset.fingerprint(), trainer);
+      snapshot.take(options_, services, state, {dataset.fingerprint(), ""}, trainer);
       if (services.communicator.rank() == 0) snapshot.write(path);
       services.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
@@ -202,7 +202,7 @@ TEST_F(Checkpoint, Recommends) {
     const auto width = static_cast<std::size_t>(recommender.width());
     const auto users = static_cast<std::size_t>(rows.rows());
     Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};
-    recommender.recommend(rows, best.items, best.scores);
+    recommender.recommend(rows, {}, best.items, best.scores);
     return best;
   };
   Best few;

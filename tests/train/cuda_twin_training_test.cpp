@@ -22,6 +22,12 @@ struct OneRun {
 
 class CudaTwinTraining : public WorldOfRanks {
  protected:
+  void give_users_features() {
+    MadeUpData data;
+    data.features = true;
+    options_.data.file = make("features.h5", data);
+  }
+
   OneRun train_on(const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, services, dataset, evaluation_batch);
@@ -76,6 +82,7 @@ class CudaTwinTraining : public WorldOfRanks {
 };
 
 TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
+  give_users_features();
   options_.optimizer.learning_rate = 0.01;
   const OneRun cpu = on_cpu();
   EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
@@ -112,6 +119,7 @@ TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
 }
 
 TEST_F(CudaTwinTraining, RecordingAndStreamingChangeNoBit) {
+  give_users_features();
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     SCOPED_TRACE(backend::to_string(precision));
     const OneRun recorded = on_twin(precision);

@@ -197,7 +197,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     services.communicator.barrier();
     if (!log) log.emplace(options_, services, RunLog::Mode::append);
     Trainer trainer(options_, services, dataset, 0);
-    CheckpointKeeper keeper(options_, services, dataset.fingerprint(), *log);
+    CheckpointKeeper keeper(options_, services, {dataset.fingerprint(), ""}, *log);
     RunState state;
     state.epoch = 1;
     keeper.save(state, {.go_on = true, .best = true}, trainer);

@@ -35,6 +35,7 @@ struct MadeUpData {
   std::int64_t test = 20;
   std::int64_t without_target = 0;  ///< of the validation users
   bool noise = true;
+  bool features = false;  ///< columns that tell a user's taste, and others that tell nothing; some have none
 };
 
 inline void write_dataset(const std::string& path, const MadeUpData& data) {
@@ -54,12 +55,18 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     row.erase(std::unique(row.begin(), row.end()), row.end());
     return row;
   };
+  const auto features_of = [&](std::int64_t user) {
+    if (user % 11 == 10) return Row{};
+    const auto taste = user % data.groups;
+    return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.groups + user % 3)};
+  };
   io::DatasetWriter writer(path);
   for (std::int64_t u = 0; u < data.users; ++u) {
     Row row = draw(u);
     if (data.noise)
       row.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(data.items)));
     writer.append_row("train", sorted(row));
+    if (data.features) writer.append_row("train/features", features_of(u));
   }
   for (const std::string split : {"validation", "test"}) {
     const std::int64_t count = split == "test" ? data.test : data.validation;
@@ -68,12 +75,17 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
       const bool target = split == "test" || u >= data.without_target;
       writer.append_row(split + "/fold_in", sorted({row.begin() + 2, row.end()}));
       writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
+      if (data.features) writer.append_row(split + "/features", features_of(u));
     }
   }
   writer.set_attribute("format_version", std::int64_t{1});
   writer.set_attribute("name", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
+  if (data.features) {
+    writer.set_attribute("features", data.groups + 3);
+    writer.set_attribute("feature_hashing", std::string("by hand\ntaste, and what tells nothing"));
+  }
   writer.commit();
 }
 

@@ -18,7 +18,8 @@ struct DataOptions {
 struct HeldOutUsers {
   Csr fold_in;
   Csr targets;
-  Range rows;  ///< which users of the split these are
+  Csr features;  ///< without rows where the dataset has none
+  Range rows;    ///< which users of the split these are
 };
 
 /// Rank `rank`'s even share of the users of `split` ("validation" or "test"), contiguous.

@@ -25,6 +25,9 @@ using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> r
 /// One user's first items, as many as fit; how many there were.
 using UserTop = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
+/// What the model gets to know of a user beside his features.
+enum class History { fold_in, none };
+
 /// Scores the held-out users of one split: every rank its share, sums and user counts added over ranks in
 /// fp64 and divided once. All ranks call it, and all get the same result.
 class Evaluator {
@@ -33,8 +36,9 @@ class Evaluator {
   Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
             const Services& services);
 
-  /// By the model: fold-in in, targets ranked among all items but the fold-in.
-  EvaluationResult evaluate(model::Model& model);
+  /// By the model: fold-in in, targets ranked among all items but the fold-in; also where the model gets
+  /// nothing of it, so that results differ by what was known alone, and compare with popularity's.
+  EvaluationResult evaluate(model::Model& model, History history = History::fold_in);
   /// By any other way to rank the targets of row `row` of this rank's share; `top` is for coverage.
   EvaluationResult evaluate(const UserRanks& ranks, const UserTop& top);
 
@@ -54,8 +58,10 @@ class Evaluator {
   data::HeldOutUsers held_out_;
   std::int64_t without_target_ = 0;
   std::unique_ptr<backend::UserRows> fold_in_;
+  std::unique_ptr<backend::UserRows> features_;
   std::unique_ptr<backend::UserRows> targets_;
-  std::unique_ptr<backend::Batch> batch_;
+  std::unique_ptr<backend::Batch> fold_in_batch_;
+  std::unique_ptr<backend::Batch> features_batch_;
 };
 
 }  // namespace vaecf::train

@@ -32,10 +32,13 @@ class Recommender {
 
   /// Items for each user: k, or all that may be recommended where those are fewer.
   std::int64_t width() const;
+  /// How many features of users the model knows; 0: none.
+  std::int64_t features() const;
   /// Best first, ties to the lower item: items and scores, (rows, width). Where none is left for a place,
-  /// item -1 and score -inf. Users with an empty row get the items that most train users hold, with scores
-  /// nan. InputError where `seen` names items that the model does not have.
-  void recommend(CsrView seen, std::span<std::int32_t> items, std::span<float> scores);
+  /// item -1 and score -inf. Users with neither an item nor a feature get the items that most train users
+  /// hold, with scores nan. `features` has rows for the same users, or none at all. InputError where items or
+  /// features are named that the model does not have.
+  void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
 
  private:
   struct State;

@@ -8,6 +8,7 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shard.hpp>
 #include <vaecf/model/model_options.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
 #include <vaecf/train/train_options.hpp>
 #include <vaecf/train/wire_bytes.hpp>
@@ -39,6 +40,9 @@ struct SessionOptions {
   std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
   std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
 };
+
+/// What the model takes of the dataset: its items, and its users' features unless model.features is off.
+model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset);
 
 /// What a command lends to the work. All outlive it.
 struct Services {
@@ -73,6 +77,9 @@ struct TrainResult {
 
 struct TestResult {
   EvaluationResult model;
+  /// Where the model knows features: by them alone, as if nothing else were known of the users, who are
+  /// asked for the same targets among the same items.
+  std::optional<EvaluationResult> cold;
   EvaluationResult popularity;  ///< every user gets the most popular train items: what a model must beat
   std::int64_t epoch = 0;       ///< the checkpoint's
 };
@@ -104,7 +111,8 @@ std::optional<ResumePoint> find_resume_point(const SessionOptions& options, cons
 /// checkpoints stay as they were), or where at the end the last checkpoint or the best could not be written.
 TrainResult train(const SessionOptions& options, const Services& services);
 
-/// Tests `checkpoint` on /test, with the popularity baseline beside it. All ranks call it.
+/// Tests `checkpoint` on /test, with the popularity baseline beside it, and, where the model knows features
+/// of users, how far these alone carry. All ranks call it.
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
 
 /// What a benchmark found, the slowest rank's. Phases are medians over steps of their own, by the device's

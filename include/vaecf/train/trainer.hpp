@@ -21,6 +21,7 @@
 namespace vaecf::train {
 
 class OverlapChoice;
+class ShardRows;
 class Updater;
 
 /// What a checkpoint holds, each as large as all weights.
@@ -62,7 +63,7 @@ class Trainer {
   /// Whether gradients travel beside backward; while distributed.overlap: auto still tries, in the next step.
   bool overlaps() const;
   /// Where the shard lies and why, for the log; may be empty.
-  std::string shard_description() const { return rows_->description(); }
+  std::string shard_description() const;
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
   /// Whether this rank computes gradients; else it serves weights to those that do.
@@ -119,10 +120,8 @@ class Trainer {
   data::EpochOrder order_;
   EpochRows drawn_;
   std::int64_t epoch_ = 0;
-  Csr shard_;
-  std::unique_ptr<backend::UserRows> rows_;
-  std::unique_ptr<backend::BatchOrder> batches_;
-  std::unique_ptr<backend::Batch> batch_;
+  std::unique_ptr<ShardRows> items_;
+  std::unique_ptr<ShardRows> features_;  // null where the model knows none
   std::unique_ptr<backend::StepState> step_;
   model::Model model_;
   std::unique_ptr<Updater> updater_;

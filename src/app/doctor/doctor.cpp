@@ -142,7 +142,8 @@ class Examination {
     std::int64_t parameters = 0;
     const bool known = attempt([&] {
                          const io::DatasetFile data(session.data.file);
-                         const auto shape = model::network_shape(session.model, data.items());
+                         const auto shape =
+                             model::network_shape(session.model, train::model_inputs(session, data));
                          for (const backend::TensorSpec& tensor : model::tensor_specs(shape)) {
                            parameters += tensor.rows * tensor.columns;
                          }
