@@ -2,6 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
+#include <vaecf/data/users_table.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
@@ -34,10 +35,12 @@ class Audience {
   std::string description_;
 };
 
-/// The users of --input, or those of --split: "train", "validation", "test", with what the model may see of
-/// them; "all" with all that is known of them, held-out items included, each user once. InputError where
-/// there are none. The dataset outlives the result.
-std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments, const io::DatasetFile& dataset,
+/// The users of --input, with what `table` (--users, where there is a path) tells of them; without --input
+/// all of that table, who have nothing; without it either those of --split: "train", "validation", "test",
+/// with what the model may see of them; "all" with all that is known of them, held-out items included, each
+/// user once. InputError where there are none. The dataset outlives the result.
+std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments,
+                                        const data::UsersTableOptions& table, const io::DatasetFile& dataset,
                                         const ItemNames& names, Log& log);
 
 /// The number of the user who has this id. InputError where there is none.

@@ -85,6 +85,12 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
                       "default: best.h5 of the configuration's run folder");
   auto* input = command->add_option("--input", arguments.input,
                                     "TSV or CSV lines user,item of users never seen, items by id or title");
+  auto* users = command
+                    ->add_option("--users", arguments.users,
+                                 "table of what is known of the users of --input, or, without it, of all who "
+                                 "are to get recommendations; with the columns that the dataset was prepared "
+                                 "with")
+                    ->type_name("FILE");
   auto* split =
       command
           ->add_option("--split", arguments.split,
@@ -92,6 +98,7 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
           ->check(CLI::IsMember({"train", "validation", "test", "all"}))
           ->capture_default_str();
   input->excludes(split);
+  users->excludes(split);
   command->add_option("--user", arguments.user, "this user only, by the source's id");
   command->add_option("--top", arguments.top, "items per user")
       ->check(CLI::PositiveNumber)

@@ -14,6 +14,7 @@ enum class Command { run, prepare, synthesize, recommend, inspect, export_model,
 struct RecommendArguments {
   std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
   std::string input;       ///< file of user,item lines; empty: users of `split`
+  std::string users;       ///< table of what is known of people never seen; empty: none
   std::string split = "test";
   std::string user;  ///< only this one, by the source's id
   int top = 10;

@@ -74,13 +74,18 @@ io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
                   std::move(bytes));
 }
 
+/// Of users, that the model knows; 0: none.
+std::int64_t features_of(const io::CheckpointFile& checkpoint) {
+  return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
+}
+
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.subject),
         config(config::parse(checkpoint.attribute<std::string>("configuration"), line.subject)),
         dataset(line.data.empty() ? config.session.data.file : line.data),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())),
-        shape(model::network_shape(config.session.model, dataset.items())) {
+        shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(
@@ -90,10 +95,13 @@ struct Source {
   }
 
   std::map<std::string, std::string> metadata() const {
-    return {{"producer", "vaecf_dist " + version_text()},
-            {"model_type", config.session.model.type},
-            {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
-            {"dataset_checksum", dataset.fingerprint()}};
+    std::map<std::string, std::string> texts = {
+        {"producer", "vaecf_dist " + version_text()},
+        {"model_type", config.session.model.type},
+        {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
+        {"dataset_checksum", dataset.fingerprint()}};
+    if (shape.features > 0) texts["feature_hashing"] = checkpoint.attribute<std::string>("feature_hashing");
+    return texts;
   }
 
   io::CheckpointFile checkpoint;
@@ -110,6 +118,9 @@ void export_safetensors(const Source& source, const std::string& path) {
       tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
       tensors.push_back(weights(source.checkpoint, layer.name, "bias"));
     }
+  }
+  if (source.shape.features > 0) {
+    tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
   }
   // Of 8-byte numbers: in front, where they are aligned whatever the other sizes are.
   tensors.insert(tensors.begin(), id_tensor("items.id", source.ids));
@@ -138,6 +149,12 @@ class Graph {
     }
     model_.metadata["item_ids"] = io::to_text(ids);
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
+    if (source_.shape.features > 0) {
+      model_.description +=
+          " features: likewise the columns of each user's features, which feature_hashing in the metadata "
+          "makes of his values.";
+      model_.inputs.push_back({"features", io::TensorType::int64, {"users", "known"}});
+    }
     model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};
 
     const auto& encoder = source_.shape.encoder;
@@ -146,8 +163,14 @@ class Graph {
     // Of [mu | logvar] only mu is wanted for scoring.
     const auto columns = [&](std::size_t k) { return k + 1 == encoder.size() ? latent : std::int64_t{0}; };
     const auto bent = [&](std::size_t k) { return k + 1 < encoder.size() || !source_.shape.variational; };
-    add_input_product(encoder.front().name, columns(0));
-    std::string at = finish_layer("input_product", encoder.front().name, columns(0), bent(0));
+    add_constants();
+    std::string at = add_input_product("items", encoder.front().name, "weight", columns(0));
+    if (source_.shape.features > 0) {
+      add("Add", {at, add_input_product("features", encoder.front().name, "feature_weight", columns(0))},
+          "input_product");
+      at = "input_product";
+    }
+    at = finish_layer(at, encoder.front().name, columns(0), bent(0));
     for (std::size_t k = 1; k < encoder.size(); ++k) at = add_layer(at, encoder[k].name, columns(k), bent(k));
     for (std::size_t k = 0; k < decoder.size(); ++k) {
       at = add_layer(at, decoder[k].name, 0, k + 1 < decoder.size());
@@ -166,25 +189,31 @@ class Graph {
         constant(name, io::TensorType::int64, std::move(shape), std::string(bytes_view(std::array{value}))));
   }
 
-  /// normalise(x) @ weight, where x is 1 for the items held: the mean direction of their rows, the sum over
-  /// the square root of their number.
-  void add_input_product(const std::string& layer, std::int64_t columns) {
+  void add_constants() {
     add_integer("zero", {}, 0);
     add_integer("axis_1", {1}, 1);
     model_.initializers.push_back(
         constant("one", io::TensorType::float32, {}, std::string(bytes_view(std::array{1.0F}))));
-    model_.initializers.push_back(weights(source_.checkpoint, layer, "weight", columns));
-    add("GreaterOrEqual", {"items", "zero"}, "is_item");
-    add("Cast", {"is_item"}, "held", {{"to", 1}});                         // (B, N) float32
-    add("Max", {"items", "zero"}, "columns");                              // (B, N)
-    add("Gather", {layer + ".weight", "columns"}, "rows", {{"axis", 0}});  // (B, N, H)
-    add("Unsqueeze", {"held", "axis_1"}, "held_row");                      // (B, 1, N)
-    add("MatMul", {"held_row", "rows"}, "sum_row");                        // (B, 1, H)
-    add("Squeeze", {"sum_row", "axis_1"}, "sum");                          // (B, H)
-    add("ReduceSum", {"held", "axis_1"}, "number", {{"keepdims", 1}});     // (B, 1)
-    add("Max", {"number", "one"}, "positive_number");
-    add("Sqrt", {"positive_number"}, "norm");
-    add("Div", {"sum", "norm"}, "input_product");
+  }
+
+  /// normalise(x) @ table, where x is 1 in the columns that `input` names: the mean direction of their rows,
+  /// the sum over the square root of their number. Returns where it is.
+  std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
+                                std::int64_t columns) {
+    const auto in = [&](const char* part) { return input + "." + part; };
+    model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns));
+    add("GreaterOrEqual", {input, "zero"}, in("there"));
+    add("Cast", {in("there")}, in("held"), {{"to", 1}});                             // (B, N) float32
+    add("Max", {input, "zero"}, in("columns"));                                      // (B, N)
+    add("Gather", {layer + "." + table, in("columns")}, in("rows"), {{"axis", 0}});  // (B, N, H)
+    add("Unsqueeze", {in("held"), "axis_1"}, in("held_row"));                        // (B, 1, N)
+    add("MatMul", {in("held_row"), in("rows")}, in("sum_row"));                      // (B, 1, H)
+    add("Squeeze", {in("sum_row"), "axis_1"}, in("sum"));                            // (B, H)
+    add("ReduceSum", {in("held"), "axis_1"}, in("number"), {{"keepdims", 1}});       // (B, 1)
+    add("Max", {in("number"), "one"}, in("positive_number"));
+    add("Sqrt", {in("positive_number")}, in("norm"));
+    add("Div", {in("sum"), in("norm")}, in("product"));
+    return in("product");
   }
 
   std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns, bool tanh) {

@@ -80,7 +80,10 @@ class Recommending {
       throw InputError(format("--titles: {} holds no /items/title", dataset_.path()));
     }
     const ItemNames names(items_, titles_);
-    audience_ = make_audience(arguments_, dataset_, names, log_);
+    data::UsersTableOptions table = config.source.users;
+    table.path = arguments_.users;
+    table.file.clear();
+    audience_ = make_audience(arguments_, table, dataset_, names, log_);
     users_ = {0, audience_->size()};
     if (!arguments_.user.empty()) {
       users_.begin = find_user(*audience_, arguments_.user);
@@ -92,6 +95,12 @@ class Recommending {
     recommender_.emplace(
         config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_, dataset_,
         train::RecommendOptions{arguments_.top, arguments_.keep_seen, read_offers(arguments_, names, log_)});
+    if (!arguments_.users.empty() && recommender_->features() == 0) {
+      throw InputError(
+          format("--users {}: the model of {} was trained without features of users; leave --users out, or "
+                 "train with model.features: auto",
+                 arguments_.users, checkpoint_));
+    }
     const std::int64_t share = (users_.size() + ranks.size() - 1) / ranks.size();
     block_ = std::clamp<std::int64_t>(round_entries / width(), 1, std::min(round_users, share));
   }

@@ -1,7 +1,8 @@
 """Scores users by an exported ONNX model and compares with what `recommend` wrote.
 
-usage: export_check.py MODEL.onnx SEEN.csv RECOMMENDED.tsv
-SEEN.csv: lines user,item. RECOMMENDED.tsv: `recommend --input SEEN.csv --keep-seen`. Exit code 77 where no onnx is there.
+usage: export_check.py MODEL.onnx SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
+SEEN.csv: lines user,item. RECOMMENDED.tsv: `recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. Exit code 77
+where no onnx is there.
 """
 import csv
 import json
@@ -15,29 +16,71 @@ try:
 
         def scorer(path):
             session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            return lambda items: session.run(["scores"], {"items": items})[0]
+            return lambda inputs: session.run(["scores"], inputs)[0]
     except ImportError:
         from onnx.reference import ReferenceEvaluator
 
         def scorer(path):
             evaluator = ReferenceEvaluator(path)
-            return lambda items: evaluator.run(["scores"], {"items": items})[0]
+            return lambda inputs: evaluator.run(["scores"], inputs)[0]
 except ImportError as missing:
     print(missing)
     sys.exit(77)
 
-model_path, seen_path, recommended_path = sys.argv[1:]
+
+def xxh64(text, seed):
+    """XXH64 of fewer than 32 bytes, by its definition."""
+    p1, p2, p3, p4, p5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
+                          0x27D4EB2F165667C5)
+    mask = (1 << 64) - 1
+    rotate = lambda x, r: ((x << r) | (x >> (64 - r))) & mask
+    data = text.encode()
+    assert len(data) < 32
+    h = (seed + p5 + len(data)) & mask
+    while len(data) >= 8:
+        k = rotate(int.from_bytes(data[:8], "little") * p2 & mask, 31) * p1 & mask
+        h, data = (rotate(h ^ k, 27) * p1 + p4) & mask, data[8:]
+    if len(data) >= 4:
+        h, data = (rotate(h ^ (int.from_bytes(data[:4], "little") * p1 & mask), 23) * p2 + p3) & mask, data[4:]
+    for byte in data:
+        h = rotate(h ^ (byte * p5 & mask), 11) * p1 & mask
+    h = (h ^ (h >> 33)) * p2 & mask
+    h = (h ^ (h >> 29)) * p3 & mask
+    return h ^ (h >> 32)
+
+
+def features_of(values, hashing):
+    """Columns of one user's values by name; hashing: the lines "HASHES BUCKETS NAME"."""
+    columns, first = set(), 0
+    for line in hashing.split("\n")[1:]:
+        hashes, buckets, name = line.split(" ", 2)
+        for j in range(int(hashes)):
+            if values.get(name):
+                columns.add(first + xxh64(values[name], xxh64(name, j)) % int(buckets))
+            first += int(buckets)
+    return sorted(columns)
+
+
+def batch(rows):
+    width = max(map(len, rows))
+    return np.array([row + [-1] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
+
+
+model_path, seen_path, recommended_path = sys.argv[1:4]
 model = onnx.load(model_path)
 onnx.checker.check_model(model, full_check=True)
-ids = json.loads({p.key: p.value for p in model.metadata_props}["item_ids"])
+metadata = {p.key: p.value for p in model.metadata_props}
+ids = json.loads(metadata["item_ids"])
 column = {str(item): c for c, item in enumerate(ids)}
 
 seen = {}
 for user, item in csv.reader(open(seen_path)):
-    seen.setdefault(user, []).append(column[item])
-width = max(map(len, seen.values()))
-items = np.array([row + [-1] * (width - len(row)) for row in seen.values()], np.int64)
-scores = dict(zip(seen, scorer(model_path)(items)))
+    seen.setdefault(user, []).extend([column[item]] if item in column else [])
+inputs = {"items": batch(list(seen.values()))}
+if len(sys.argv) > 4:
+    people = {row["user"]: row for row in csv.DictReader(open(sys.argv[4]))}
+    inputs["features"] = batch([features_of(people[user], metadata["feature_hashing"]) for user in seen])
+scores = dict(zip(seen, scorer(model_path)(inputs)))
 
 lines = list(csv.reader(open(recommended_path), delimiter="\t"))[1:]
 assert lines and {line[0] for line in lines} == set(seen)

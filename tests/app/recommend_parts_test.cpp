@@ -99,7 +99,7 @@ TEST_F(ListFiles, EverybodyComesOnce) {
   RecommendArguments arguments;
   arguments.split = "all";
   Log log;
-  const auto everybody = make_audience(arguments, file, ItemNames({}), log);
+  const auto everybody = make_audience(arguments, {}, file, ItemNames({}), log);
   EXPECT_EQ(everybody->users().numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
   const Csr seen = everybody->seen({0, 4});
   EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));

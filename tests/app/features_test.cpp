@@ -1,0 +1,138 @@
+// What is known of users, from a made-up table to recommendations.
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+#include <vector>
+
+namespace vaecf::app {
+namespace {
+
+/// As make_small_run, with two columns of users, and a model that has learnt what they tell.
+void make_run_with_features(const Workplace& place) {
+  place.make_small_run();
+  ASSERT_EQ(place
+                .program("synthesize data.h5 --users 3000 --test-users 1000 --items 80 "
+                         "--interactions-per-user 12 --tastes 2 "
+                         "--user-columns 2 --quiet")
+                .code,
+            0);
+  place.bash(
+      "sed -i 's/hidden:/history_dropout: 0.3, hidden:/; s/epochs: 2/epochs: 12, optimizer: {learning_rate: "
+      "0.01}/' small.yaml");
+}
+
+/// Users' items in order, with the scores as text.
+std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv) {
+  std::map<std::string, std::vector<std::string>> lists;
+  std::istringstream lines(tsv);
+  std::string user, item, score;
+  std::getline(lines, user);
+  while (lines >> user >> item >> score) lists[user].push_back(item + " " + score);
+  return lists;
+}
+
+TEST(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
+  const Workplace place;
+  make_run_with_features(place);
+  const Result run = place.program("small.yaml --quiet");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(count(run.out, "features alone"), 1) << run.out;
+  const auto number = [&](const std::string& key) {
+    const std::string events = place.read("runs/small/metrics.jsonl");
+    return std::stod(events.substr(events.rfind("\"" + key + "\":") + key.size() + 3));
+  };
+  const double noise = number("cold_ndcg@10_se") + number("popularity_ndcg@10_se");
+  EXPECT_GT(number("cold_ndcg@10"), number("popularity_ndcg@10") + 2.0 * noise);
+
+  // The values are text to the hash: another table may have them in another order, and more columns.
+  place.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
+  const Result all = place.program("recommend small.yaml --users people.csv --top 5");
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_EQ(count(all.err, "3 users have no item that the model knows; they get what their features alone"),
+            1)
+      << all.err;
+  EXPECT_EQ(count(all.err, "1 users have no item and no feature that the model knows (old)"), 1) << all.err;
+  auto lists = lists_of(all.out);
+  ASSERT_EQ(lists.size(), 4U);
+  EXPECT_EQ(lists["ann"], lists["bob"]) << "who are alike";
+  EXPECT_NE(lists["ann"], lists["eve"]);
+  EXPECT_EQ(count(lists["old"][0], "nan"), 1);
+
+  const std::string item = lists["ann"][0].substr(0, lists["ann"][0].find(' '));
+  place.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
+  const Result some = place.program("recommend small.yaml --input new.csv --users people.csv --top 5");
+  ASSERT_EQ(some.code, 0) << some.err;
+  EXPECT_EQ(count(some.err, "--users people.csv: 1 users are not in it (zoe)"), 1) << some.err;
+  const auto with_items = lists_of(some.out);
+  ASSERT_EQ(with_items.size(), 3U);
+  EXPECT_EQ(with_items.at("bob"), lists["bob"]);
+  EXPECT_NE(with_items.at("ann"), with_items.at("zoe")) << "of whom no feature is known";
+  const Result alone = place.program("recommend small.yaml --input new.csv --top 5 --quiet");
+  EXPECT_EQ(lists_of(alone.out).at("zoe"), with_items.at("zoe"));
+  EXPECT_EQ(count(lists_of(alone.out).at("bob")[0], "nan"), 1);
+
+  const std::string command = "recommend small.yaml --split all --top 3 --quiet --output ";
+  ASSERT_EQ(place.program(command + "1.tsv").code, 0);
+  ASSERT_EQ(place.ranks(2, command + "2.tsv").code, 0);
+  EXPECT_EQ(place.read("1.tsv"), place.read("2.tsv"));
+
+  const Result off = place.program("recommend small.yaml --set model.features=off --top 3");
+  EXPECT_EQ(off.code, 2);
+  EXPECT_EQ(count(off.err, "features of users, and model.features is off; set it to auto"), 1) << off.err;
+}
+
+TEST(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  place.write("people.csv", "user,age,country\nann,1,1\n");
+  const Result none = place.program("recommend small.yaml --users people.csv");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(count(none.err, "data.h5 knows no features of users"), 1) << none.err;
+  EXPECT_EQ(place.program("recommend small.yaml --users people.csv --split test").code, 2);
+
+  make_run_with_features(place);
+  const std::string off = " --set model.features=off --set train.epochs=1 ";
+  ASSERT_EQ(place.program("small.yaml --train --quiet" + off).code, 0);
+  const Result untrained = place.program("recommend small.yaml --users people.csv" + off);
+  EXPECT_EQ(untrained.code, 2);
+  EXPECT_EQ(count(untrained.err, "was trained without features of users; leave --users out"), 1)
+      << untrained.err;
+}
+
+TEST(FeaturesOfUsers, GoIntoExportedModels) {
+  const Workplace place;
+  make_run_with_features(place);
+  ASSERT_EQ(place.program("small.yaml --train --quiet --set train.epochs=2").code, 0);
+  const std::string command = "export runs/small/checkpoints/best.h5 --quiet --output ";
+  ASSERT_EQ(place.program(command + "m.safetensors").code, 0);
+  const std::string tensors = place.read("m.safetensors");
+  EXPECT_EQ(count(tensors, "\"encoder_1.feature_weight\":{\"dtype\":\"F32\",\"shape\":[64,16]"), 1)
+      << tensors.substr(0, 1500);
+  EXPECT_EQ(count(tensors, "xxh64 1"), 1);
+
+  const auto known = lists_of(place.program("recommend small.yaml --quiet --top 2").out);
+  const std::string item = known.begin()->second[0].substr(0, known.begin()->second[0].find(' '));
+  place.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
+  place.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");
+  ASSERT_EQ(place
+                .program("recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
+                         "--quiet --output top.tsv")
+                .code,
+            0);
+  ASSERT_EQ(place.program(command + "m.onnx").code, 0);
+  const Result checked =
+      place.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv people.csv");
+  if (checked.code == 77 || checked.code == 127) {
+    GTEST_SKIP() << "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " << checked.out
+                 << checked.err;
+  }
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.out, "240 scores agree\n");
+}
+
+}  // namespace
+}  // namespace vaecf::app
