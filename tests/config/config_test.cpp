@@ -90,7 +90,8 @@ TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
   EXPECT_EQ(refusal("\nlearning_rate: 1\n"),
             "c.yaml:2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)");
   EXPECT_EQ(refusal("model: {banana: 1}"),
-            "c.yaml:1: model.banana is not a key; model takes type, hidden, latent, dropout");
+            "c.yaml:1: model.banana is not a key; model takes type, hidden, latent, dropout, "
+            "history_dropout, features");
 }
 
 TEST(Config, CheckpointsByEpochsStepsOrMinutes) {

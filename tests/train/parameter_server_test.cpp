@@ -61,6 +61,13 @@ TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
   expect_same_curve_as_all_reduce();
 }
 
+TEST_F(ParameterServer, ModelsThatKnowFeatures) {
+  MadeUpData data;
+  data.features = true;
+  options_.data.file = make("features.h5", data);
+  expect_same_curve_as_all_reduce();
+}
+
 TEST_F(ParameterServer, AShortLastBatchAndFewVirtualShards) {
   options_.train.batch_size = 101;  // 101 + 101 + 1 users
   options_.data.virtual_shards = 5;
