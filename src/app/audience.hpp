@@ -35,10 +35,9 @@ class Audience {
   std::string description_;
 };
 
-/// The users of --input, with what `table` (--users, where there is a path) tells of them; without --input
-/// all of that table, who have nothing; without it either those of --split: "train", "validation", "test",
-/// with what the model may see of them; "all" with all that is known of them, held-out items included, each
-/// user once. InputError where there are none. The dataset outlives the result.
+/// Those of make_newcomers, where --input or the table is given, or the users of --split: "train",
+/// "validation", "test", with what the model may see of them; "all" with all that is known of them, held-out
+/// items included, each user once. InputError where there are none. The dataset outlives the result.
 std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments,
                                         const data::UsersTableOptions& table, const io::DatasetFile& dataset,
                                         const ItemNames& names, Log& log);
