@@ -73,6 +73,11 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
       ->add_option("--user-columns", options.user_columns,
                    "columns that tell something of each user: country, age, occupation, gender, ..")
       ->capture_default_str();
+  command->add_option("--files", options.layout.files, "as so many files, OUT-00000-of-00004.h5 and so on")
+      ->capture_default_str();
+  command->add_option("--compression", options.layout.compression, "0 none; 1 to 9 shuffle and deflate")
+      ->check(CLI::Range(0, 9))
+      ->capture_default_str();
   return command;
 }
 
@@ -184,6 +189,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   prepare->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
   prepare->add_flag("--force", line.prepare.force,
                     "make it even if it is there, of the same source and options");
+  prepare
+      ->add_option_function<std::int64_t>(
+          "--files",
+          [&](const auto& files) { line.overrides.push_back(format("data.prepare.files={}", files)); },
+          "as so many files, users in sequence: sets data.prepare.files")
+      ->type_name("N");
   auto* synthesize = add_synthesize(app, line);
   auto* recommend = add_recommend(app, line);
   auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds, or how a run went");

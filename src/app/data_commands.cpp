@@ -2,6 +2,7 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
+#include <vaecf/io/dataset_paths.hpp>
 
 #include "app/commands.hpp"
 #include "app/progress.hpp"
@@ -28,6 +29,12 @@ Voice make_voice(Verbosity verbosity) {
 
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
   if (value.empty()) throw InputError(format("{}: {} is not set: {}", config, key, meaning));
+}
+
+// "data/x.h5", or "data/x-00000-of-00004.h5 and 3 more".
+std::string names_of(const std::string& output, const io::DatasetLayout& layout) {
+  const auto paths = io::new_dataset_paths(output, layout.files);
+  return paths.front() + (paths.size() > 1 ? format(" and {} more", paths.size() - 1) : "");
 }
 
 }  // namespace
@@ -61,9 +68,10 @@ void run_prepare(const CommandLine& line) {
   print(data::to_table(report));
   if (report.was_there) {
     voice.log.info(
-        "{} was there already, made of the same source with the same options (--force makes it again)", file);
+        "{} was there already, made of the same source with the same options (--force makes it again)",
+        names_of(file, config.prepare.layout));
   } else {
-    voice.log.info("wrote {}", file);
+    voice.log.info("wrote {}", names_of(file, config.prepare.layout));
   }
 }
 
@@ -72,7 +80,7 @@ void run_synthesize(const CommandLine& line) {
   make_parent_folder(line.output);
   data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);
   voice.progress->end();
-  voice.log.info("wrote {}", line.output);
+  voice.log.info("wrote {}", names_of(line.output, line.synthesize.layout));
 }
 
 }  // namespace vaecf::app

@@ -120,6 +120,7 @@ void write_part(io::DatasetWriter& writer, const std::string& name, const RawRat
 
 void write(io::DatasetWriter& writer, const RawRatings& ratings, Split& split, UserFeatures& features) {
   const std::int64_t train_users = split.train.rows();
+  writer.set_train_rows(train_users);
   write_users(writer, "train", ratings, split, 0, train_users, features);
   writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
   write_rows(writer, "train", split.train);
@@ -172,11 +173,12 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
   }
   PrepareReport report;
-  if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths);
+  if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths, options.layout);
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 
-  io::DatasetWriter writer(output);  // before the long work: a folder that cannot be written shows now
+  io::DatasetWriter writer(
+      output, options.layout);  // before the long work: a folder that cannot be written shows now
   auto description = std::async(std::launch::async, [&paths] { return describe_sources(paths); });
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/dataset_paths.hpp>
 
 #include <algorithm>
 #include <array>
@@ -71,10 +72,13 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
 }
 
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
-                         const std::vector<std::string>& source_paths) {
-  if (!std::filesystem::exists(path)) return "";
+                         const std::vector<std::string>& source_paths, const io::DatasetLayout& layout) {
+  if (!std::filesystem::exists(io::dataset_paths(path).front())) return "";
   try {
-    const io::Attributes found = io::DatasetFile(path).attributes();
+    const io::DatasetFile file(path);
+    if (file.layout() != layout) return "";
+    file.open_all();
+    const io::Attributes& found = file.attributes();
     const auto same = [&](const auto& attribute) {
       const auto at = found.find(attribute.first);
       return at != found.end() && at->second == attribute.second;

@@ -12,8 +12,8 @@ namespace vaecf::data {
 io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options, const std::string& name);
 
 /// The table stored in the dataset at `path` where that was made by `recipe` from sources that `describe()`
-/// tells; empty where it is not there, cannot be read, or was made otherwise.
+/// tells, and lies in such files; empty where it is not there, cannot be read, or was made otherwise.
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
-                         const std::vector<std::string>& source_paths);
+                         const std::vector<std::string>& source_paths, const io::DatasetLayout& layout);
 
 }  // namespace vaecf::data

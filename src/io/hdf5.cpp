@@ -78,12 +78,16 @@ static void make_groups(hid_t file, const std::string& path) {
 }
 
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span<const hsize_t> shape,
-                      hsize_t chunk) {
+                      hsize_t chunk, int deflate) {
   make_groups(file, path);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
   check(H5Pset_obj_track_times(creation.id(), false), "prepare a dataset");
   const hsize_t unlimited = H5S_UNLIMITED;
   if (chunk > 0) check(H5Pset_chunk(creation.id(), 1, &chunk), "prepare a dataset");
+  if (deflate > 0) {
+    check(H5Pset_shuffle(creation.id()), "prepare a dataset");
+    check(H5Pset_deflate(creation.id(), static_cast<unsigned>(deflate)), "prepare a dataset");
+  }
   const Handle space(
       H5Screate_simple(static_cast<int>(shape.size()), shape.data(), chunk > 0 ? &unlimited : nullptr),
       "prepare a dataset");

@@ -109,9 +109,10 @@ void read_elements(hid_t dataset, std::int64_t begin, std::span<T> out) {
 void write_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t count, const void* data);
 
 /// Creates a dataset and the groups above it. No modification times: the same data make the same bytes.
-/// `chunk` = 0: stored in one piece; otherwise extendible (one dimension only).
+/// `chunk` = 0: stored in one piece; otherwise extendible (one dimension only), and shuffled
+/// and deflated where `deflate` is 1 to 9.
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span<const hsize_t> shape,
-                      hsize_t chunk);
+                      hsize_t chunk, int deflate = 0);
 
 /// Creates a soft link and the groups above it.
 void create_link(hid_t file, const std::string& path, const std::string& target);

@@ -57,6 +57,20 @@ void require_file(const std::string& path, const std::string& make) {
   }
 }
 
+int deflate_level(const InputDataset& dataset) {
+  const h5::Handle creation(H5Dget_create_plist(dataset.id.id()), format("look at {}", dataset.name));
+  const int filters = h5::check(H5Pget_nfilters(creation.id()), format("look at {}", dataset.name));
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    unsigned level = 0;
+    std::size_t values = 1;
+    const auto filter =
+        H5Pget_filter2(creation.id(), static_cast<unsigned>(i), &flags, &values, &level, 0, nullptr, nullptr);
+    if (filter == H5Z_FILTER_DEFLATE) return static_cast<int>(level);
+  }
+  return 0;
+}
+
 InputFile::InputFile(std::string path, const std::string& make) : path_(std::move(path)) {
   require_file(path_, make);
   h5::Quiet quiet;

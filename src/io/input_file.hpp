@@ -21,6 +21,9 @@ struct InputDataset {
   H5T_class_t kind() const { return H5Tget_class(type.id()); }
 };
 
+/// The level at which it is deflated, 0 where it is not.
+int deflate_level(const InputDataset& dataset);
+
 /// An HDF5 file opened for reading without locks, and its objects looked at before they are touched.
 /// All members throw InputError, or h5::Failure inside h5::reading.
 class InputFile {

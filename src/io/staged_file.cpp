@@ -131,8 +131,12 @@ void StagedFile::give_name() {
   named_ = false;
 }
 
-void StagedFile::publish() {
+void StagedFile::sync() const {
   if (::fsync(descriptor_) != 0) throw_write_error(path_, errno);
+}
+
+void StagedFile::publish() {
+  sync();
   give_name();
   ::close(std::exchange(descriptor_, -1));
   sync_parent_folder(path_);

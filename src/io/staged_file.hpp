@@ -36,7 +36,9 @@ class StagedFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
-  /// fsync, rename, fsync of the folder. RunError where one of them fails.
+  /// fsync: all bytes are on the disk afterwards, still without the name. RunError where it refuses.
+  void sync() const;
+  /// sync(), rename, fsync of the folder. RunError where one of them fails.
   void publish();
 
  private:

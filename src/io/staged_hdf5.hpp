@@ -34,6 +34,8 @@ class StagedHdf5 {
   }
   /// Closes the HDF5 part; the bytes behind descriptor() are final then, but for the user block.
   void finish();
+  /// After finish(): all bytes are on the disk.
+  void sync() const { staged_.sync(); }
   /// After finish(): gives the file its name.
   void publish() { staged_.publish(); }
 

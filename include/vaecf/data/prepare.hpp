@@ -3,6 +3,7 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 #include <vaecf/data/users_table.hpp>
+#include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
 #include <string>
@@ -53,6 +54,8 @@ struct PrepareOptions {
   std::vector<std::string> features{};
   std::int64_t feature_hashes = 2;   ///< as in FeatureColumn
   std::int64_t feature_buckets = 0;  ///< the same; 0: FeatureHashing::default_buckets()
+  // What is below changes how the dataset is made and lies on disk, not what is in it.
+  io::DatasetLayout layout;
 };
 
 /// What `data.prepare.split` may be.

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
+#include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
 #include <string>
@@ -22,6 +23,7 @@ struct SynthesizeOptions {
   /// What is told of each user (country, age, occupation, gender, ..), each column a noisy sign of one of the
   /// user's tastes. The interactions are the same with and without.
   int user_columns = 0;
+  io::DatasetLayout layout;
 };
 
 /// Streams to `output` in bounded memory. InputError for sizes that cannot be.
