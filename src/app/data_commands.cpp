@@ -5,10 +5,12 @@
 #include <vaecf/io/dataset_paths.hpp>
 
 #include "app/commands.hpp"
+#include "app/doctor/host_facts.hpp"
 #include "app/progress.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -25,6 +27,15 @@ Voice make_voice(Verbosity verbosity) {
   const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
                                     std::getenv("VAECF_PROGRESS"));
   return {Log(verbosity, true, style == ProgressStyle::bar), make_progress(style)};
+}
+
+// Half of the memory that is free, or that the container may have.
+double memory_for_events() {
+  constexpr double gib = 1073741824.0;
+  const HostFacts host = look_at_host("");
+  const auto free = static_cast<double>(host.memory_available);
+  const auto limit = static_cast<double>(host.memory_limit);
+  return 0.5 * (limit > 0 ? std::min(free, limit) : free) / gib;
 }
 
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
@@ -54,12 +65,13 @@ void make_parent_folder(const std::string& path) {
 }
 
 void run_prepare(const CommandLine& line) {
-  const config::Config config = config::load(line.config, line.overrides);
+  config::Config config = config::load(line.config, line.overrides);
   const std::string& file = config.session.data.file;
   require_key(file, line.config, "data.file", "it names the HDF5 dataset to write");
   require_key(config.source.format, line.config, "data.source.format",
               "it says how the raw ratings are written");
   require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
+  if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,

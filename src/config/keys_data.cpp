@@ -123,6 +123,10 @@ void add_data_keys(Keys& keys) {
                           [](Config & c) -> auto& { return c.prepare.layout.compression; },
                           "of the dataset: 0 none; 1 (fast) to 9 (small) shuffle and deflate",
                           {"from 0 to 9", [](const i64& v) { return v >= 0 && v <= 9; }}));
+  keys.push_back(make_key(
+      "data.prepare.memory_gib", [](Config & c) -> auto& { return c.prepare.memory_gib; },
+      "GiB for events, beyond which they go to a temporary file beside data.file; 0: half of what is free",
+      {"at least 0", [](const double& v) { return v >= 0; }}));
 }
 
 void add_model_keys(Keys& keys) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,11 @@ struct Events {
   }
 };
 
+class EventBuckets;
+
 /// What a source holds: every line, with the ids as the source wrote them.
 struct RawRatings {
-  Events events;
+  Events events;                    ///< none where they are on disk
   std::vector<std::uint8_t> liked;  ///< per event: rating >= min_rating, or the source has no ratings
   io::IdList user_ids;
   io::IdList item_ids;
@@ -54,6 +57,13 @@ struct RawRatings {
   std::int64_t lines = 0;
   /// The numbers of users and items are the source's own: rows and columns keep their order (pro_sg).
   bool numbered_by_source = false;
+  /// All events, where they did not fit into memory, and how many.
+  std::shared_ptr<EventBuckets> spilled{};
+  std::int64_t spilled_events = 0;
+  /// Where events on disk do not stand in the order that counts: how their places are to be ordered.
+  std::vector<Segment> order{};
+
+  std::int64_t size() const { return spilled_events + events.size(); }
 };
 
 }  // namespace vaecf::data

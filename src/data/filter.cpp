@@ -23,12 +23,12 @@ std::int64_t distinct(const std::vector<std::int32_t>& numbers) {
   return std::count_if(count.begin(), count.end(), [](std::int64_t n) { return n > 0; });
 }
 
-void require_events(const Events& events, std::string_view step, std::string_view advice) {
-  if (events.size() > 0) return;
+}  // namespace
+
+void require_events(std::int64_t left, std::string_view step, std::string_view advice) {
+  if (left > 0) return;
   throw InputError(format("no event is left after the step '{}': {}", step, advice));
 }
-
-}  // namespace
 
 StepCount count_events(std::string step, const Events& events) {
   return {std::move(step), events.size(), distinct(events.user), distinct(events.item)};
@@ -91,7 +91,7 @@ void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareRe
   events.retain([&](std::size_t e) { return ratings.liked[e] != 0; });
   ratings.liked = {};
   std::string step = format("rating >= {}", options.min_rating);
-  require_events(events, step, "lower data.prepare.min_rating");
+  require_events(events.size(), step, "lower data.prepare.min_rating");
   report.steps.push_back(count_events(step, events));
   if (options.split == "given") return;  // whoever made the split has filtered
 
@@ -101,7 +101,7 @@ void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareRe
       return users_of[static_cast<std::size_t>(events.item[e])] >= options.min_item_users;
     });
     step = format("items with >= {} users", options.min_item_users);
-    require_events(events, step, "lower data.prepare.min_item_users");
+    require_events(events.size(), step, "lower data.prepare.min_item_users");
     report.steps.push_back(count_events(step, events));
   }
 
@@ -110,7 +110,7 @@ void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareRe
     return items_of[static_cast<std::size_t>(events.user[e])] >= options.min_user_items;
   });
   step = format("users with >= {} items", options.min_user_items);
-  require_events(events, step, "lower data.prepare.min_user_items");
+  require_events(events.size(), step, "lower data.prepare.min_user_items");
   report.steps.push_back(count_events(step, events));
 }
 

@@ -38,7 +38,7 @@ std::string passed_over(const std::vector<std::string>& names) {
 void require_events(const RawRatings& ratings, const SourceFiles& of) {
   const std::string advice = "check data.source.format, path, separator, header and columns";
   const std::string worst = ratings.findings.worst();
-  if (ratings.events.size() == 0 && worst.empty()) {
+  if (ratings.size() == 0 && worst.empty()) {
     io::SourceReader files(of.paths, of.wanted);
     const std::string& path = of.paths.front();
     if (!files.next()) {
@@ -48,7 +48,7 @@ void require_events(const RawRatings& ratings, const SourceFiles& of) {
     throw InputError(format("{}: the file holds no ratings: {}", path, advice));
   }
   const std::int64_t dropped = ratings.findings.lines_dropped();
-  if (dropped > ratings.events.size()) {
+  if (dropped > ratings.size()) {
     throw InputError(format("{}; {} of {} lines cannot be read, so this looks like another format: {}", worst,
                             dropped, ratings.lines, advice));
   }

@@ -24,7 +24,12 @@ class Places {
       ++expected_line_;
       return;
     }
-    runs_.push_back({event, static_cast<std::int32_t>(files_.size()) - 1, !and_more, line});
+    const auto file = static_cast<std::int32_t>(files_.size()) - 1;
+    if (and_more && !runs_.empty() && !runs_.back().line_each && runs_.back().line == line &&
+        runs_.back().file == file) {
+      return;
+    }
+    runs_.push_back({event, file, !and_more, line});
     expected_line_ = and_more ? -1 : line + 1;
   }
   /// "file:line".

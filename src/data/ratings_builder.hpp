@@ -3,6 +3,8 @@
 #include <vaecf/base/log.hpp>
 
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <string_view>
 
 #include "data/events.hpp"
@@ -59,14 +61,16 @@ struct Wanted {
   bool time = false;
   bool part = false;
   bool strict = false;
+  /// As much memory as events may take, over all that is done with them, in bytes; beyond it they go to a
+  /// file beside `spill_beside`.
+  double memory = std::numeric_limits<double>::infinity();
+  std::string spill_beside{};
 };
 
 /// Collects the events of a source, line by line, and what is odd about them.
 class RatingsBuilder {
  public:
-  RatingsBuilder(const Wanted& wanted, Log& log) : wanted_(wanted), log_(&log) {
-    ratings_.findings = Findings(wanted.strict);
-  }
+  RatingsBuilder(const Wanted& wanted, Log& log);
 
   const Wanted& wanted() const { return wanted_; }
   Findings& findings() { return ratings_.findings; }
@@ -87,23 +91,37 @@ class RatingsBuilder {
   /// An event of the current line; false where an id cannot be one. `and_more`: the line holds several.
   bool add(std::string_view user, std::string_view item, bool liked = true, double time = 0.0,
            bool and_more = false);
+  /// An event of a source that numbers users and items itself.
+  void add_numbered(std::int32_t user, std::int32_t item);
+  /// Events so far.
+  std::int64_t count() const { return ratings_.size(); }
   /// rating >= min_rating; false where it is no finite number, and the line is dropped.
   bool read_rating(std::string_view field, bool& liked);
   /// Seconds, or a date such as 2005-09-06; false where it is neither, and the line is dropped.
   bool read_time(std::string_view field, double& time);
-  /// Room for as many events as the rest of the source will bring, by the share that is read.
+  /// To be called now and then: makes room for as many events as the rest of the source will bring, by the
+  /// share that is read, or puts those so far aside where that would be too many.
   void make_room(const LineReader& lines) {
-    if (ratings_.liked.size() == ratings_.liked.capacity()) grow(lines.share_read());
+    make_room([&] { return lines.share_read(); });
+  }
+  template <class Share>
+  void make_room(Share share_read) {
+    if (ratings_.liked.size() >= room_) more_room(share_read());
   }
 
   RawRatings take();
 
  private:
+  void more_room(double share_read);
   void grow(double share_read);
+  void spill(double share_read);
+  void append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more);
   bool number(IdColumn& column, std::string_view field, const char* what, std::int32_t& number);
 
   Wanted wanted_;
   Log* log_;
+  std::size_t most_events_ = std::numeric_limits<std::size_t>::max();
+  std::size_t room_ = 0;  // events in memory, after which more_room() is due
   RawRatings ratings_;
   IdColumn users_;
   IdColumn items_;

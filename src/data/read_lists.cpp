@@ -57,6 +57,7 @@ void read_lists(const SourceOptions& source, Part part, io::SourceReader& files,
       for (auto item = next_word(rest); !item.empty(); item = next_word(rest)) {
         to.add(user, item, true, 0.0, true);
       }
+      to.make_room(lines);
     }
   }
   to.ratings().lines += lines.lines();

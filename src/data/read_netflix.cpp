@@ -36,6 +36,10 @@ void sort_movies(RawRatings& ratings, std::vector<MovieSegment>& movies) {
   std::vector<Segment> segments;
   for (const MovieSegment& movie : movies) segments.push_back(movie.events);
   ratings.places = ratings.places.reordered(segments);
+  if (ratings.spilled) {
+    ratings.order = std::move(segments);
+    return;
+  }
   reorder(ratings.events.user, segments);
   reorder(ratings.events.item, segments);
   reorder(ratings.events.time, segments);
@@ -74,7 +78,7 @@ class MovieFiles {
     if (!to_->read_rating(fields[1 + shift], liked)) return;
     if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
     to_->add(fields[shift], named_by_line_ ? fields[0] : std::string_view(movie_), liked, time);
-    movies_.back().events.end = to_->ratings().events.size();
+    movies_.back().events.end = to_->count();
   }
 
   std::vector<MovieSegment>& movies() { return movies_; }
@@ -86,7 +90,7 @@ class MovieFiles {
     first_ = false;
     movie_.clear();
     MovieSegment segment;
-    segment.events = {to_->ratings().events.size(), to_->ratings().events.size()};
+    segment.events = {to_->count(), to_->count()};
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), segment.movie);
     if (error != std::errc{} || end != name.data() + name.size())
       return to_->drop("the movie is not a number");

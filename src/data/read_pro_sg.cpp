@@ -49,8 +49,13 @@ io::IdList read_ids(LineReader& lines) {
   return ids;
 }
 
-// Line `uid,sid` of one of the five files.
-void read_pairs(LineReader& lines, Part part, RatingsBuilder& to) {
+struct Largest {
+  std::int32_t user = -1;
+  std::int32_t item = -1;
+};
+
+// Lines `uid,sid` of one of the five files.
+void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& largest) {
   const std::string& file = lines.files().name();
   to.start_file(file, part);
   std::string_view line;
@@ -79,18 +84,17 @@ void read_pairs(LineReader& lines, Part part, RatingsBuilder& to) {
                !parse_index(fields[static_cast<std::size_t>(sid)], item)) {
       to.drop("uid or sid is not a number from 0");
     } else {
-      ratings.places.add(ratings.events.size(), lines.number());
-      ratings.events.user.push_back(user);
-      ratings.events.item.push_back(item);
-      ratings.events.part.push_back(part);
-      ratings.liked.push_back(1);
+      to.add_numbered(user, item);
+      largest.user = std::max(largest.user, user);
+      largest.item = std::max(largest.item, item);
+      to.make_room(lines);
     }
   }
 }
 
 // 0, 1, .. where the source has no list of ids; InputError where the list is too short.
-void complete(io::IdList& ids, const std::vector<std::int32_t>& used, const char* list, const char* what) {
-  const std::int64_t most = used.empty() ? 0 : std::int64_t{*std::max_element(used.begin(), used.end())} + 1;
+void complete(io::IdList& ids, std::int32_t largest, const char* list, const char* what) {
+  const std::int64_t most = std::int64_t{largest} + 1;
   if (ids.size() == 0) {
     for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
   } else if (ids.size() < most) {
@@ -109,6 +113,7 @@ void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress
   RawRatings& ratings = to.ratings();
   ratings.numbered_by_source = true;
   std::vector<std::string> seen;
+  Largest largest;
   while (lines.next_file()) {
     const std::string& name = files.file_name();
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
@@ -120,7 +125,7 @@ void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress
     } else if (name == "unique_uid.txt") {
       ratings.user_ids = read_ids(lines);
     } else if (const auto part = parts_of_files().find(name); part != parts_of_files().end()) {
-      read_pairs(lines, part->second, to);
+      read_pairs(lines, part->second, to, largest);
     } else {
       throw InputError(
           format("{}: is not one of the files of a pro_sg folder: let data.source.path name the "
@@ -133,8 +138,8 @@ void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress
       throw InputError(format("there is no {} beside the other files of the pro_sg folder: add it", name));
     }
   }
-  complete(ratings.item_ids, ratings.events.item, "unique_sid.txt", "sid");
-  complete(ratings.user_ids, ratings.events.user, "unique_uid.txt", "uid");
+  complete(ratings.item_ids, largest.item, "unique_sid.txt", "sid");
+  complete(ratings.user_ids, largest.user, "unique_uid.txt", "uid");
 }
 
 }  // namespace vaecf::data

@@ -100,8 +100,7 @@ void draw_part(const CsrView& all, const SplitDraws& draws, Range rows, HeldOutP
 
 }  // namespace
 
-Split split_events(const Events& events, const SplitDraws& draws, const PrepareOptions& options) {
-  const auto users = static_cast<std::int64_t>(draws.users.size());
+StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   const std::int64_t held_out = options.validation_users + options.test_users;
   if (held_out >= users) {
     throw InputError(
@@ -109,10 +108,12 @@ Split split_events(const Events& events, const SplitDraws& draws, const PrepareO
                "data.prepare.validation_users and data.prepare.test_users, or filter less",
                options.validation_users, options.test_users, users));
   }
-  const Range train{0, users - held_out};
-  const Range validation{train.end, train.end + options.validation_users};
-  const Range test{validation.end, users};
+  const std::int64_t train = users - held_out;
+  return {{0, train}, {train, train + options.validation_users}, {train + options.validation_users, users}};
+}
 
+Split split_events(const Events& events, const SplitDraws& draws, const PrepareOptions& options) {
+  const auto [train, validation, test] = strong_parts(static_cast<std::int64_t>(draws.users.size()), options);
   Split split;
   split.users = draws.users;
   Csr all = rows_by_position(events, positions_of(draws.users), train, validation, split);
@@ -127,13 +128,20 @@ Split split_events(const Events& events, const SplitDraws& draws, const PrepareO
 
 Split make_split(const RawRatings& ratings, const PrepareOptions& options) {
   const Events& events = ratings.events;
-  const io::IdList& ids = ratings.user_ids;
-  if (options.split == "liang2018")
-    return split_events(events, liang2018_draws(events, ids, options), options);
-  if (options.split == "random") return split_events(events, random_draws(events, ids, options), options);
-  if (options.split == "given") return given_split(ratings, options);
-  const std::vector<std::int32_t> users = shuffled_users(events, ids, options.seed);
-  return weak_split(events, users, weak_parts(events, users, options), false);
+  const auto make = [&] {
+    if (options.split == "given") return given_split(ratings, options);
+    const std::vector<std::int32_t> sorted = sorted_users(events, ratings.user_ids);
+    if (options.split == "liang2018" || options.split == "random") {
+      return split_events(events, strong_draws(sorted, options), options);
+    }
+    const std::vector<std::int32_t> users = shuffled_users(sorted, options.seed);
+    return weak_split(events, users, weak_parts(events, users, options), false);
+  };
+  Split split = make();
+  split.train_rows = split.train.rows();
+  split.validation_rows = split.validation.targets.rows();
+  split.test_rows = split.test.targets.rows();
+  return split;
 }
 
 void sort_rows(Csr& rows) {

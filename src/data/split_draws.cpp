@@ -18,6 +18,10 @@ std::int32_t target_count(double fraction, std::int32_t n) {
 std::vector<std::int32_t> sorted_users(const Events& events, const io::IdList& ids) {
   std::vector<bool> present(static_cast<std::size_t>(ids.size()), false);
   for (const std::int32_t user : events.user) present[static_cast<std::size_t>(user)] = true;
+  return sorted_users(present, ids);
+}
+
+std::vector<std::int32_t> sorted_users(const std::vector<bool>& present, const io::IdList& ids) {
   std::vector<std::int32_t> users;
   for (std::size_t u = 0; u < present.size(); ++u) {
     if (present[u]) users.push_back(static_cast<std::int32_t>(u));
@@ -35,8 +39,7 @@ std::vector<std::int32_t> sorted_users(const Events& events, const io::IdList& i
   return users;
 }
 
-SplitDraws liang2018_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options) {
-  const std::vector<std::int32_t> sorted = sorted_users(events, ids);
+SplitDraws liang2018_draws(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
   const auto permutation = NumpyRandom(options.seed).permutation(static_cast<std::int32_t>(sorted.size()));
   SplitDraws draws;
   draws.visits.resize(sorted.size());
@@ -55,16 +58,15 @@ SplitDraws liang2018_draws(const Events& events, const io::IdList& ids, const Pr
   return draws;
 }
 
-std::vector<std::int32_t> shuffled_users(const Events& events, const io::IdList& ids, std::uint32_t seed) {
+std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::uint32_t seed) {
   constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // no position is as large
-  std::vector<std::int32_t> users = sorted_users(events, ids);
-  PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(users));
-  return users;
+  PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(sorted));
+  return sorted;
 }
 
-SplitDraws random_draws(const Events& events, const io::IdList& ids, const PrepareOptions& options) {
+SplitDraws random_draws(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
   SplitDraws draws;
-  draws.users = shuffled_users(events, ids, options.seed);
+  draws.users = shuffled_users(sorted, options.seed);
   draws.visits.resize(draws.users.size());
   std::iota(draws.visits.begin(), draws.visits.end(), std::int64_t{0});
   draws.start_part = [] {};
@@ -78,6 +80,10 @@ SplitDraws random_draws(const Events& events, const io::IdList& ids, const Prepa
     return picked;
   };
   return draws;
+}
+
+SplitDraws strong_draws(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
+  return options.split == "liang2018" ? liang2018_draws(sorted, options) : random_draws(sorted, options);
 }
 
 }  // namespace vaecf::data

@@ -44,7 +44,7 @@ Range users_of(const Events& events, std::initializer_list<Part> parts) {
   return users;
 }
 
-void require_apart(Range a, Range b, const char* what) {
+void require_apart_two(Range a, Range b, const char* what) {
   if (a.size() == 0 || b.size() == 0 || a.end <= b.begin || b.end <= a.begin) return;
   throw InputError(
       format("uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, "
@@ -55,12 +55,9 @@ void require_apart(Range a, Range b, const char* what) {
 // As pro_sg has it: uids of each part stand together, a row for each from the first to the last.
 Split split_by_number(const RawRatings& ratings) {
   const Events& events = ratings.events;
-  const Range train = users_of(events, {Part::train});
-  const Range validation = users_of(events, {Part::validation_fold_in, Part::validation});
-  const Range test = users_of(events, {Part::test_fold_in, Part::test});
-  require_apart(train, validation, "train and validation");
-  require_apart(train, test, "train and test");
-  require_apart(validation, test, "validation and test");
+  const auto [train, validation, test] = require_apart(
+      {users_of(events, {Part::train}), users_of(events, {Part::validation_fold_in, Part::validation}),
+       users_of(events, {Part::test_fold_in, Part::test})});
   Split split;
   split.items.resize(static_cast<std::size_t>(ratings.item_ids.size()));
   std::iota(split.items.begin(), split.items.end(), 0);
@@ -84,18 +81,30 @@ Split split_by_number(const RawRatings& ratings) {
 
 }  // namespace
 
-Split given_split(const RawRatings& ratings, const PrepareOptions& options) {
-  const Events& events = ratings.events;
-  if (!holds(events, Part::train))
-    throw InputError("the train part of the source holds no event to train on");
-  if (!holds(events, Part::validation) && !holds(events, Part::test)) {
+void require_given_parts(bool train, bool held_out) {
+  if (!train) throw InputError("the train part of the source holds no event to train on");
+  if (!held_out) {
     throw InputError(
         "data.prepare.split is given, but there is neither a validation nor a test file beside the "
         "train file: name them in data.source.validation_path and data.source.test_path, or use "
         "another split");
   }
+}
+
+StrongParts require_apart(const StrongParts& users) {
+  require_apart_two(users.train, users.validation, "train and validation");
+  require_apart_two(users.train, users.test, "train and test");
+  require_apart_two(users.validation, users.test, "validation and test");
+  return users;
+}
+
+Split given_split(const RawRatings& ratings, const PrepareOptions& options) {
+  const Events& events = ratings.events;
+  require_given_parts(holds(events, Part::train),
+                      holds(events, Part::validation) || holds(events, Part::test));
   if (ratings.numbered_by_source) return split_by_number(ratings);
-  return weak_split(events, shuffled_users(events, ratings.user_ids, options.seed), events.part, true);
+  const auto users = shuffled_users(sorted_users(events, ratings.user_ids), options.seed);
+  return weak_split(events, users, events.part, true);
 }
 
 }  // namespace vaecf::data

@@ -52,6 +52,34 @@ std::int64_t held_out_count(const PrepareOptions& options, std::int64_t n) {
 
 }  // namespace
 
+void WeakDraw::draw(std::int64_t position, std::span<const double> times, std::span<Part> parts) {
+  const auto n = static_cast<std::int64_t>(parts.size());
+  order_.resize(parts.size());  // those to be held out first
+  std::iota(order_.begin(), order_.end(), 0);
+  if (options_->pick == "random") {
+    PhiloxStream(options_->seed, static_cast<std::uint32_t>(position), PhiloxStream::split_step)
+        .shuffle(std::span(order_));
+  } else {
+    std::reverse(order_.begin(), order_.end());
+    if (!times.empty()) {
+      std::stable_sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+        return times[static_cast<std::size_t>(a)] > times[static_cast<std::size_t>(b)];
+      });
+    }
+  }
+  std::fill(parts.begin(), parts.end(), Part::train);
+  std::int64_t left = n;
+  auto next = order_.begin();
+  const auto hold_out = [&](Part part, std::int64_t fewest_events) {
+    if (n < fewest_events) return;
+    for (std::int64_t k = std::min(held_out_count(*options_, n), left - 1); k > 0; --k, --left) {
+      parts[static_cast<std::size_t>(*next++)] = part;
+    }
+  };
+  if (options_->test_users > 0) hold_out(Part::test, 2);
+  if (options_->validation_users > 0) hold_out(Part::validation, options_->test_users > 0 ? 3 : 2);
+}
+
 std::vector<Part> weak_parts(const Events& events, const std::vector<std::int32_t>& users,
                              const PrepareOptions& options) {
   const EventPlaces places(events, users);
@@ -60,33 +88,13 @@ std::vector<Part> weak_parts(const Events& events, const std::vector<std::int32_
     places.for_each([&](std::size_t e, std::size_t place) { times[place] = events.time[e]; });
 
   std::vector<Part> part_at(static_cast<std::size_t>(events.size()), Part::train);
-  std::vector<std::int64_t> order;  // a user's events, those to be held out first
+  WeakDraw draw(options);
   for (std::size_t p = 0; p < users.size(); ++p) {
-    const std::int64_t begin = places.offsets()[p];
-    const std::int64_t n = places.offsets()[p + 1] - begin;
-    order.resize(static_cast<std::size_t>(n));
-    std::iota(order.begin(), order.end(), begin);
-    if (options.pick == "random") {
-      PhiloxStream(options.seed, static_cast<std::uint32_t>(p), PhiloxStream::split_step)
-          .shuffle(std::span(order));
-    } else {
-      std::reverse(order.begin(), order.end());
-      if (!times.empty()) {
-        std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-          return times[static_cast<std::size_t>(a)] > times[static_cast<std::size_t>(b)];
-        });
-      }
-    }
-    std::int64_t left = n;
-    auto next = order.begin();
-    const auto hold_out = [&](Part part, std::int64_t fewest_events) {
-      if (n < fewest_events) return;
-      for (std::int64_t k = std::min(held_out_count(options, n), left - 1); k > 0; --k, --left) {
-        part_at[static_cast<std::size_t>(*next++)] = part;
-      }
-    };
-    if (options.test_users > 0) hold_out(Part::test, 2);
-    if (options.validation_users > 0) hold_out(Part::validation, options.test_users > 0 ? 3 : 2);
+    const auto begin = static_cast<std::size_t>(places.offsets()[p]);
+    const auto n = static_cast<std::size_t>(places.offsets()[p + 1]) - begin;
+    const std::span<const double> of_user =
+        times.empty() ? std::span<const double>() : std::span<const double>(times).subspan(begin, n);
+    draw.draw(static_cast<std::int64_t>(p), of_user, std::span(part_at).subspan(begin, n));
   }
   std::vector<Part> parts(part_at.size());
   places.for_each([&](std::size_t e, std::size_t place) { parts[e] = part_at[place]; });

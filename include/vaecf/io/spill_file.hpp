@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace vaecf::io {
+
+/// Bytes put aside on disk beside `path` while the program works: in a file without a name where the file
+/// system knows such, so that nothing is left even by a program that is killed. RunError where the disk is
+/// full or fails.
+class SpillFile {
+ public:
+  struct Extent {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+
+  explicit SpillFile(const std::string& path);
+  ~SpillFile();
+  SpillFile(SpillFile&&) noexcept;
+  SpillFile& operator=(SpillFile&&) noexcept;
+
+  Extent append(std::span<const std::byte> bytes);
+  /// Reads `to.size()` bytes from `offset` on. Safe to call from several threads at once.
+  void read(std::int64_t offset, std::span<std::byte> to) const;
+  /// Gives back the space of what is no longer needed, where the file system can.
+  void discard(const Extent& extent);
+  /// Bytes appended so far, those discarded among them.
+  std::int64_t size() const;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace vaecf::io

@@ -1,0 +1,97 @@
+#include "data/split_writer.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+
+#include "data/filter.hpp"
+
+namespace vaecf::data {
+namespace {
+
+std::span<std::int32_t> row_of(Csr& rows, std::int64_t row) {
+  return std::span(rows.columns)
+      .subspan(static_cast<std::size_t>(rows.offsets[static_cast<std::size_t>(row)]),
+               static_cast<std::size_t>(rows.view().row_size(row)));
+}
+
+}  // namespace
+
+void SplitWriter::start(const Split& shape) {
+  const auto items = static_cast<std::int64_t>(shape.items.size());
+  weak_ = shape.weak;
+  train_ = Tally(items);
+  validation_ = {"validation", 0, Tally(items), Tally(items), {}, 0, 0};
+  test_ = {"test", 0, Tally(items), Tally(items), {}, 0, 0};
+  writer_->set_train_rows(shape.train_rows);
+}
+
+void SplitWriter::train(std::span<std::int32_t> columns) {
+  std::sort(columns.begin(), columns.end());
+  train_.add_row(columns);
+  writer_->append_row("train", columns);
+}
+
+void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, std::span<std::int32_t> targets) {
+  HeldOutCount& part = held_out_of(which);
+  std::sort(fold_in.begin(), fold_in.end());
+  std::sort(targets.begin(), targets.end());
+  for (const std::int32_t target : targets) {
+    part.seen_targets += std::binary_search(fold_in.begin(), fold_in.end(), target) ? 1 : 0;
+  }
+  ++part.rows;
+  part.without_target += targets.empty() ? 1 : 0;
+  part.targets.add_row(targets);
+  writer_->append_row(part.name + "/held_out", targets);
+  if (weak_) return;
+  part.fold_in.add_row(fold_in);
+  writer_->append_row(part.name + "/fold_in", fold_in);
+}
+
+std::int64_t SplitWriter::interactions() const {
+  std::int64_t sum = train_.events();
+  for (const HeldOutCount* part : {&validation_, &test_})
+    sum += part->fold_in.events() + part->targets.events();
+  return sum;
+}
+
+void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
+  report.steps.push_back(train_.step("train"));
+  for (const HeldOutCount* part : {&validation_, &test_}) {
+    if (!weak_ || part->rows > 0) report_part(*part, given, report, log);
+  }
+}
+
+void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
+  report.steps.push_back(part.unknown);
+  report.steps.back().step = part.name + ": dropped, no train user has the item";
+  if (!weak_) report.steps.push_back(part.fold_in.step(part.name + ": fold-in"));
+  report.steps.push_back(part.targets.step(part.name + ": targets"));
+  report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
+  if (part.without_target > 0) {
+    log.warn("{} of {} {} users have no target, since they have too few events: metrics leave them out",
+             part.without_target, part.rows, part.name);
+  }
+  // A split of one's own may ask for what the user has already.
+  if (given && part.seen_targets > 0) {
+    log.warn(
+        "{} {} targets are among the items that the model is shown of the same user: they are kept, and "
+        "count as never found",
+        part.seen_targets, part.name);
+  }
+}
+
+void write_rows(Split& split, SplitWriter& to) {
+  to.start(split);
+  to.set_unknown(Part::validation, count_events("", split.validation.unknown));
+  to.set_unknown(Part::test, count_events("", split.test.unknown));
+  for (std::int64_t row = 0; row < split.train.rows(); ++row) to.train(row_of(split.train, row));
+  for (const Part which : {Part::validation, Part::test}) {
+    HeldOutPart& part = which == Part::validation ? split.validation : split.test;
+    for (std::int64_t row = 0; row < part.targets.rows(); ++row) {
+      to.held_out(which, row_of(split.weak ? split.train : part.fold_in, row), row_of(part.targets, row));
+    }
+  }
+}
+
+}  // namespace vaecf::data
