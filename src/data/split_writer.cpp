@@ -85,13 +85,19 @@ void write_rows(Split& split, SplitWriter& to) {
   to.start(split);
   to.set_unknown(Part::validation, count_events("", split.validation.unknown));
   to.set_unknown(Part::test, count_events("", split.test.unknown));
-  for (std::int64_t row = 0; row < split.train.rows(); ++row) to.train(row_of(split.train, row));
-  for (const Part which : {Part::validation, Part::test}) {
+  const auto write_held_out = [&](Part which, std::int64_t row) {
     HeldOutPart& part = which == Part::validation ? split.validation : split.test;
-    for (std::int64_t row = 0; row < part.targets.rows(); ++row) {
-      to.held_out(which, row_of(split.weak ? split.train : part.fold_in, row), row_of(part.targets, row));
-    }
+    to.held_out(which, row_of(split.weak ? split.train : part.fold_in, row), row_of(part.targets, row));
+  };
+  // Of weak splits all of a user's at once, as who reads events from disk has them.
+  for (std::int64_t row = 0; row < split.train.rows(); ++row) {
+    to.train(row_of(split.train, row));
+    if (split.weak && row < split.validation_rows) write_held_out(Part::validation, row);
+    if (split.weak && row < split.test_rows) write_held_out(Part::test, row);
   }
+  if (split.weak) return;
+  for (std::int64_t row = 0; row < split.validation_rows; ++row) write_held_out(Part::validation, row);
+  for (std::int64_t row = 0; row < split.test_rows; ++row) write_held_out(Part::test, row);
 }
 
 }  // namespace vaecf::data

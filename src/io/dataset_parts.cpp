@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t train = 0;
 const char* const how_to_make = "make the dataset again with `vaecf_dist prepare --force`";
 constexpr std::int64_t most_parts = 100000;
+constexpr std::int64_t most_entries = std::int64_t{1} << 53;  // sums stay far from overflow
 
 std::int64_t take_number(const InputFile& file, Attributes& attributes, const char* name,
                          std::int64_t otherwise) {
@@ -33,8 +34,8 @@ std::vector<std::int64_t> read_table(const InputFile& file, const std::string& p
   }
   std::vector<std::int64_t> table(static_cast<std::size_t>(parts) + 1);
   h5::read_elements<std::int64_t>(dataset.id.id(), 0, table);
-  if (table.front() != 0 || !std::ranges::is_sorted(table)) {
-    file.refuse(format("{} must start with 0 and rise", path));
+  if (table.front() != 0 || !std::ranges::is_sorted(table) || table.back() > most_entries) {
+    file.refuse(format("{} must start with 0 and rise, to 2^53 at most", path));
   }
   if (table[1] != of_first) {
     file.refuse(
@@ -184,8 +185,12 @@ void DatasetParts::append_rows(std::size_t matrix, Range rows, std::int64_t widt
   };
   if (end - begin > 1) {  // all at once, since to grow is to hold it twice
     h5::reading(file_of(begin).path(), [&] {
-      const std::int64_t first = offset_at(matrix_of(begin), rows.begin - first_row_[begin]);
-      const std::int64_t last = offset_at(matrix_of(end - 1), rows.end - first_row_[end - 1]);
+      const auto before = [&](std::size_t part,
+                              std::int64_t row) {  // may be damaged: is checked when it is read
+        return std::clamp<std::int64_t>(offset_at(matrix_of(part), row - first_row_[part]), 0, most_entries);
+      };
+      const std::int64_t first = before(begin, rows.begin);
+      const std::int64_t last = before(end - 1, rows.end);
       to.offsets.reserve(static_cast<std::size_t>(rows.size()) + 1);
       to.columns.reserve(static_cast<std::size_t>(
           std::clamp<std::int64_t>(first_entry[end - 1] - first_entry[begin] + last - first, 0,

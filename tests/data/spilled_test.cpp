@@ -8,6 +8,8 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "data/event_buckets.hpp"
@@ -77,7 +79,13 @@ class Spilled : public ::testing::Test {
     }
   }
 
+  std::string bytes_of(const std::string& name) {
+    std::ifstream file(folder_.path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   void expect_same_file() {
+    EXPECT_TRUE(bytes_of("memory.h5") == bytes_of("disk.h5"));
     const io::DatasetFile expected(folder_.path("memory.h5"));
     const io::DatasetFile found(folder_.path("disk.h5"));
     EXPECT_EQ(found.fingerprint(), expected.fingerprint());
