@@ -2,6 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -38,14 +39,16 @@ class IdColumn {
   std::int32_t number_of_integer(std::int64_t id) {
     if (id < 0 || id >= most_small_ids) return integers_.find_or_add(id);
     const auto index = static_cast<std::size_t>(id);
-    if (index >= number_of_small_.size()) number_of_small_.resize(2 * index + 1, -1);
+    if (index >= number_of_small_.size()) {
+      number_of_small_.resize(std::min(2 * index + 1, static_cast<std::size_t>(most_small_ids)), -1);
+    }
     std::int32_t& number = number_of_small_[index];
     if (number < 0) number = integers_.find_or_add(id);
     return number;
   }
 
   // Ids below this are looked up in a plain list, one access to memory instead of two; 16 MiB at most.
-  static constexpr std::int64_t most_small_ids = std::int64_t{1} << 21;
+  static constexpr std::int64_t most_small_ids = std::int64_t{1} << 22;
 
   bool text_ = false;
   std::int64_t last_id_ = 0;

@@ -27,6 +27,7 @@ std::uint32_t mix(std::uint32_t x, int a, int b, int c) {
 }  // namespace
 
 void Sha256::compress(const unsigned char* block) {
+  if (by_instructions_) return compress_by_instructions(state_.data(), round_constants.data(), block);
   std::array<std::uint32_t, 64> w;
   for (int i = 0; i < 16; ++i) {
     const unsigned char* p = block + 4 * i;

@@ -6,13 +6,22 @@
 namespace vaecf::data {
 namespace {
 
-std::string digest(const std::string& text, std::size_t piece) {
-  Sha256 hash;
+std::string digest_by(bool instructions, const std::string& text, std::size_t piece) {
+  Sha256 hash(instructions);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::string part = text.substr(at, piece);
     hash.update(part);
   }
   return hash.finish();
+}
+
+// Both ways where there are two.
+std::string digest(const std::string& text, std::size_t piece) {
+  const std::string plain = digest_by(false, text, piece);
+  if (has_sha_instructions()) {
+    EXPECT_EQ(digest_by(true, text, piece), plain);
+  }
+  return plain;
 }
 
 TEST(Sha256, KnownDigests) {
