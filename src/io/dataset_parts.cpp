@@ -183,6 +183,7 @@ void DatasetParts::append_rows(std::size_t matrix, Range rows, std::int64_t widt
   const auto matrix_of = [&](std::size_t part) -> const StoredMatrix& {
     return part == 0 ? *(*matrices_)[spread] : opened(part).matrices.at(spread);
   };
+  for (std::size_t part = begin; part < end; ++part) file_of(part);  // the table's claims are checked
   if (end - begin > 1) {  // all at once, since to grow is to hold it twice
     h5::reading(file_of(begin).path(), [&] {
       const auto before = [&](std::size_t part,

@@ -1,3 +1,5 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/spill_file.hpp>
 
 #include <fcntl.h>
@@ -5,6 +7,7 @@
 
 #include <cerrno>
 #include <string_view>
+#include <system_error>
 
 #include "io/staged_file.hpp"
 
@@ -33,7 +36,10 @@ void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(file_->staged.descriptor(), to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw_write_error(file_->staged.path(), got < 0 ? errno : EIO);
+    if (got <= 0) {
+      throw RunError(format("{}: what was put aside cannot be read back: {}; check the disk",
+                            file_->staged.path(), std::generic_category().message(got < 0 ? errno : EIO)));
+    }
     offset += got;
     to = to.subspan(static_cast<std::size_t>(got));
   }

@@ -62,6 +62,44 @@ TEST(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
   EXPECT_NE(result.out.find("1 dropped: the rating is not a finite number"), std::string::npos) << result.out;
 }
 
+TEST(Prepare, InSeveralFilesAllGoesOnAsBefore) {
+  const Workplace place;
+  place.write("c.yaml",
+              "name: parts\ndevice: cpu\nmodel: {hidden: [8], latent: 4}\n"
+              "train: {epochs: 1, batch_size: 7}\nvalidation: {metrics: [ndcg@5], select: ndcg@5}\n" +
+                  std::string(prepare_config));
+  place.write("ratings.csv", ratings(20));
+  const Result made = place.program("prepare c.yaml --files 3 --set data.prepare.compression=1");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.err.find("wrote out/made-00000-of-00003.h5 and 2 more"), std::string::npos) << made.err;
+  EXPECT_TRUE(place.exists("out/made-00002-of-00003.h5"));
+  EXPECT_FALSE(place.exists("out/made.h5"));
+  const Result shown = place.program("inspect 'out/made-*-of-*.h5'");
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("files: 3"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("deflate 1"), std::string::npos) << shown.out;
+  const Result trained = place.ranks(2, "c.yaml --quiet");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  const Result recommended =
+      place.program("recommend c.yaml --top 3 --quiet --set data.file='out/made-*.h5'");
+  EXPECT_EQ(recommended.code, 0) << recommended.err;
+  EXPECT_EQ(place.program("export runs/parts/checkpoints/best.h5 --output x.safetensors --quiet").code, 0);
+  EXPECT_NE(place.program("doctor --quick c.yaml").out.find("18 train users"), std::string::npos);
+  expect_refused(place, "inspect out/made-00001-of-00003.h5", 2, "part 1 of a dataset in 3 files");
+}
+
+TEST(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {
+  const Workplace place;
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(200));
+  const Result result = place.program("prepare c.yaml --set data.prepare.memory_gib=1e-6");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("temporary file beside out/made.h5"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("1,200 events"), std::string::npos) << result.out;
+  EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
+  EXPECT_EQ(place.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);
+}
+
 TEST(Prepare, WhatIsThereIsMadeAgainOnlyByForce) {
   const Workplace place;
   place.write("c.yaml", prepare_config);

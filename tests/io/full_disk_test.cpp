@@ -1,4 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/spill_file.hpp>
 
 #include "io/bad_disk.hpp"
 #include "io/io_fixture.hpp"
@@ -8,10 +9,11 @@
 namespace vaecf::io {
 namespace {
 
-void write_dataset_of(const std::string& path, std::int64_t entries) {
+void write_dataset_of(const std::string& path, std::int64_t entries, const DatasetLayout& layout = {}) {
   std::vector<std::int32_t> row(1000);
   std::iota(row.begin(), row.end(), 0);
-  DatasetWriter writer(path);
+  DatasetWriter writer(path, layout);
+  writer.set_train_rows(entries / 1000);
   for (std::int64_t done = 0; done < entries; done += 1000) writer.append_row("train", row);
   writer.set_attribute("items", std::int64_t{1000});
   writer.commit();
@@ -37,6 +39,49 @@ TEST_F(FullDisk, DatasetWriterLeavesNothing) {
   }
   write_dataset_of(file("d.h5"), 1000000);
   EXPECT_EQ(DatasetFile(file("d.h5")).entries("train"), 1000000);
+}
+
+TEST_F(FullDisk, SeveralFilesLeaveTheOldOnes) {
+  write_dataset_of(file("d.h5"), 3000, {3, 0});
+  for (const rlim_t limit : {100, 3000, 600000, 1200000}) {
+    const FileSizeLimit full(limit);
+    const std::string message = message_of<RunError>([&] {
+      write_dataset_of(file("d.h5"), 1000000, {3, 0});
+    });
+    EXPECT_NE(message.find("File too large"), std::string::npos) << message;
+    EXPECT_EQ(names().size(), 3u) << limit;
+  }
+  EXPECT_EQ(DatasetFile(file("d.h5")).read_rows("train", {0, 3}).columns.size(), 3000u);
+}
+
+TEST_F(FullDisk, WhatIsPutAsideIsNamedAndGone) {
+  const std::vector<std::byte> bytes(5000, std::byte{7});
+  {
+    const FileSizeLimit full(12000);
+    SpillFile spill(file("d.h5"));
+    spill.append(bytes);
+    spill.append(bytes);
+    const std::string message = message_of<RunError>([&] { spill.append(bytes); });
+    EXPECT_TRUE(message.starts_with(file("d.h5.spill") + ": ")) << message;
+    EXPECT_NE(message.find("File too large"), std::string::npos) << message;
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(FullDisk, WhatIsPutAsideComesBack) {
+  SpillFile spill(file("d.h5"));
+  std::vector<std::byte> bytes(100000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+  const SpillFile::Extent first = spill.append(bytes);
+  const SpillFile::Extent second = spill.append(std::span(bytes).subspan(7));
+  EXPECT_EQ(second.offset, 100000);
+  EXPECT_EQ(spill.size(), 199993);
+  spill.discard(first);
+  spill.discard({0, 0});
+  std::vector<std::byte> back(99993);
+  spill.read(second.offset, back);
+  EXPECT_TRUE(std::equal(back.begin(), back.end(), bytes.begin() + 7));
+  EXPECT_THROW(spill.read(second.offset + 1, back), RunError);  // beyond the end
 }
 
 TEST_F(FullDisk, CheckpointWriterLeavesTheOldOne) {
