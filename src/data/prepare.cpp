@@ -1,10 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/dataset_paths.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <future>
 #include <limits>
 
@@ -144,6 +146,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 
+  const std::string folder = std::filesystem::path(output).parent_path().string();
+  io::remove_stale_temporaries(folder.empty() ? "." : folder);
   // Before the long work: a folder that cannot be written shows now.
   io::DatasetWriter writer(output, options.layout);
   auto description = std::async(std::launch::async, [&paths] { return describe_sources(paths); });

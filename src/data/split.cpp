@@ -144,10 +144,4 @@ Split make_split(const RawRatings& ratings, const PrepareOptions& options) {
   return split;
 }
 
-void sort_rows(Csr& rows) {
-  for (std::size_t r = 0; r + 1 < rows.offsets.size(); ++r) {
-    std::sort(rows.columns.begin() + rows.offsets[r], rows.columns.begin() + rows.offsets[r + 1]);
-  }
-}
-
 }  // namespace vaecf::data

@@ -21,8 +21,7 @@ struct HeldOutPart {
 
 /// Strong generalisation: users cut into train, validation and test by position, each user in one only.
 /// Weak: all users are in train, and in the same order in validation and test, where there are such parts.
-/// Columns of all matrices stand in file order, as the paper's files have them; `sort_rows` makes them
-/// ascending.
+/// Columns of all matrices stand in file order, as the paper's files have them.
 struct Split {
   bool weak = false;  ///< fold-in is /train, and not repeated in the parts
   /// Position -> user of the events. Strong: train, then validation, then test.
@@ -118,7 +117,5 @@ Split split_events(const Events& events, const SplitDraws& draws, const PrepareO
 
 /// The split that `options` name; InputError for a name that is none.
 Split make_split(const RawRatings& ratings, const PrepareOptions& options);
-
-void sort_rows(Csr& rows);
 
 }  // namespace vaecf::data

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -311,6 +312,16 @@ TEST_F(Spilled, ErrorsAreTheSame) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path(""))) {
     EXPECT_EQ(entry.path().extension(), ".csv") << entry.path();  // nothing is left behind
   }
+}
+
+TEST_F(Spilled, WhatAProgramThatWasKilledLeftGoes) {
+  use_csv();
+  const std::string left = folder_.write("disk.h5.spill.tmp-elsewhere-1", "x");
+  const std::string other = folder_.write("disk.h5.spill.tmp-elsewhere-2", "x");  // may still be at work
+  std::filesystem::last_write_time(left, std::filesystem::last_write_time(left) - std::chrono::hours(2));
+  run("disk.h5", 500);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(other));
 }
 
 TEST_F(Spilled, OnlyWhatDoesNotFit) {
