@@ -23,6 +23,17 @@ std::filesystem::path folder_of(const std::string& path) {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
+/// A rename would put a file in the place of /dev/null or of /dev/stdout, which is a link into /proc.
+void refuse_device(const std::string& path) {
+  std::error_code ignored;
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(there)) throw_write_error(path, EISDIR);
+  const bool to_descriptor = std::filesystem::read_symlink(path, ignored).string().starts_with("/proc/");
+  if (!to_descriptor && (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there))) return;
+  throw RunError(
+      format("{}: is a device or a pipe: name a file, which is put there whole or not at all", path));
+}
+
 }  // namespace
 
 void throw_write_error(const std::string& path, int code) {
@@ -77,8 +88,7 @@ void copy_bytes(int from, int to, const std::string& path) {
 StagedFile::StagedFile(std::string path, Staging staging)
     : path_(std::move(path)), temporary_(temporary_name(path_)) {
   make_parent_folder(path_);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path_, ignored)) throw_write_error(path_, EISDIR);
+  refuse_device(path_);
   if (staging == Staging::named || !open_unnamed()) open_named();
 }
 

@@ -28,7 +28,8 @@ class StagedFile {
  public:
   enum class Staging { unnamed_where_possible, named };
 
-  /// Makes the folder where need be. RunError where the folder or the file cannot be made.
+  /// Makes the folder where need be. RunError where the folder or the file cannot be made, and where a
+  /// folder, a device or a pipe stands there.
   explicit StagedFile(std::string path, Staging staging = Staging::unnamed_where_possible);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -72,6 +73,20 @@ TEST_P(StagedFileTest, AbandonedLeavesNothing) {
   }
   EXPECT_EQ(bytes_of(file("c")), "old");
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
+}
+
+// As root, who may, a rename would take /dev/null from the whole machine.
+TEST_P(StagedFileTest, ADeviceOrAPipeIsNotReplaced) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", file("link"));
+  std::filesystem::create_symlink("/proc/self/fd/1", file("stdout"));
+  for (const char* name : {"pipe", "link", "stdout"}) {
+    const std::string message = message_of<RunError>([&] { write_whole(file(name), "bytes", GetParam()); });
+    EXPECT_NE(message.find(file(name) + ": is a device or a pipe"), std::string::npos) << message;
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(file("pipe")));
+  EXPECT_TRUE(std::filesystem::is_symlink(file("link")) && std::filesystem::is_symlink(file("stdout")));
+  EXPECT_EQ(names().size(), 3U) << "no temporary is left";
 }
 
 TEST_P(StagedFileTest, ALeftoverOfTheSameNameIsNoHindrance) {
