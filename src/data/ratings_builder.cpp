@@ -141,8 +141,11 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
       other = true;
     }
   }
-  if (other || (digits.size() != date && digits.size() != date_and_time)) {
-    drop("the time is neither a number nor a date");
+  // 12/31/2004 would not be in order.
+  constexpr std::size_t year = 4;
+  const bool year_first = digits.starts_with(field.substr(0, year));
+  if (other || !year_first || (digits.size() != date && digits.size() != date_and_time)) {
+    drop("the time is neither a number nor a date with the year first");
     return false;
   }
   digits.resize(date_and_time, '0');
