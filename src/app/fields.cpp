@@ -61,12 +61,18 @@ std::string FieldReader::place() const {
   return format("{}:{}", path_, number_);
 }
 
+std::string FieldReader::rest(std::size_t index) const {
+  return std::string(trimmed(line_).substr(begins_[index]));
+}
+
 void FieldReader::split() {
   fields_.clear();
+  begins_.clear();
   const std::string_view line = trimmed(line_);
   std::size_t at = 0;
   while (true) {
     while (at < line.size() && line[at] == ' ') ++at;
+    begins_.push_back(at);
     std::string field;
     if (separator_ == ',' && at < line.size() && line[at] == '"') field = quoted_field(line, at);
     const std::size_t end = std::min(line.find(separator_, at), line.size());

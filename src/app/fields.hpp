@@ -20,6 +20,8 @@ class FieldReader {
   /// Of the line, at least one.
   const std::vector<std::string>& fields() const { return fields_; }
   const std::string& line() const { return line_; }
+  /// The line from field `index` to its end as it was written, quotes and separators included.
+  std::string rest(std::size_t index) const;
   /// Whether it is the first one.
   bool first() const { return lines_ == 1; }
   /// "FILE:LINE"
@@ -35,6 +37,7 @@ class FieldReader {
   std::int64_t lines_ = 0;
   std::string line_;
   std::vector<std::string> fields_;
+  std::vector<std::size_t> begins_;  // of the fields within the line
 };
 
 /// Whether `text` heads a column of such ids: for "item" item, item_id, itemId, Item ID ...; a movie, track,

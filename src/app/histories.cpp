@@ -28,7 +28,7 @@ Histories read_histories(const std::string& path, const ItemNames& items) {
       histories.users.push_back(fields[0]);
       rows.emplace_back();
     }
-    const std::int32_t column = items.find(fields[1]);
+    const std::int32_t column = items.find(reader, 1);
     if (column < 0)
       histories.unknown.add(fields[1]);
     else

@@ -20,11 +20,19 @@ std::int32_t ItemNames::find(const std::string& name) const {
   return title == titles_.end() ? -1 : title->second;
 }
 
+std::int32_t ItemNames::find(const FieldReader& line, std::size_t index) const {
+  const std::string& field = line.fields()[index];
+  const std::string rest = line.rest(index);
+  const std::int32_t whole = rest == field ? -1 : find(rest);
+  return whole >= 0 ? whole : find(field);
+}
+
 void Strangers::add(const std::string& name) {
   ++times_;
-  if (std::ranges::find(first_, name) != first_.end()) return;
+  std::string shown = name.substr(0, 80);
+  if (std::ranges::find(first_, shown) != first_.end()) return;
   if (first_.size() < 5)
-    first_.push_back(name.substr(0, 80));
+    first_.push_back(std::move(shown));
   else
     more_ = true;
 }
@@ -42,7 +50,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names) {
     const std::string& name = reader.fields().front();
     if (reader.first() && names_a_column(name, "item")) continue;
     if (name.empty()) continue;
-    const std::int32_t item = names.find(name);
+    const std::int32_t item = names.find(reader, 0);
     if (item < 0)
       list.unknown.add(name);
     else

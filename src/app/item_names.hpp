@@ -9,6 +9,8 @@
 
 namespace vaecf::app {
 
+class FieldReader;
+
 /// What people call items: the source's ids and, where there are any, titles.
 class ItemNames {
  public:
@@ -17,6 +19,9 @@ class ItemNames {
 
   /// The column of the item that has this id, or else this title; -1: none has.
   std::int32_t find(const std::string& name) const;
+  /// Of the line's field at `index`, or of all from there on: titles hold commas, and are written without
+  /// quotes.
+  std::int32_t find(const FieldReader& line, std::size_t index) const;
   std::int64_t size() const { return size_; }
 
  private:

@@ -73,6 +73,26 @@ TEST(Strangers, OnlyTheFirstFewAreNamed) {
   strangers.add("f");
   EXPECT_EQ(strangers.text(), "a, b, c, d, e ...");
   EXPECT_EQ(strangers.times(), 21);
+  Strangers long_named;
+  for (int i = 0; i < 2; ++i) long_named.add(std::string(100, 'a'));
+  EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "once, although it was cut";
+}
+
+// One a line, or behind the user, titles are often written without quotes.
+TEST_F(ListFiles, TitlesMayHoldCommas) {
+  const io::IdList ids{{10, 20, 30}, {}};
+  const io::IdList titles{{}, {"Matrix, The (1999)", "Matrix", "\"Great Performances\" Cats (1998)"}};
+  const ItemNames names(ids, titles);
+  const ItemList list = read_item_list(
+      write("title\nMatrix, The (1999)\n\"Great Performances\" Cats (1998) \r\nHeat, The (1995)\n"), names);
+  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(list.unknown.times(), 1);
+  EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
+      << "further columns mean nothing";
+  const Histories histories =
+      read_histories(write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), names);
+  EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));
+  EXPECT_EQ(histories.unknown.times(), 0);
 }
 
 // Users of validation and test may be train users, in any order: each comes once, with all that is known.
