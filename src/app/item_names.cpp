@@ -38,9 +38,7 @@ void Strangers::add(const std::string& name) {
 }
 
 std::string Strangers::text() const {
-  std::string text;
-  for (const std::string& name : first_) text += (text.empty() ? "" : ", ") + name;
-  return more_ ? text + " ..." : text;
+  return joined(first_) + (more_ ? " ..." : "");
 }
 
 ItemList read_item_list(const std::string& path, const ItemNames& names) {

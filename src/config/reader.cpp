@@ -18,12 +18,6 @@ std::string leaf(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 /// Takes no notice of what a document holds.
 class Nothing : public YAML::EventHandler {
  public:

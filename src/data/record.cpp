@@ -1,6 +1,7 @@
 #include "data/record.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/dataset_paths.hpp>
 
@@ -23,12 +24,6 @@ constexpr std::array<std::string_view, 10> optional_keys{"source_file",        "
                                                          "source_quotes",      "source_user_column",
                                                          "source_item_column", "source_rating_column",
                                                          "source_time_column", "features_of"};
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : "\n") + name;
-  return text;
-}
 
 }  // namespace
 
@@ -59,7 +54,7 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
     attributes["source_time_column"] = source.time_column;
   }
   if (!options.features.empty()) {
-    attributes["features_of"] = joined(options.features);
+    attributes["features_of"] = joined(options.features, "\n");
     attributes["feature_hashes"] = options.feature_hashes;
     attributes["feature_buckets"] = options.feature_buckets;
     attributes["users_file"] = source.users.file;

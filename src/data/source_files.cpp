@@ -51,12 +51,6 @@ bool matches_any(const Names& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(), [&](auto& pattern) { return matches(pattern, name); });
 }
 
-std::string joined(const Names& names) {
-  std::string text;
-  for (std::size_t n = 0; n < names.size(); ++n) text += (n == 0 ? "" : " or ") + names[n];
-  return text;
-}
-
 // The name without what a packer put behind it.
 std::string unpacked(const std::string& name) {
   for (const char* const ending : {".gz", ".bz2", ".xz", ".zst", ".lz4"}) {
@@ -95,7 +89,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
   }
   SourceFiles files;
   files.several = takes_several(source.format);
-  files.looked_for = names.empty() ? "file of ratings" : joined(names);
+  files.looked_for = names.empty() ? "file of ratings" : joined(names, " or ");
   files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
   for (const std::string& each : matching_paths(path)) {
     if (!fs::is_directory(each)) {
@@ -113,7 +107,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
       throw InputError(
           format("{}: this folder holds no {}: let data.source.path name the file, or the folder "
                  "that it was unpacked to",
-                 each, joined(names)));
+                 each, joined(names, " or ")));
     }
     if (!files.several) found.resize(1);
     files.paths.insert(files.paths.end(), found.begin(), found.end());
@@ -174,8 +168,8 @@ std::vector<std::string> matching_paths(const std::string& path) {
 
 SourceFiles source_files(const SourceOptions& source) {
   if (!known_names().contains(source.format)) {
-    throw InputError(
-        format("data.source.format '{}' is not known: use {}", source.format, joined(source_formats())));
+    throw InputError(format("data.source.format '{}' is not known: use {}", source.format,
+                            joined(source_formats(), " or ")));
   }
   return files_at(source, source.path, names_of(source));
 }

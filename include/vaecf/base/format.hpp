@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace vaecf {
 
@@ -17,5 +19,10 @@ struct Format {
   }
 };
 inline constexpr Format format{};
+
+/// All of `texts` with `between` them.
+inline std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ") {
+  return fmt::format("{}", fmt::join(texts, between));
+}
 
 }  // namespace vaecf

@@ -15,8 +15,7 @@ double gibibytes(std::int64_t bytes) {
 }
 
 Finding check_processor(const HostFacts& facts) {
-  std::string list;
-  for (const std::string& name : facts.instructions) list += (list.empty() ? "" : ", ") + name;
+  const std::string list = joined(facts.instructions);
   Finding finding{"processor", Health::ok,
                   format("{}, {} cores, {}", facts.processor.empty() ? "no name" : facts.processor,
                          facts.cores, list.empty() ? "no wide instructions" : list),

@@ -8,12 +8,6 @@
 namespace vaecf::app {
 namespace {
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
-  return all;
-}
-
 bool any_has(const std::vector<std::string>& names, const char* part) {
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return name.find(part) != std::string::npos; });
