@@ -60,7 +60,7 @@ struct EncodeUser {
   bool tanh;
   std::int64_t stride;
   float* values;  // (users, stride)
-  T* copy;        // null: none yet, or none in fp32
+  T* copy;
   bool adds;
 
   template <class Lanes>
@@ -85,9 +85,7 @@ struct EncodeUser {
             sum.at[c] = tanh ? std::tanh(x) : x;
           }
           store_eight(row + column, sum);
-          if constexpr (!std::is_same_v<T, float>) {
-            if (copy != nullptr) store_eight(copy + user * stride + column, sum);
-          }
+          if constexpr (!std::is_same_v<T, float>) store_eight(copy + user * stride + column, sum);
         });
   }
 };
@@ -259,14 +257,13 @@ void CudaBackend::encode_input(const backend::Batch& batch, const backend::Param
                            .tanh = false,
                            .stride = out.stride(),
                            .values = out.values(),
-                           .copy = nullptr,
+                           .copy = reinterpret_cast<T*>(out.copy()),
                            .adds = false};
     };
     if (side != nullptr) launch(queue_, out.rows(), encode(side->batch, side->table, 1.0F));
     EncodeUser<T> whole = encode(batch, layer.weight, keep);
     whole.bias = p.weights(layer.bias);
     whole.tanh = act == Activation::tanh;
-    whole.copy = reinterpret_cast<T*>(out.copy());
     whole.adds = side != nullptr;
     launch(queue_, out.rows(), whole);
   });
