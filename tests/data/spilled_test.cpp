@@ -92,7 +92,8 @@ class Spilled : public ::testing::Test {
     EXPECT_EQ(found.fingerprint(), expected.fingerprint());
     EXPECT_EQ(found.attributes(), expected.attributes());
     for (const char* const matrix :
-         {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"}) {
+         {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out",
+          "train/features", "validation/features", "test/features"}) {
       SCOPED_TRACE(matrix);
       ASSERT_EQ(found.rows(matrix), expected.rows(matrix));
       const Csr a = expected.read_rows(matrix, {0, expected.rows(matrix)});
@@ -268,6 +269,27 @@ TEST_F(Spilled, NumbersOfTheSource) {
   folder_.write("pro_sg/unique_sid.txt", items);
   options_.split = "given";
   expect_the_same();
+}
+
+TEST_F(Spilled, WhatIsKnownOfUsersGoesAlong) {
+  std::string ratings;
+  for (const RandomEvent& e : random_events(2000, 60, 40)) {
+    ratings += format("{}::{}::{}::{}\n", e.user, e.item, e.rating.front(), e.time);
+  }
+  std::string users;
+  for (int u = 0; u < 60; ++u) users += format("{}::{}::{}::1::x\n", u, u % 2 == 0 ? "F" : "M", u % 5);
+  source_.format = "movielens_dat";
+  source_.path = folder_.write("ratings.dat", ratings);
+  folder_.write("users.dat", users);
+  options_.features = {"gender", "age"};
+  expect_the_same();
+  EXPECT_GT(io::DatasetFile(folder_.path("memory.h5")).entries("train/features"), 50);
+  options_.split = "leave_one_out";
+  options_.layout = {3, 0};
+  std::filesystem::remove(folder_.path("memory.h5"));
+  run("memory.h5", 0);
+  run("disk.h5", 500);
+  expect_same_file();
 }
 
 TEST_F(Spilled, IntoSeveralPackedFiles) {
