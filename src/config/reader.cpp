@@ -76,7 +76,8 @@ void Reader::read_overrides(std::span<const std::string> overrides) {
     }
     YAML::Node value;
     try {
-      value = YAML::Load(text.substr(equals + 1));
+      // KEY= is the empty text, and not YAML's null, which no key takes.
+      value = equals + 1 == text.size() ? YAML::Node(std::string()) : YAML::Load(text.substr(equals + 1));
     } catch (const YAML::Exception& error) {
       throw InputError(format("--set {}: the value is not valid YAML: {}", text, error.msg));
     }

@@ -278,6 +278,10 @@ TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
             "--set train.epochs=0: train.epochs must be at least 1, got \"0\"");
   EXPECT_EQ(refusal("", {"train.epochs"}),
             "--set train.epochs: wants KEY=VALUE, for example --set train.epochs=2");
+  EXPECT_EQ(
+      read("data: {source: {validation_path: x}}", {"data.source.validation_path="}).source.validation_path,
+      "");
+  EXPECT_EQ(refusal("", {"train.epochs="}), "--set train.epochs=: train.epochs wants an integer, got \"\"");
   EXPECT_NE(refusal("", {"name=[a"}).find("--set name=[a: the value is not valid YAML"), std::string::npos);
 }
 
