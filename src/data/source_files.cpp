@@ -93,6 +93,11 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
   files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
   for (const std::string& each : matching_paths(path)) {
     if (!fs::is_directory(each)) {
+      if (!fs::is_regular_file(each)) {
+        throw InputError(format(
+            "{}: is a pipe or a device: a source is read twice, for its ratings and its sha256; name a file",
+            each));
+      }
       files.paths.push_back(each);
       continue;
     }

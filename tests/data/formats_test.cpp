@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "support.hpp"
@@ -255,6 +257,11 @@ TEST_F(Formats, DelimitedFromArchivesAndFolders) {
   folder_.write("part-2.csv", "5,6\n");
   folder_.write("part-10.csv", "7,8\n");
   EXPECT_EQ(pairs(read("delimited", folder_.path("part-*.csv"))), (Pairs{"5/6", "7/8"}));
+}
+
+TEST_F(Formats, APipeIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(folder_.path("pipe").c_str(), 0600), 0);
+  EXPECT_NE(refusal("delimited", folder_.path("pipe")).find("is a pipe or a device"), std::string::npos);
 }
 
 TEST_F(Formats, TimesAreNumbersOrDates) {
