@@ -170,5 +170,19 @@ TEST(Disk, AFullOneLeavesNoPartUnderTheFinalName) {
   EXPECT_FALSE(place.exists("out/made.h5"));
 }
 
+TEST(Prepare, ADatasetDoesNotReplaceItsSource) {
+  const Workplace place;
+  const std::string ratings = "user,item\n1,1\n1,2\n2,1\n";
+  place.write("ratings.csv", ratings);
+  place.write("own.yaml",
+              "data: {file: ./ratings.csv, source: {format: delimited, path: ratings.csv}, "
+              "prepare: {min_user_items: 1, validation_users: 0, test_users: 0}}\n");
+  const Result refused = place.program("prepare own.yaml");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(count(refused.err, "the dataset would replace it"), 1) << refused.err;
+  EXPECT_EQ(place.read("ratings.csv"), ratings);
+  EXPECT_EQ(place.program("prepare own.yaml --quiet --set data.file=ratings.h5").code, 0);
+}
+
 }  // namespace
 }  // namespace vaecf::app
