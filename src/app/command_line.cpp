@@ -30,6 +30,16 @@ void add_config(CLI::App& app, CommandLine& line, bool required) {
       ->allow_extra_args(false);
 }
 
+/// CLI11's own checks tell of numbers with 300 digits.
+CLI::Validator at_least(std::int64_t least) {
+  const auto check = [least](const std::string& text) {
+    std::int64_t value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
+    return format("{} is not a whole number of at least {}", text, least);
+  };
+  return {check, "NUMBER"};
+}
+
 struct Switches {
   bool verbose = false;
   bool quiet = false;
@@ -65,9 +75,9 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   command->add_option("--seed", options.seed, "the same seed makes the same data")->capture_default_str();
   command->add_option("--validation-users", options.validation_users, "default: a tenth, at most 10,000")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--tastes", options.tastes, "number of latent groups")->capture_default_str();
   command
       ->add_option("--user-columns", options.user_columns,
@@ -105,9 +115,7 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
   input->excludes(split);
   users->excludes(split);
   command->add_option("--user", arguments.user, "this user only, by the source's id");
-  command->add_option("--top", arguments.top, "items per user")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--top", arguments.top, "items per user")->check(at_least(1))->capture_default_str();
   command->add_flag("--keep-seen", arguments.keep_seen, "do not leave out what users have");
   command->add_option("--exclude", arguments.exclude, "file of items, one a line, that nobody gets")
       ->type_name("FILE");
@@ -115,7 +123,7 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
   command->add_flag("--titles", arguments.titles, "add a column with titles, where the dataset has them");
   command->add_option("--output", arguments.output,
-                      ".tsv, .csv or .h5 file; default: TSV on standard output");
+                      ".tsv, .csv or .h5 file; -, the default: TSV on standard output");
   command->add_option("--format", arguments.format, "whatever the output's name")
       ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
   return command;
@@ -232,6 +240,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.command = Command::synthesize;
   } else if (recommend->parsed()) {
     line.command = Command::recommend;
+    if (line.recommend.output == "-") line.recommend.output.clear();
   } else if (inspect->parsed()) {
     line.command = Command::inspect;
   } else if (export_model->parsed()) {

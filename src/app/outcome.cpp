@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <span>
 #include <vector>
@@ -17,6 +18,12 @@ Outcome attempt(const std::function<void()>& work) {
     return {};
   } catch (const Error& error) {
     return {error.code(), error.what(), error.on_all_ranks()};
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Of a name that the user gave: a folder that may not be searched, a name that is too long, a loop of
+    // links.
+    const std::string path = error.path1().string();
+    return {ExitCode::bad_input,
+            format("{}: {}: check the path and its permissions", path, error.code().message()), false};
   } catch (const std::bad_alloc&) {
     return {ExitCode::failed, "out of memory: use a smaller batch or model, or more ranks", false};
   } catch (const std::exception& error) {

@@ -11,8 +11,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace vaecf::app {
@@ -47,12 +49,32 @@ TEST(CommandLine, OptionsStandBeforeAndAfterTheFile) {
   EXPECT_EQ(recommend.verbosity, Verbosity::quiet);
 }
 
+TEST(CommandLine, SaysWhichNumbersItTakes) {
+  for (const char* number : {"0", "-3", "many", "1.5"}) {
+    const Outcome refused = attempt([&] { parse({"recommend", "c.yaml", "--top", number}); });
+    EXPECT_EQ(refused.code, ExitCode::bad_input);
+    EXPECT_NE(refused.message.find(std::string("--top: ") + number + " is not a whole number of at least 1;"),
+              std::string::npos)
+        << refused.message;
+  }
+  EXPECT_EQ(parse({"synthesize", "o.h5", "--test-users", "0"}).synthesize.test_users, 0);
+}
+
+TEST(CommandLine, ADashIsStandardOutput) {
+  EXPECT_EQ(parse({"recommend", "c.yaml", "--output", "-"}).recommend.output, "");
+  EXPECT_EQ(parse({"recommend", "c.yaml", "--output", "a-b"}).recommend.output, "a-b");
+}
+
 TEST(Outcome, TurnsExceptionsIntoCodes) {
   EXPECT_TRUE(attempt([] {}).ok());
   EXPECT_EQ(attempt([] { throw InputError("a"); }).code, ExitCode::bad_input);
   EXPECT_EQ(attempt([] { throw RunError("b"); }).message, "b");
   EXPECT_EQ(attempt([] { throw std::bad_alloc(); }).code, ExitCode::failed);
   EXPECT_EQ(attempt([] { throw std::logic_error("c"); }).code, ExitCode::failed);
+  const Outcome unlookable =
+      attempt([] { std::ignore = std::filesystem::file_size(std::string(5000, 'a')); });
+  EXPECT_EQ(unlookable.code, ExitCode::bad_input);
+  EXPECT_EQ(unlookable.message.find("aaa"), 0U) << "the path, and no word of an internal error";
   const auto alone = comm::make_self_communicator();
   EXPECT_EQ(agree(*alone, {}), ExitCode::done);
   EXPECT_EQ(agree(*alone, {ExitCode::bad_input, "as it should be"}), ExitCode::bad_input);
