@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -140,6 +141,14 @@ class Graph {
         "items, not normalised; leave out the user's own and take the highest. item_ids in the metadata "
         "tells which item each column is.";
     model_.metadata = source_.metadata();
+    // JSON would hold another text, perhaps the same one for two items.
+    const auto odd = std::ranges::find_if_not(source_.ids.strings, is_utf8);
+    if (odd != source_.ids.strings.end()) {
+      throw InputError(format(
+          "{}: the id of item {} is not UTF-8, as the list of ids in an ONNX model has to be: export a "
+          ".safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
+          source_.dataset.path(), odd - source_.ids.strings.begin()));
+    }
     io::Json ids = io::Json::list();
     for (std::int64_t i = 0; i < source_.ids.size(); ++i) {
       if (source_.ids.numeric())

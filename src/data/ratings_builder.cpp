@@ -2,13 +2,13 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "data/event_buckets.hpp"
-#include "data/utf8.hpp"
 
 namespace vaecf::data {
 namespace {

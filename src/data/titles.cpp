@@ -1,6 +1,7 @@
 #include "data/titles.hpp"
 
 #include <vaecf/base/progress.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include "data/fields.hpp"
 #include "data/line_reader.hpp"
 #include "data/source_files.hpp"
-#include "data/utf8.hpp"
 
 namespace vaecf::data {
 namespace {

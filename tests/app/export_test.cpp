@@ -144,5 +144,31 @@ TEST(Export, RefusesWhatItCannotDo) {
   EXPECT_EQ(place.program(command + "m.onnx --data moved.h5 --quiet").code, 0);
 }
 
+// Latin-1: in JSON both would be the same text, and each the wrong item's.
+TEST(Export, IdsThatJsonCannotHoldGoIntoSafetensorsOnly) {
+  const Workplace place;
+  std::string ratings = "user,item\n";
+  for (int user = 0; user < 12; ++user) {
+    for (const char* item : {"\xe9", "\xe8", "a", "b", "c"})
+      ratings += "u" + std::to_string(user) + "," + item + "\n";
+  }
+  place.write("ratings.csv", ratings);
+  place.write("odd.yaml",
+              "name: odd\n"
+              "data: {file: odd.h5, source: {format: delimited, path: ratings.csv, user_column: user, "
+              "item_column: item}, prepare: {validation_users: 2, test_users: 2}}\n"
+              "model: {hidden: [4], latent: 2}\n"
+              "train: {epochs: 1, batch_size: 8}\n");
+  ASSERT_EQ(place.program("prepare odd.yaml --quiet").code, 0);
+  ASSERT_EQ(place.program("odd.yaml --train --quiet").code, 0);
+  const std::string command = "export runs/odd/checkpoints/best.h5 --quiet --output ";
+  const Result refused = place.program(command + "m.onnx");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(count(refused.err, "is not UTF-8"), 1) << refused.err;
+  EXPECT_FALSE(place.exists("m.onnx"));
+  ASSERT_EQ(place.program(command + "m.safetensors").code, 0);
+  EXPECT_EQ(SafeTensors(place.read("m.safetensors")).read<std::uint8_t>("items.id").size(), 5U);
+}
+
 }  // namespace
 }  // namespace vaecf::app

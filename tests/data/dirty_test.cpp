@@ -2,9 +2,9 @@
 #include "data/fields.hpp"
 #include "data/filter.hpp"
 #include "data/parse.hpp"
-#include "data/utf8.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace vaecf::data {
+namespace vaecf {
 
 /// Whether `text` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, none beyond U+10FFFF).
 inline bool is_utf8(std::string_view text) {
@@ -31,4 +31,4 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-}  // namespace vaecf::data
+}  // namespace vaecf
