@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view heading = "xxh64 1";
 constexpr std::int64_t most_features = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_hashes = 16;
-constexpr std::size_t most_columns = 4096;
+constexpr std::size_t most_feature_columns = 4096;
 
 [[noreturn]] void refuse(std::string_view why) {
   throw InputError(format(
@@ -44,9 +44,9 @@ std::string_view take_line(std::string_view& text) {
 }  // namespace
 
 FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
-  if (layout_.size() > most_columns) {
-    throw InputError(
-        format("{} feature columns are asked for; at most {} are taken", layout_.size(), most_columns));
+  if (layout_.size() > most_feature_columns) {
+    throw InputError(format("{} feature columns are asked for; at most {} are taken", layout_.size(),
+                            most_feature_columns));
   }
   for (std::size_t c = 0; c < layout_.size(); ++c) {
     const FeatureColumn& column = layout_[c];
@@ -77,7 +77,9 @@ FeatureHashing FeatureHashing::parse(std::string_view text) {
   if (take_line(text) != heading) refuse(format("does not start with '{}'", heading));
   std::vector<FeatureColumn> layout;
   while (!text.empty()) {
-    if (layout.size() == most_columns) refuse(format("has more than {} columns", most_columns));
+    if (layout.size() == most_feature_columns) {
+      refuse(format("has more than {} columns", most_feature_columns));
+    }
     std::string_view line = take_line(text);
     FeatureColumn column;
     column.hashes = take_number(line);

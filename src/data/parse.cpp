@@ -35,7 +35,7 @@ std::string passed_over(const std::vector<std::string>& names) {
   return text;
 }
 
-void require_events(const RawRatings& ratings, const SourceFiles& of) {
+void require_any(const RawRatings& ratings, const SourceFiles& of) {
   const std::string advice = "check data.source.format, path, separator, header and columns";
   const std::string worst = ratings.findings.worst();
   if (ratings.size() == 0 && worst.empty()) {
@@ -76,7 +76,7 @@ RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& 
     }
   }
   RawRatings ratings = to.take();
-  require_events(ratings, train);
+  require_any(ratings, train);
   ratings.findings.tell(log);
   return ratings;
 }

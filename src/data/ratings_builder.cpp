@@ -13,8 +13,6 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::size_t longest_id = 4096;  // as dataset files have it
-
 // What an event takes in memory at the peak: as it is read, and while repeated ones are looked for or the
 // split is made.
 double bytes_of_event(const Wanted& wanted) {

@@ -14,6 +14,8 @@
 
 namespace vaecf::data {
 
+inline constexpr std::size_t longest_id = 4096;  ///< bytes, as dataset files have it
+
 /// The ids of one column, numbered as they appear: integers, until one turns up that is none; from then on
 /// all are text. So they print back as they were written.
 class IdColumn {

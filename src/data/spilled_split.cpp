@@ -9,7 +9,6 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::int32_t nowhere = -1;
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
 // Where an item comes first in the file: among events to train on, and among all.

@@ -8,8 +8,6 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::int32_t nowhere = -1;
-
 // Where each user of the events stands; `nowhere` for users without events.
 std::vector<std::int32_t> positions_of(const std::vector<std::int32_t>& users) {
   std::vector<std::int32_t> position;

@@ -11,6 +11,8 @@
 
 namespace vaecf::data {
 
+inline constexpr std::int32_t nowhere = -1;  ///< position or column of what has none
+
 /// Held-out users in the order of their positions. Columns of a row stand in file order.
 struct HeldOutPart {
   Csr fold_in;

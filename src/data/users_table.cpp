@@ -14,8 +14,7 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::size_t most_columns = 10000;
-constexpr std::size_t longest_id = 4096;  // as dataset files have it
+constexpr std::size_t most_table_columns = 10000;
 
 /// Finds columns by name or number.
 class Header {
@@ -23,7 +22,7 @@ class Header {
   Header(const UsersLayout& layout, std::string file, std::string_view first_line)
       : file_(std::move(file)), names_(layout.names) {
     FieldSplitter splitter(layout.separator, layout.quotes);
-    splitter.split(first_line, most_columns);
+    splitter.split(first_line, most_table_columns);
     count_ = splitter.fields().size();
     if (layout.header) names_.assign(splitter.fields().begin(), splitter.fields().end());
   }

@@ -17,7 +17,7 @@
 namespace vaecf::io {
 namespace {
 
-const char* const how_to_make = "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
+const char* const how_to_get_one = "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
 constexpr std::int64_t format_version = 1;
 
 /// The number of columns that the attribute `name` tells; nothing where it is not there.
@@ -35,7 +35,7 @@ std::optional<std::int64_t> read_width(const InputFile& file, const Attributes& 
 
 std::int64_t read_items(const InputFile& file, const Attributes& attributes) {
   const auto items = read_width(file, attributes, "items", 1);
-  if (!items) file.refuse(format("has no attribute `items` (the number of items); {}", how_to_make));
+  if (!items) file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_one));
   return *items;
 }
 
@@ -45,7 +45,7 @@ void check_version(const InputFile& file, const Attributes& attributes) {
   const auto* version = std::get_if<std::int64_t>(&found->second);
   if (version == nullptr || *version != format_version) {
     file.refuse(format("its format_version is not {}, the one that this program reads; {}", format_version,
-                       how_to_make));
+                       how_to_get_one));
   }
 }
 
@@ -64,15 +64,15 @@ struct DatasetFile::Content {
   explicit Content(const std::string& asked_for) : Content(asked_for, dataset_paths(asked_for)) {}
 
   Content(const std::string& asked_for, std::vector<std::string> paths)
-      : path(paths.size() == 1 ? paths.front() : asked_for), file(paths.front(), how_to_make) {
-    if (is_checkpoint(file.path())) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_make));
+      : path(paths.size() == 1 ? paths.front() : asked_for), file(paths.front(), how_to_get_one) {
+    if (is_checkpoint(file.path())) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_one));
     h5::reading(file.path(), [&] {
       attributes = read_attributes(file.id(), file.path());
       check_version(file, attributes);
       const PartOf part = take_part(file, attributes);
       items = read_items(file, attributes);
       for (const auto name : matrix_names) matrices.push_back(open_matrix(file, std::string(name)));
-      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_make));
+      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_one));
       parts.emplace(std::move(paths), asked_for, part, file, matrices);
       for (const std::string split : {"validation", "test"}) {
         const auto seen = rows(split + "/fold_in");

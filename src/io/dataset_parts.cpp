@@ -8,7 +8,6 @@
 namespace vaecf::io {
 namespace {
 
-constexpr std::size_t train = 0;
 const char* const how_to_make = "make the dataset again with `vaecf_dist prepare --force`";
 constexpr std::int64_t most_parts = 100000;
 constexpr std::int64_t most_entries = std::int64_t{1} << 53;  // sums stay far from overflow
@@ -79,14 +78,14 @@ DatasetParts::DatasetParts(std::vector<std::string> paths, const std::string& as
       first_(&first),
       matrices_(&matrices),
       spread_as_(matrix_names.size()),
-      first_row_{0, matrices[train]->rows()},
+      first_row_{0, matrices[train_matrix]->rows()},
       others_(paths_.size()) {
   check_number_of_files(asked_for);
   if (part_.count == 1) return;
-  first_row_ = read_table(first, part_rows_path, part_.count, matrices[train]->rows());
-  for (const std::size_t spread : {train, first_features}) {
+  first_row_ = read_table(first, part_rows_path, part_.count, matrices[train_matrix]->rows());
+  for (const std::size_t spread : {train_matrix, first_features}) {
     if (!matrices[spread]) continue;
-    const char* const table = spread == train ? part_entries_path : part_feature_entries_path;
+    const char* const table = spread == train_matrix ? part_entries_path : part_feature_entries_path;
     first_entry_[spread] = read_table(first, table, part_.count, matrices[spread]->entries());
     // Of weak splits what the model sees of held-out users is a link to what it learned from.
     for (std::size_t m = 0; m < matrix_names.size(); ++m) {

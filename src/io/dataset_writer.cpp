@@ -17,8 +17,6 @@
 namespace vaecf::io {
 namespace {
 
-constexpr std::size_t train = 0;
-
 struct MatrixColumns {
   MatrixColumns(const std::string& name, int deflate)
       : offsets(name + "/indptr", deflate), columns(name + "/indices", deflate) {}
@@ -93,7 +91,7 @@ struct DatasetWriter::File {
 
   StagedHdf5& first() { return parts.front()->staged; }
   bool spread(std::size_t matrix) const {
-    return parts.size() > 1 && (matrix == train || matrix == first_features);
+    return parts.size() > 1 && (matrix == train_matrix || matrix == first_features);
   }
   /// The first row of /train in a file.
   std::int64_t first_row(std::size_t part) const {
@@ -105,12 +103,12 @@ struct DatasetWriter::File {
     if (states[matrix].rows >= train_rows) {
       throw RunError(format("{}: more than the {} train users that were announced", path, train_rows));
     }
-    std::size_t part = current[matrix == train ? 0 : 1];
+    std::size_t part = current[matrix == train_matrix ? 0 : 1];
     while (states[matrix].rows >= first_row(part + 1)) {
       PartFile& full = *parts[part++];
       full.staged.write([&] { full.matrices[matrix].finish(full.staged.id()); });
     }
-    current[matrix == train ? 0 : 1] = part;
+    current[matrix == train_matrix ? 0 : 1] = part;
     return *parts[part];
   }
 
@@ -194,12 +192,12 @@ struct DatasetWriter::File {
 
   /// What makes one dataset of several files.
   void tie_together() {
-    if (states[train].rows != train_rows) {
-      throw RunError(
-          format("{}: {} train users were announced, and {} came", path, train_rows, states[train].rows));
+    if (states[train_matrix].rows != train_rows) {
+      throw RunError(format("{}: {} train users were announced, and {} came", path, train_rows,
+                            states[train_matrix].rows));
     }
-    write_table(part_rows_path, train, true);
-    write_table(part_entries_path, train, false);
+    write_table(part_rows_path, train_matrix, true);
+    write_table(part_entries_path, train_matrix, false);
     if (with_features()) write_table(part_feature_entries_path, first_features, false);
     const std::string whole = checksum();
     for (std::size_t p = 0; p < parts.size(); ++p) {
