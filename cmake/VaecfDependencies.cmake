@@ -32,6 +32,12 @@ add_library(vaecf_bson INTERFACE)
 target_link_libraries(vaecf_bson INTERFACE ${VAECF_BSON_LIBRARY})
 target_include_directories(vaecf_bson SYSTEM INTERFACE ${VAECF_BSON_INCLUDE})
 
+# Of the library only libcrypto.
+find_package(OpenSSL 3.0 COMPONENTS Crypto)
+if(NOT OPENSSL_FOUND)
+  message(FATAL_ERROR "OpenSSL's libcrypto, 3.0 or later, is missing: launch/install build, or the package libssl-dev")
+endif()
+
 # The C++ bindings of MPI are long gone from the standard; their headers break C++20 builds.
 add_library(vaecf_mpi INTERFACE)
 target_link_libraries(vaecf_mpi INTERFACE MPI::MPI_C)

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/sha256.hpp>
 
 #include <cerrno>
 #include <cstdio>
@@ -7,7 +8,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "data/sha256.hpp"
 #include "data/source_files.hpp"
 
 namespace vaecf::data {
@@ -25,7 +25,7 @@ Digest digest_of(const std::string& path) {
   };
   if (!file) refuse();
   std::vector<char> piece(std::size_t{1} << 20);
-  Sha256 hash;
+  io::Sha256 hash;
   Digest digest;
   while (const std::size_t got = std::fread(piece.data(), 1, piece.size(), file.get())) {
     hash.update(std::span(piece).first(got));
@@ -52,7 +52,7 @@ std::string describe_sources(const std::vector<std::string>& paths) {
     bytes += digest.bytes;
   }
   if (paths.size() <= most_named) return text;
-  Sha256 hash;
+  io::Sha256 hash;
   hash.update(sums);
   return format("{} to {} ({} files, {} bytes, sha256 of their sha256sum lines {})", name(paths.front()),
                 name(paths.back()), paths.size(), bytes, hash.finish());

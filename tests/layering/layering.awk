@@ -27,6 +27,7 @@ BEGIN {
   owner["xxhash"] = "io"
   owner["libarchive"] = "io"
   owner["libbson"] = "io"
+  owner["OpenSSL"] = "io"
   owner["fmt"] = "base"
   owner["spdlog"] = "base"
 
@@ -43,6 +44,7 @@ BEGIN {
   cmake["vaecf_xxhash"] = "xxhash"
   cmake["LibArchive::LibArchive"] = cmake["vaecf_archive"] = "libarchive"
   cmake["vaecf_bson"] = "libbson"
+  cmake["OpenSSL::Crypto"] = cmake["OpenSSL::SSL"] = "OpenSSL"
   cmake["fmt::fmt"] = "fmt"
   cmake["spdlog::spdlog"] = "spdlog"
   bad = 0
@@ -91,6 +93,7 @@ function library_of_include(file) {
   if (file ~ /^xxh/) return "xxhash"
   if (file ~ /^archive(_entry)?\.h/) return "libarchive"
   if (file ~ /^bson\//) return "libbson"
+  if (file ~ /^openssl\//) return "OpenSSL"
   if (file ~ /^fmt\//) return "fmt"
   if (file ~ /^spdlog\//) return "spdlog"
   return ""
@@ -108,6 +111,7 @@ function library_of_name(name, after) {
   if (name ~ /^XXH[0-9_]/) return "xxhash"
   if (name ~ /^archive_(read|write|entry)_/) return "libarchive"
   if (name ~ /^bson_/) return "libbson"
+  if (name ~ /^(EVP|OPENSSL)_|^evp_md_/) return "OpenSSL"
   if (after ~ /^::/) {
     if (name == "CLI") return "CLI11"
     if (name == "YAML") return "yaml-cpp"

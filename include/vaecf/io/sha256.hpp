@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+struct evp_md_ctx_st;
+
+namespace vaecf::io {
+
+/// SHA-256 (FIPS 180-4) of bytes that come in pieces, by OpenSSL. All throw RunError where that fails, as it
+/// does when its configuration names no provider that has SHA-256.
+class Sha256 {
+ public:
+  Sha256();
+
+  void update(std::span<const char> bytes);
+  /// The digest of everything so far, 64 hexadecimal digits; the next update starts anew.
+  std::string finish();
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  void start();
+
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+}  // namespace vaecf::io

@@ -1,0 +1,58 @@
+// Expected digests: the examples of FIPS 180-4 and one made with sha256sum.
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/sha256.hpp>
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+
+namespace vaecf::io {
+namespace {
+
+std::string digest_of(const std::string& text, std::size_t piece) {
+  Sha256 hash;
+  for (std::size_t at = 0; at < text.size(); at += piece) {
+    const std::string part = text.substr(at, piece);
+    hash.update(part);
+  }
+  return hash.finish();
+}
+
+TEST(Sha256, KnownDigests) {
+  EXPECT_EQ(digest_of("", 1), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(digest_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+TEST(Sha256, AMillionBytesInAnyPieces) {
+  const std::string text(1000000, 'a');
+  for (const std::size_t piece : {1, 63, 64, 65, 1000000}) {
+    EXPECT_EQ(digest_of(text, piece), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  }
+}
+
+TEST(Sha256, StartsAnewWhenFinished) {
+  Sha256 hash;
+  hash.update(std::string("something else"));
+  hash.finish();
+  hash.update(std::string("abc"));
+  EXPECT_EQ(hash.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+// As where OPENSSL_CONF asks for a provider that is not there.
+TEST(Sha256, SaysThatOpensslHasNone) {
+  ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=none"), 1);
+  std::string said;
+  try {
+    Sha256 hash;
+  } catch (const RunError& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
+  EXPECT_NE(said.find("OpenSSL cannot make SHA-256 sums (error:"), std::string::npos) << said;
+  EXPECT_NE(said.find("openssl.cnf"), std::string::npos) << said;
+  EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace vaecf::io
