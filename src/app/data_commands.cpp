@@ -48,19 +48,16 @@ std::string names_of(const std::string& output, const io::DatasetLayout& layout)
   return paths.front() + (paths.size() > 1 ? format(" and {} more", paths.size() - 1) : "");
 }
 
-/// The dataset takes the place of whatever has its name.
-void require_apart(const std::string& file, const data::SourceOptions& source, const std::string& config) {
-  for (const std::string& path : {source.path, source.validation_path, source.test_path, source.users.path}) {
+}  // namespace
+
+void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
+  for (const std::string& path : read) {
     std::error_code ignored;
-    if (!std::filesystem::equivalent(file, path, ignored)) continue;
-    throw InputError(format(
-        "{}: data.file is {}, which is read as a source: the dataset would replace it; name another file, "
-        "such as data/ratings.h5",
-        config, file));
+    if (!std::filesystem::equivalent(output, path, ignored)) continue;
+    throw InputError(
+        format("{} is {}, which is read, and would be replaced; name another file", name, output));
   }
 }
-
-}  // namespace
 
 void print(const std::string& text) {
   const bool written =
@@ -84,7 +81,9 @@ void run_prepare(const CommandLine& line) {
               "it says how the raw ratings are written");
   require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
-  require_apart(file, config.source, line.config);
+  const data::SourceOptions& source = config.source;
+  require_apart(file, line.config + ": data.file",
+                {source.path, source.validation_path, source.test_path, source.users.path});
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,

@@ -116,6 +116,9 @@ class Recommending {
 
   void open_output() {
     if (ranks_.rank() != 0) return;
+    require_apart(arguments_.output, "--output",
+                  {dataset_.path(), checkpoint_, arguments_.input, arguments_.users, arguments_.include,
+                   arguments_.exclude});
     io::RecommendationHead head;
     head.users = users_.size() == audience_->size() ? audience_->users()
                                                     : io::IdList{{}, {audience_->users().text(users_.begin)}};

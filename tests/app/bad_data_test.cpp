@@ -179,7 +179,7 @@ TEST(Prepare, ADatasetDoesNotReplaceItsSource) {
               "prepare: {min_user_items: 1, validation_users: 0, test_users: 0}}\n");
   const Result refused = place.program("prepare own.yaml");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(count(refused.err, "the dataset would replace it"), 1) << refused.err;
+  EXPECT_EQ(count(refused.err, "which is read, and would be replaced"), 1) << refused.err;
   EXPECT_EQ(place.read("ratings.csv"), ratings);
   EXPECT_EQ(place.program("prepare own.yaml --quiet --set data.file=ratings.h5").code, 0);
 }

@@ -180,6 +180,11 @@ TEST(Recommend, RefusesWhatItCannotRead) {
   EXPECT_EQ(place.program("recommend small.yaml --checkpoint data.h5").code, 2)
       << "a dataset is no checkpoint";
   EXPECT_EQ(place.program("recommend small.yaml --output /dev/null/o.tsv").code, 1);
+  const Result replacing = place.program("recommend small.yaml --output data.h5");
+  EXPECT_EQ(replacing.code, 2);
+  EXPECT_EQ(count(replacing.err, "--output is data.h5, which is read, and would be replaced"), 1)
+      << replacing.err;
+  EXPECT_EQ(place.program("recommend small.yaml").code, 0) << "the dataset is still there";
 }
 
 }  // namespace
