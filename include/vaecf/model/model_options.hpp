@@ -13,8 +13,8 @@ struct ModelOptions {
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
   std::int64_t latent = 200;
   double dropout = 0.5;  ///< share of input items dropped, after normalisation
-  double history_dropout =
-      0.0;  ///< share of users whose items are all dropped, the others' staying as they are
+  /// Share of users whose items are all dropped; those of the others are dropped as `dropout` says.
+  double history_dropout = 0.0;
   std::string features = "auto";  ///< auto | off: users' features as input, where the dataset has them
 };
 
