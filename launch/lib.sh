@@ -220,8 +220,10 @@ configure() {
     say "$folder holds no finished configuration of this tree: starting afresh"
     rm -rf "$folder"
   fi
-  # Several files at once: most of the time goes to headers that they share.
-  run cmake -S . -B "$folder" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6 "$@" >&2 ||
+  # Several files at once: most of the time goes to headers that they share. A folder keeps what it was made with.
+  local units=()
+  if ! configured "$folder"; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6); fi
+  run cmake -S . -B "$folder" ${units[@]+"${units[@]}"} "$@" >&2 ||
     fail "configuring failed: the lines above say what is missing"
 }
 

@@ -8,7 +8,7 @@ if(VAECF_HAS_CUDA)
              vaecf_backend vaecf_cuda_flags vaecf_cudart)
   target_include_directories(cuda_row_math_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 
-  vaecf_test(contract_cuda_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
+  vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
              LIBRARIES vaecf_contract vaecf_contract_support vaecf_backend vaecf_cudart)
 endif()
 

@@ -10,7 +10,7 @@ target_include_directories(cuda_platform_twin_test PRIVATE ${CMAKE_SOURCE_DIR}/s
 target_compile_definitions(cuda_platform_twin_test PRIVATE VAECF_CUDA_TWIN)
 
 if(VAECF_HAS_CUDA)
-  vaecf_test(cuda_platform_gpu_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_gpu_test.cu
+  vaecf_test(cuda_platform_gpu_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_gpu_test.cu
              LIBRARIES vaecf_backend vaecf_cuda_flags vaecf_cudart)
   target_include_directories(cuda_platform_gpu_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 
