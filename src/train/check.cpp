@@ -120,6 +120,9 @@ void check_distributed(const SessionOptions& options, const Services& services) 
 }
 
 void check_dataset(const SessionOptions& options, const Services& services) {
+  if (options.data.file.empty()) {
+    throw InputError("data.file is not set: name the dataset that `vaecf_dist prepare` or `synthesize` made");
+  }
   const io::DatasetFile dataset(options.data.file);
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
