@@ -50,8 +50,11 @@ void damage(fuzz::Input& input, const std::filesystem::path& folder) {
       std::filesystem::remove(part_of(folder, number));
       return;
     case 1:
-      std::filesystem::copy(part_of(folder, (number + 1) % parts), part_of(folder, number),
-                            std::filesystem::copy_options::overwrite_existing);
+      // The other one may be gone by an earlier damage.
+      if (std::filesystem::exists(part_of(folder, (number + 1) % parts))) {
+        std::filesystem::copy(part_of(folder, (number + 1) % parts), part_of(folder, number),
+                              std::filesystem::copy_options::overwrite_existing);
+      }
       return;
     default:
       break;
