@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "data/ranking.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {
@@ -65,21 +66,7 @@ double cold_ndcg100(const io::DatasetFile& file, Scores scores) {
   const Csr targets = file.read_rows("test/held_out", {0, file.rows("test/held_out")});
   double total = 0;
   for (std::int64_t r = 0; r < targets.rows(); ++r) {
-    const std::vector<double> score = scores(features.view().row(r));
-    std::vector<std::int32_t> order(score.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      return score[static_cast<std::size_t>(a)] > score[static_cast<std::size_t>(b)];
-    });
-    const auto wanted = targets.view().row(r);
-    double gain = 0;
-    double best = 0;
-    for (std::size_t rank = 0; rank < 100; ++rank) {
-      const double discount = 1 / std::log2(static_cast<double>(rank) + 2);
-      if (rank < wanted.size()) best += discount;
-      if (std::binary_search(wanted.begin(), wanted.end(), order[rank])) gain += discount;
-    }
-    total += gain / best;
+    total += ndcg100_of(scores(features.view().row(r)), targets.view().row(r));
   }
   return total / static_cast<double>(targets.rows());
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "data/ranking.hpp"
 #include "data/taste_model.hpp"
 #include "support.hpp"
 
@@ -115,20 +116,7 @@ double ndcg100(const io::DatasetFile& file, Scores scores) {
   for (std::int64_t r = 0; r < targets.rows(); ++r) {
     std::vector<double> score = scores(fold_in.view().row(r));
     for (const std::int32_t item : fold_in.view().row(r)) score[static_cast<std::size_t>(item)] = -1e30;
-    std::vector<std::int32_t> order(score.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      return score[static_cast<std::size_t>(a)] > score[static_cast<std::size_t>(b)];
-    });
-    const auto wanted = targets.view().row(r);
-    double gain = 0;
-    double best = 0;
-    for (std::size_t rank = 0; rank < 100; ++rank) {
-      const double discount = 1 / std::log2(static_cast<double>(rank) + 2);
-      if (rank < wanted.size()) best += discount;
-      if (std::binary_search(wanted.begin(), wanted.end(), order[rank])) gain += discount;
-    }
-    total += gain / best;
+    total += ndcg100_of(score, targets.view().row(r));
   }
   return total / static_cast<double>(targets.rows());
 }
