@@ -6,6 +6,7 @@ vaecf_test(cuda_platform_twin_test
           ${CMAKE_SOURCE_DIR}/src/backend/cuda/start_rows.cpp
           ${_twin}/device.cpp ${_twin}/products.cpp ${_twin}/queue.cpp
   LIBRARIES vaecf_math vaecf_base)
+vaecf_test_holds_kernels(cuda_platform_twin_test)
 target_include_directories(cuda_platform_twin_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 target_compile_definitions(cuda_platform_twin_test PRIVATE VAECF_CUDA_TWIN)
 
