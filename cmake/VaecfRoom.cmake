@@ -10,8 +10,8 @@ function(vaecf_room name)
   endforeach()
   target_link_libraries(vaecf_${name} PRIVATE ${ROOM_LIBRARIES} vaecf_flags)
 
-  # Sanitizers would find nothing in it.
-  if(VAECF_TESTS AND NOT VAECF_SANITIZE)
+  # Sanitizers would find nothing in it; and where files are compiled several at once, headers help each other out.
+  if(VAECF_TESTS AND NOT VAECF_SANITIZE AND NOT CMAKE_UNITY_BUILD)
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp)
     set(units)
     foreach(header IN LISTS headers)
@@ -23,9 +23,11 @@ function(vaecf_room name)
     if(units)
       add_library(vaecf_${name}_headers OBJECT ${units})
       target_link_libraries(vaecf_${name}_headers PRIVATE vaecf_${name} vaecf_flags)
-      # Together they would help each other out; there is nothing in them to optimise.
-      set_target_properties(vaecf_${name}_headers PROPERTIES UNITY_BUILD OFF)
-      target_compile_options(vaecf_${name}_headers PRIVATE -O0)
+      target_compile_options(vaecf_${name}_headers PRIVATE -O0)  # there is nothing in them to optimise
+      if(NOT TARGET headers)
+        add_custom_target(headers)
+      endif()
+      add_dependencies(headers vaecf_${name}_headers)
     endif()
   endif()
 endfunction()
@@ -50,8 +52,8 @@ if(VAECF_WERROR AND NOT (VAECF_SANITIZE AND CMAKE_UNITY_BUILD))
   target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(VAECF_SANITIZE)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
+  # Null pointers, objects too small and objects of the past: AddressSanitizer sees them, and each check is compiled.
+  set(VAECF_UNDEFINED -fsanitize=undefined -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address;${VAECF_UNDEFINED};-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=address,undefined)
 endif()

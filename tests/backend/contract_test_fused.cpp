@@ -32,17 +32,17 @@ class Fused : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Fused, ::testing::ValuesIn(contract_backends()), contract_name);
 
-const UpdateRule rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
-                            {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
-                            {OptimizerKind::rmsprop, 1e-2F, 0.5F, 0.9F, 1e-3F, 1.0F, 0.1F},
-                            {OptimizerKind::sgd, 0.5F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
+const UpdateRule fused_rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
+                                  {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
+                                  {OptimizerKind::rmsprop, 1e-2F, 0.5F, 0.9F, 1e-3F, 1.0F, 0.1F},
+                                  {OptimizerKind::sgd, 0.5F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
 
 TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
   if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
   TestBatch batch;
-  for (const UpdateRule& rule : rules) {
+  for (const UpdateRule& rule : fused_rules) {
     Side apart = make_side(width, items, 1500);
     Side fused = make_side(width, items, 1500);
     std::uint32_t number = 0;

@@ -25,15 +25,15 @@ class Ranking : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Ranking, ::testing::ValuesIn(contract_backends()), contract_name);
 
-struct Shape {
+struct RankedShape {
   std::int64_t items;
   std::int64_t hidden;
 };
-constexpr Shape shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
+constexpr RankedShape ranked_shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
 
 // Whole numbers make scores exact at every precision, with ties in plenty: results must be equal, not near.
 TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
-  for (const auto& [items, width] : shapes) {
+  for (const auto& [items, width] : ranked_shapes) {
     const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
                                        whole_numbers(1, items, 2, 3));
     const auto hidden = backend().make_activations(257, width);
@@ -138,7 +138,7 @@ TEST_P(Ranking, RandomScores) {
 }
 
 TEST_P(Ranking, TopKIsExactWithTiesAndMasks) {
-  for (const auto& [items, width] : shapes) {
+  for (const auto& [items, width] : ranked_shapes) {
     const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
                                        whole_numbers(1, items, 2, 3));
     const auto hidden = backend().make_activations(257, width);

@@ -12,20 +12,20 @@
 namespace vaecf::data {
 namespace {
 
-using Rows = std::vector<std::int64_t>;
+using UserRows = std::vector<std::int64_t>;
 
 // The batches of one epoch as global rows, each rank's own, in the order that the rank gives them.
-std::vector<std::vector<Rows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
-                                               bool keep, std::uint32_t epoch, std::uint64_t seed = 7) {
-  std::vector<std::vector<Rows>> all;
+std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
+                                                   bool keep, std::uint32_t epoch, std::uint64_t seed = 7) {
+  std::vector<std::vector<UserRows>> all;
   for (int rank = 0; rank < ranks; ++rank) {
     EpochOrder order(shards, rank, ranks, batch, keep, seed);
     order.start_epoch(epoch);
-    std::vector<Rows> steps;
+    std::vector<UserRows> steps;
     const std::int64_t most = order.max_local_rows();
     std::int64_t seen_most = 0;
     for (std::int64_t t = 0; t < order.steps_per_epoch(); ++t) {
-      Rows rows;
+      UserRows rows;
       for (const std::int64_t row : order.local_rows(t)) {
         rows.push_back(row + shards.owned_rows(rank, ranks).begin);
       }
@@ -39,9 +39,9 @@ std::vector<std::vector<Rows>> batches_by_rank(const VirtualShards& shards, int 
 }
 
 // Batch t of all ranks together, ascending.
-std::vector<Rows> batches(const VirtualShards& shards, int ranks, std::int64_t batch, bool keep,
-                          std::uint32_t epoch) {
-  std::vector<Rows> together;
+std::vector<UserRows> batches(const VirtualShards& shards, int ranks, std::int64_t batch, bool keep,
+                              std::uint32_t epoch) {
+  std::vector<UserRows> together;
   for (const auto& steps : batches_by_rank(shards, ranks, batch, keep, epoch)) {
     if (together.empty()) together.resize(steps.size());
     EXPECT_EQ(steps.size(), together.size());
@@ -49,15 +49,15 @@ std::vector<Rows> batches(const VirtualShards& shards, int ranks, std::int64_t b
       together[t].insert(together[t].end(), steps[t].begin(), steps[t].end());
     }
   }
-  for (Rows& rows : together) std::sort(rows.begin(), rows.end());
+  for (UserRows& rows : together) std::sort(rows.begin(), rows.end());
   return together;
 }
 
 // The definition, word by word, one rank.
-Rows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, std::uint32_t epoch) {
-  std::vector<Rows> permuted;
+UserRows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, std::uint32_t epoch) {
+  std::vector<UserRows> permuted;
   for (int v = 0; v < shards.count(); ++v) {
-    Rows rows(static_cast<std::size_t>(shards.range(v).size()));
+    UserRows rows(static_cast<std::size_t>(shards.range(v).size()));
     std::iota(rows.begin(), rows.end(), shards.range(v).begin);
     std::uint32_t index = 0;
     for (std::size_t i = rows.size(); i-- > 1;) {
@@ -73,7 +73,7 @@ Rows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, st
     }
     permuted.push_back(rows);
   }
-  Rows positions;
+  UserRows positions;
   for (std::int64_t p = 0; p < shards.rows(); ++p) {
     positions.push_back(permuted[static_cast<std::size_t>(shards.order()[p % shards.count()])]
                                 [static_cast<std::size_t>(p / shards.count())]);
@@ -125,10 +125,10 @@ TEST(EpochOrder, FollowsTheDefinition) {
   const std::int64_t batch = 10;
   for (const std::uint32_t epoch : {0u, 1u, 5u}) {
     const VirtualShards shards(317, 12);
-    const Rows expected = positions_by_definition(shards, 7, epoch);
-    Rows positions;
+    const UserRows expected = positions_by_definition(shards, 7, epoch);
+    UserRows positions;
     const auto by_rank = batches_by_rank(shards, 1, batch, true, epoch);
-    for (const Rows& rows : by_rank[0]) positions.insert(positions.end(), rows.begin(), rows.end());
+    for (const UserRows& rows : by_rank[0]) positions.insert(positions.end(), rows.begin(), rows.end());
     EXPECT_EQ(positions, expected) << epoch;
   }
 }
@@ -151,11 +151,11 @@ TEST(EpochOrder, BatchesAreTheSameForAnyNumberOfRanks) {
 TEST(EpochOrder, SeesEveryUserExactlyOnce) {
   for (const std::int64_t rows : {0, 1, 10, 65, 1000}) {
     const VirtualShards shards(rows, 64);
-    Rows seen;
-    for (const Rows& batch : batches(shards, 3, 32, true, 0))
+    UserRows seen;
+    for (const UserRows& batch : batches(shards, 3, 32, true, 0))
       seen.insert(seen.end(), batch.begin(), batch.end());
     std::sort(seen.begin(), seen.end());
-    Rows expected(static_cast<std::size_t>(rows));
+    UserRows expected(static_cast<std::size_t>(rows));
     std::iota(expected.begin(), expected.end(), 0);
     EXPECT_EQ(seen, expected);
   }
@@ -182,7 +182,7 @@ TEST(EpochOrder, SpreadsSmallBatchesEvenly) {
   const VirtualShards shards(20000, 64);
   for (const int ranks : {2, 4, 8}) {
     for (const auto& steps : batches_by_rank(shards, ranks, 16, true, 0)) {
-      for (const Rows& rows : steps) EXPECT_EQ(static_cast<int>(rows.size()), 16 / ranks);
+      for (const UserRows& rows : steps) EXPECT_EQ(static_cast<int>(rows.size()), 16 / ranks);
     }
   }
   // Where V is no multiple of R, a rank's part of any batch differs by little.

@@ -22,7 +22,7 @@
 namespace vaecf::io {
 namespace {
 
-enum Verdict { read = 0, refused = 2, wrong = 3, crashed_elsewhere = 4, crashed_in_hdf5 = 5, hung = 6 };
+enum Outcome { read = 0, refused = 2, wrong = 3, crashed_elsewhere = 4, crashed_in_hdf5 = 5, hung = 6 };
 
 void damage(std::string& bytes, std::mt19937& random) {
   const auto at = [&] { return random() % bytes.size(); };
@@ -64,7 +64,7 @@ bool rows_are_sound(const DatasetFile& file, const std::string& matrix) {
   return true;
 }
 
-Verdict look_at(const std::string& path) {
+Outcome look_at(const std::string& path) {
   try {
     const DatasetFile file(path);
     file.fingerprint();
@@ -78,7 +78,7 @@ Verdict look_at(const std::string& path) {
   }
 }
 
-Verdict look_in_child(const std::string& path) {
+Outcome look_in_child(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE}) std::signal(crash, on_crash);
@@ -88,7 +88,7 @@ Verdict look_in_child(const std::string& path) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFEXITED(status) ? static_cast<Verdict>(WEXITSTATUS(status)) : hung;
+  return WIFEXITED(status) ? static_cast<Outcome>(WEXITSTATUS(status)) : hung;
 }
 
 TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
@@ -126,7 +126,7 @@ TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
     std::string bytes = good;
     damage(bytes, random);
     put_bytes(damaged, bytes);
-    const Verdict verdict = look_in_child(damaged);
+    const Outcome verdict = look_in_child(damaged);
     ++counts[verdict];
     EXPECT_TRUE(verdict == read || verdict == refused || verdict == crashed_in_hdf5)
         << "trial " << trial << " ended in " << verdict;
