@@ -15,12 +15,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 namespace vaecf::comm {
 namespace {
@@ -302,8 +304,14 @@ class MpiCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm, std::int64_t piece_elements,
                                                     double loading_timeout) {
-  if (launcher_rank().value_or(0) == 0) {
-    if (const std::string advice = launch_advice(); !advice.empty()) last_words("warning: " + advice);
+  if (const std::string advice = launch_advice(); !advice.empty()) {
+    // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
+    // why.
+    if (launcher_rank().value_or(0) == 0) {
+      last_words("warning: " + advice);
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+    }
   }
   return std::make_unique<MpiCommunicator>(algorithm, piece_elements, loading_timeout);
 }
