@@ -241,29 +241,38 @@ TEST_P(Softmax, RealSize) {
     count.at(0, kind_of(row)) += static_cast<double>(held.size());
     for (const std::int32_t item : held) nll += log_sums.at(0, kind_of(row)) - logits.at(kind_of(row), item);
   }
-  // Of all users of a distinct row together, the part of the gradient that is not x.
+  // Of all users of a distinct row together: first the part of the gradient that is not x.
   Matrix d_logits(kinds, items);
   for (std::int64_t kind = 0; kind < kinds; ++kind) {
     for (std::int64_t i = 0; i < items; ++i) {
       d_logits.at(kind, i) = count.at(0, kind) * std::exp(logits.at(kind, i) - log_sums.at(0, kind));
     }
   }
-  auto expected =
-      reference::linear_backward(distinct, layer.weight, backend::Activation::identity, logits, d_logits);
+  const auto backward = [&] {
+    return reference::linear_backward(distinct, layer.weight, backend::Activation::identity, logits,
+                                      d_logits);
+  };
+  const Matrix d_kinds = backward().d_input;
+  std::vector<double> weights_of_items(layer.weight.values.size());  // of one item side by side
+  for (std::int64_t h = 0; h < width; ++h) {
+    for (std::int64_t i = 0; i < items; ++i) {
+      weights_of_items[static_cast<std::size_t>(i * width + h)] = layer.weight.at(h, i);
+    }
+  }
   Matrix d_input(users, width);
   for (std::int64_t row = 0; row < users; ++row) {
     const std::int64_t kind = kind_of(row);
     const auto held = batch.host.rows.view().row(row);
     const double share = static_cast<double>(held.size()) / count.at(0, kind);
-    for (const std::int32_t item : held) expected.d_bias.at(0, item) -= 1.0;
-    for (std::int64_t h = 0; h < width; ++h) {
-      d_input.at(row, h) = share * expected.d_input.at(kind, h);
-      for (const std::int32_t item : held) {
-        d_input.at(row, h) -= layer.weight.at(h, item);
-        expected.d_weight.at(h, item) -= hidden.at(row, h);
-      }
+    double* const of_user = d_input.values.data() + row * width;
+    for (std::int64_t h = 0; h < width; ++h) of_user[h] = share * d_kinds.at(kind, h);
+    for (const std::int32_t item : held) {
+      const double* const of_item = weights_of_items.data() + item * width;
+      for (std::int64_t h = 0; h < width; ++h) of_user[h] -= of_item[h];
+      d_logits.at(kind, item) -= 1.0;
     }
   }
+  const auto expected = backward();
 
   const auto input = activations(hidden);
   const auto d_hidden = backend().make_activations(users, width);

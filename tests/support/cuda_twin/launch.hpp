@@ -39,7 +39,7 @@ void launch(Queue& queue, std::int64_t blocks, const Body& body) {
       const std::int64_t block = turn * stride % blocks;
       // Shared memory starts as rubbish.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
-      testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint64_t>(block));
+      testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint32_t>(block));
       body(lanes, block, scratch.front().bytes);
     }
   });
