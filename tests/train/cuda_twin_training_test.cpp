@@ -1,6 +1,8 @@
 // Whole training runs on the CUDA backend's twin, beside the CPU backend.
 #include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
 
+#include <array>
 #include <tuple>
 
 #include "backend/cpu/cpu_backend.hpp"
@@ -60,13 +62,17 @@ class CudaTwinTraining : public WorldOfRanks {
 
   OneRun on_cpu() {
     OneRun run;
+    with_cpu([&](const Services& services) { run = train_on(services); });
+    return run;
+  }
+
+  static void with_cpu(const std::function<void(const Services&)>& body) {
     comm::run_ranks(1, [&](comm::Communicator& communicator) {
       cpu::CpuBackend backend(1, Precision::fp32, true);
       Log log;
       Progress progress;
-      run = train_on({communicator, backend, log, progress});
+      body({communicator, backend, log, progress});
     });
-    return run;
   }
 
   static void expect_same_bits(const OneRun& a, const OneRun& b) {
@@ -98,6 +104,41 @@ TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
     }
     EXPECT_LE(difference(cpu.weights, twin.weights).relative, weights);
     for (const auto& [name, value] : cpu.metrics) EXPECT_NEAR(twin.metrics.at(name), value, metric) << name;
+  }
+}
+
+TEST_F(CudaTwinTraining, ACheckpointServesBothBackendsWhicheverWroteIt) {
+  options_.train.epochs = 2;
+  options_.optimizer.learning_rate = 0.01;
+  const auto on = [&](bool twin, const std::function<void(const Services&)>& body) {
+    if (twin)
+      on_ranks(1, body);
+    else
+      with_cpu(body);
+  };
+  const Csr seen = {{0, 3, 5}, {0, 5, 10, 1, 59}};
+  for (const bool written_by_twin : {false, true}) {
+    SCOPED_TRACE(written_by_twin);
+    options_.name = written_by_twin ? "by_twin" : "by_cpu";
+    on(written_by_twin, [&](const Services& services) { train(options_, services); });
+    std::array<std::vector<std::int32_t>, 2> items;
+    std::array<std::vector<float>, 2> scores;
+    std::array<double, 2> ndcg{};
+    for (const std::size_t twin : {0U, 1U}) {
+      items[twin].resize(20);
+      scores[twin].resize(20);
+      on(twin == 1, [&](const Services& services) {
+        const io::DatasetFile dataset(options_.data.file);
+        const std::string checkpoint = options_.best_checkpoint();
+        Recommender(options_, services, checkpoint, dataset, {10, false, {}})
+            .recommend(seen.view(), {}, items[twin], scores[twin]);
+        ndcg[twin] = test(options_, services, checkpoint).model.metrics.at("ndcg@10").mean;
+      });
+    }
+    EXPECT_EQ(items[0], items[1]);
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(scores[0][i], scores[1][i], 1e-4) << i;
+    EXPECT_GT(ndcg[0], 0.0);
+    EXPECT_NEAR(ndcg[0], ndcg[1], 1e-6);
   }
 }
 
