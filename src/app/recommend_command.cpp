@@ -25,6 +25,15 @@ namespace {
 constexpr std::int64_t round_entries = 1 << 18;
 constexpr std::int64_t round_users = 2000;
 
+/// How many users a rank takes in a round: whole groups, so that the same users go through the model together
+/// at any number of ranks and get the same scores to the last bit.
+std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
+  const std::int64_t most = std::clamp<std::int64_t>(round_entries / width, 1, round_users);
+  const std::int64_t group = std::min(most, train::Recommender::users_at_a_time);
+  const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
+  return group * std::min(most / group, share);
+}
+
 std::string checkpoint_path(const CommandLine& line, const config::Config& config) {
   const auto& session = config.session;
   if (session.data.file.empty()) {
@@ -101,8 +110,7 @@ class Recommending {
                  "train with model.features: auto",
                  arguments_.users, checkpoint_));
     }
-    const std::int64_t share = (users_.size() + ranks.size() - 1) / ranks.size();
-    block_ = std::clamp<std::int64_t>(round_entries / width(), 1, std::min(round_users, share));
+    block_ = users_of_round(users_.size(), ranks.size(), width());
   }
 
   /// Every rank calls it. InputError where ranks would not do the same.

@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include <algorithm>
@@ -57,12 +56,12 @@ struct Recommender::State {
     items = state.items;
     offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
     if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
-    model.emplace(session.model, model_inputs(session, dataset), alone.backend, evaluation_batch);
+    model.emplace(session.model, model_inputs(session, dataset), alone.backend, users_at_a_time);
     load_weights(checkpoint, alone, *model);
     if (!choice.offers.empty()) silence_items(*model, alone.backend, choice.offers);
     seen_batch = alone.backend.make_batch();
     features_batch = alone.backend.make_batch();
-    if (choice.keep_seen) strangers.emplace(alone.backend, evaluation_batch, items);
+    if (choice.keep_seen) strangers.emplace(alone.backend, users_at_a_time, items);
   }
 
   bool offers(std::int32_t item) const {
@@ -123,8 +122,8 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
   if (features.rows() == 0) features = {no_features, {}};
   const auto beside = this->features() > 0 ? backend.hold_rows(features, 0, this->features()) : nullptr;
   std::vector<std::int64_t> rows;
-  for (std::int64_t begin = 0; begin < seen.rows(); begin += evaluation_batch) {
-    rows.resize(static_cast<std::size_t>(std::min(seen.rows() - begin, evaluation_batch)));
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += users_at_a_time) {
+    rows.resize(static_cast<std::size_t>(std::min(seen.rows() - begin, users_at_a_time)));
     std::iota(rows.begin(), rows.end(), begin);
     backend.gather_batch(*held, rows, false, *s.seen_batch);
     if (beside) backend.gather_batch(*beside, rows, false, *s.features_batch);

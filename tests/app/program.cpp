@@ -73,11 +73,10 @@ std::vector<std::string> Workplace::files() const {
   return names;
 }
 
-void Workplace::make_small_run() const {
-  const Result made = program(
-      "synthesize data.h5 --users 200 --items 60 --interactions-per-user 12 --validation-users 20 "
-      "--test-users 20 "
-      "--tastes 4 --quiet");
+void Workplace::make_small_run(int users) const {
+  const Result made = program("synthesize data.h5 --users " + std::to_string(users) +
+                              " --items 60 --interactions-per-user 12 --validation-users 20 --test-users 20 "
+                              "--tastes 4 --quiet");
   if (made.code != 0) throw std::runtime_error("synthesize failed: " + made.err);
   write("small.yaml",
         "name: small\n"

@@ -33,7 +33,7 @@ class Workplace {
   std::vector<std::string> files() const;
 
   /// data.h5, and small.yaml that trains on it in a blink.
-  void make_small_run() const;
+  void make_small_run(int users = 200) const;
 
  private:
   testing::TemporaryFolder temporary_;

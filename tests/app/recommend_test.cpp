@@ -88,20 +88,20 @@ TEST(Recommend, ReadsUsersThatTheModelNeverSaw) {
   EXPECT_FALSE(bob.contains(known[2].item));
 }
 
-TEST(Recommend, IsTheSameOnAnyNumberOfRanks) {
+// More users than go through the model together, and groups and shares of them that no kernel's tile divides.
+TEST(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
   const Workplace place;
-  place.make_small_run();
+  place.make_small_run(611);
   ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
-  const std::string command = "recommend small.yaml --split all --top 4 --quiet --output ";
-  ASSERT_EQ(place.program(command + "1.tsv").code, 0);
+  const std::string command = "$PROGRAM recommend small.yaml --split all --top 4 --quiet --output ";
+  ASSERT_EQ(place.bash(command + "one.tsv").code, 0);
   std::set<std::string> users;
-  for (const Recommended& line : lines_of(place.read("1.tsv"))) users.insert(line.user);
-  EXPECT_EQ(users.size(), 200U) << "train, validation and test users";
-  for (const int ranks : {2, 3}) {
-    const std::string name = std::to_string(ranks) + ".tsv";
-    const Result result = place.ranks(ranks, command + name);
-    ASSERT_EQ(result.code, 0) << result.err;
-    EXPECT_EQ(place.read(name), place.read("1.tsv"));
+  for (const Recommended& line : lines_of(place.read("one.tsv"))) users.insert(line.user);
+  EXPECT_EQ(users.size(), 611U) << "train, validation and test users";
+  for (const std::string way : {"$MPIRUN -np 2", "$MPIRUN -np 3", "OMP_NUM_THREADS=2", "OMP_NUM_THREADS=5"}) {
+    const Result result = place.bash(way + " " + command + "other.tsv");
+    ASSERT_EQ(result.code, 0) << way << ": " << result.err;
+    EXPECT_EQ(place.read("other.tsv"), place.read("one.tsv")) << way;
   }
   const Result bad = place.ranks(2, "recommend small.yaml --user nobody");
   EXPECT_EQ(bad.code, 2);

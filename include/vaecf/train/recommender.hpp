@@ -22,6 +22,10 @@ struct RecommendOptions {
 /// whatever world it lives in.
 class Recommender {
  public:
+  /// So many users go through the model together, counted from the first of a call: on the CPU the same users
+  /// together get the same bits, on any number of threads.
+  static constexpr std::int64_t users_at_a_time = 256;
+
   /// `dataset` is the one that the checkpoint was trained on; it and the services outlive this object.
   /// InputError where it is another one, the model does not fit, or no item may be recommended.
   Recommender(const SessionOptions& options, const Services& services, const std::string& checkpoint,

@@ -14,6 +14,10 @@ namespace vaecf::cpu {
 
 using backend::Activation;
 
+// Kernels may sum the last rows of a product in another order. Forward products of fixed rows give every user
+// the same bits on any number of threads.
+constexpr std::int64_t users_of_product = 32;
+
 const void* CpuBackend::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
   if (!bf16()) return values;
   copy.reserve(n);
@@ -37,9 +41,12 @@ void CpuBackend::linear(const backend::Activations& input, const backend::Parame
   const std::int64_t n = out.columns();
   const void* a = operand(in.row(0), in.rows() * k, workspace_->input16);
   const void* b = operand(weights, k * n, workspace_->weights16);
-  on_ranges(threads_, in.rows(), 1, [&](int thread, Range rows) {
-    const ProductSpec spec{.m = rows.size(), .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
-    engines_[thread]->run(spec, element(a, rows.begin * k), b, out.row(rows.begin));
+  on_ranges(threads_, in.rows(), users_of_product, [&](int thread, Range rows) {
+    for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
+      const std::int64_t m = std::min(users_of_product, rows.end - first);
+      const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
+      engines_[thread]->run(spec, element(a, first * k), b, out.row(first));
+    }
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       add_bias(out.row(r), bias, act == Activation::tanh, n);
     }
