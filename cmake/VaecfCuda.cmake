@@ -1,7 +1,8 @@
 # Is there a CUDA toolkit that this code compiles with? Sets VAECF_HAS_CUDA, and then also
 #   vaecf_cuda_flags   how our .cu files are compiled
 #   vaecf_cudart, vaecf_cublaslt, vaecf_cusparse, vaecf_nccl   libraries; never the driver's libcuda, so that
-#                      the one program also starts on machines without an NVIDIA driver.
+#                      the one program also starts on machines without an NVIDIA driver. cuBLASLt is not linked but
+#                      loaded when a GPU is used, from where the loader finds it or else from VAECF_CUBLASLT.
 # Distributions' own nvcc is mostly too old for C++20 with their own compiler, hence the trial compile.
 set(VAECF_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a fit toolkit is found), ON (or fail), OFF")
 set_property(CACHE VAECF_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -149,6 +150,11 @@ if(VAECF_HAS_CUDA)
     list(POP_FRONT _libraries _name _include _library)
     add_library(vaecf_${_name} INTERFACE)
     target_include_directories(vaecf_${_name} SYSTEM INTERFACE "${_include}")
+    if(_name STREQUAL "cublaslt")
+      target_compile_definitions(vaecf_cublaslt INTERFACE "VAECF_CUBLASLT=\"${_library}\"")
+      target_link_libraries(vaecf_cublaslt INTERFACE ${CMAKE_DL_LIBS})
+      continue()
+    endif()
     target_link_libraries(vaecf_${_name} INTERFACE "${_library}")
     # CMake takes the toolkit's folder for one that the loader knows, which it need not be.
     get_filename_component(_folder "${_library}" DIRECTORY)

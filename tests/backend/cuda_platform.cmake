@@ -16,6 +16,6 @@ if(VAECF_HAS_CUDA)
   target_include_directories(cuda_platform_gpu_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 
   vaecf_test(cuda_errors_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_errors_test.cpp
-             LIBRARIES vaecf_backend vaecf_cudart)
+             ${CMAKE_CURRENT_LIST_DIR}/cuda_library_test.cpp LIBRARIES vaecf_backend vaecf_cudart vaecf_cublaslt)
   target_include_directories(cuda_errors_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 endif()

@@ -1,8 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "check.cuh"
+#include "cublaslt.hpp"
 #include "platform.hpp"
 #include "start_rows.hpp"
 
@@ -39,15 +38,15 @@ void check(cublasStatus_t status, const char* what) {
   } else if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
     advice = "; see `dmesg` for Xid messages, and start again, from the last checkpoint where there is one";
   }
-  throw RunError(format("GPU: {} failed: {} ({}){}", what, cublasLtGetStatusString(status),
-                        cublasLtGetStatusName(status), advice));
+  throw RunError(format("GPU: {} failed: {} ({}){}", what, cublaslt().GetStatusString(status),
+                        cublaslt().GetStatusName(status), advice));
 }
 
 struct Destroy {
-  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublasLtMatmulDescDestroy(p); }
-  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublasLtMatrixLayoutDestroy(p); }
-  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublasLtMatmulPreferenceDestroy(p); }
-  void operator()(cublasLtContext* p) const { cublasLtDestroy(p); }
+  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublaslt().MatmulDescDestroy(p); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublaslt().MatrixLayoutDestroy(p); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublaslt().MatmulPreferenceDestroy(p); }
+  void operator()(cublasLtContext* p) const { cublaslt().Destroy(p); }
   void operator()(CUevent_st* p) const { cudaEventDestroy(p); }
 };
 template <class Handle>
@@ -67,11 +66,12 @@ cudaDataType_t type_of(Number number) {
 
 template <class T>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
-  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), "describing a product");
+  check(cublaslt().MatmulDescSetAttribute(description, attribute, &value, sizeof value),
+        "describing a product");
 }
 template <class T>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+  check(cublaslt().MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
         "describing a product");
 }
 
@@ -79,8 +79,8 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std::int64_t columns,
                                           std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(number), static_cast<std::uint64_t>(columns),
-                                   static_cast<std::uint64_t>(rows), stride),
+  check(cublaslt().MatrixLayoutCreate(&layout, type_of(number), static_cast<std::uint64_t>(columns),
+                                      static_cast<std::uint64_t>(rows), stride),
         "describing a matrix");
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
@@ -102,8 +102,8 @@ struct Plan {
 Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
   cublasLtMatmulDesc_t description = nullptr;
   const bool rounds = spec.operands == Number::fp32 && fp32 == Fp32Products::tf32;
-  check(cublasLtMatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                                 CUDA_R_32F),
+  check(cublaslt().MatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                    CUDA_R_32F),
         "describing a product");
   Plan plan;
   plan.description.reset(description);
@@ -158,7 +158,7 @@ struct Matmuls::State {
         check_now(std::move(while_waiting)),
         workspace(device, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
-    check(cublasLtCreate(&made), "starting cuBLASLt");
+    check(cublaslt().Create(&made), "starting cuBLASLt");
     handle.reset(made);
   }
 
@@ -166,9 +166,9 @@ struct Matmuls::State {
                        const Operands& x, cudaStream_t stream) {
     const float alpha = 1.0F;
     const float beta = accumulate ? 1.0F : 0.0F;
-    return cublasLtMatmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a, plan.a.get(),
-                          &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm, workspace.data(),
-                          workspace_bytes, stream);
+    return cublaslt().Matmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a,
+                             plan.a.get(), &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm,
+                             workspace.data(), workspace_bytes, stream);
   }
 
   std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x);
@@ -191,7 +191,7 @@ struct Matmuls::State {
 std::vector<cublasLtMatmulAlgo_t> Matmuls::State::candidates(const Plan& plan, const MatmulSpec& spec,
                                                              const Operands& x) {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "describing a product");
+  check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
   const Owned<cublasLtMatmulPreference_t> preference(made);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
   // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
@@ -207,9 +207,9 @@ std::vector<cublasLtMatmulAlgo_t> Matmuls::State::candidates(const Plan& plan, c
 
   std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
   int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle.get(), plan.description.get(), plan.b.get(), plan.a.get(),
-                                     plan.c.get(), plan.c.get(), made, most_candidates, found.data(), &count);
+  const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
+      handle.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), made,
+      most_candidates, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   check(status, "planning a product");
   std::vector<cublasLtMatmulAlgo_t> algorithms;
