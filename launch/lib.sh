@@ -220,9 +220,14 @@ configure() {
     say "$folder holds no finished configuration of this tree: starting afresh"
     rm -rf "$folder"
   fi
-  # Several files at once: most of the time goes to headers that they share. A folder keeps what it was made with.
-  local units=()
-  if ! configured "$folder"; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=6); fi
+  # Several files at once, and more where cores are few: most of the time goes to what files share. A folder keeps what
+  # it was made with.
+  local units=() at_once=6
+  case $(cores) in
+    1 | 2) at_once=64 ;;
+    3 | 4) at_once=16 ;;
+  esac
+  if ! configured "$folder"; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=$at_once); fi
   run cmake -S . -B "$folder" ${units[@]+"${units[@]}"} "$@" >&2 ||
     fail "configuring failed: the lines above say what is missing"
 }

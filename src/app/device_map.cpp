@@ -4,40 +4,12 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <span>
 #include <utility>
 
+#include "app/gather.hpp"
+
 namespace vaecf::app {
-namespace {
-
-/// Host names have at most 255 characters.
-constexpr std::size_t field_size = 256;
-using Field = std::array<char, field_size>;
-
-Field to_field(const std::string& text) {
-  Field field{};
-  std::copy_n(text.begin(), std::min(text.size(), field_size - 1), field.begin());
-  return field;
-}
-
-std::vector<std::string> gather(comm::Communicator& communicator, const std::string& mine) {
-  const Field field = to_field(mine);
-  std::vector<char> all(static_cast<std::size_t>(communicator.size()) * field_size);
-  communicator.all_gather(std::span<const char>(field), std::span<char>(all));
-  std::vector<std::string> texts;
-  for (std::size_t begin = 0; begin < all.size(); begin += field_size) texts.emplace_back(all.data() + begin);
-  return texts;
-}
-
-std::string list_of(const std::vector<std::size_t>& ranks) {
-  std::string list;
-  for (const std::size_t rank : ranks) list += format("{}{}", list.empty() ? "" : ", ", rank);
-  return list;
-}
-
-}  // namespace
 
 backend::BackendOptions at_rank(backend::BackendOptions options, const comm::Communicator& communicator) {
   options.local_rank = communicator.local_rank();
@@ -46,9 +18,9 @@ backend::BackendOptions at_rank(backend::BackendOptions options, const comm::Com
 }
 
 std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const backend::Backend& backend) {
-  const auto hosts = gather(communicator, communicator.host());
-  const auto devices = gather(communicator, backend.device());
-  const auto ids = gather(communicator, backend.device_id());
+  const auto hosts = gather_texts(communicator, communicator.host());
+  const auto devices = gather_texts(communicator, backend.device());
+  const auto ids = gather_texts(communicator, backend.device_id());
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     ranks.push_back({hosts[rank], devices[rank], ids[rank]});
@@ -57,9 +29,9 @@ std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const b
 }
 
 std::string shared_devices(const std::vector<RankDevice>& ranks) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> users;
+  std::map<std::pair<std::string, std::string>, std::vector<int>> users;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!ranks[rank].id.empty()) users[{ranks[rank].host, ranks[rank].id}].push_back(rank);
+    if (!ranks[rank].id.empty()) users[{ranks[rank].host, ranks[rank].id}].push_back(static_cast<int>(rank));
   }
   std::string text;
   for (const auto& [place, sharing] : users) {

@@ -7,7 +7,7 @@
 namespace vaecf::comm {
 namespace {
 
-constexpr int tag = 0;
+constexpr int heartbeat_tag = 0;
 
 /// Also moves MPI's own work on.
 bool completed(MPI_Request& request) {
@@ -32,12 +32,14 @@ Heartbeats::Heartbeats(int rank, int size, double interval, double now)
 }
 
 void Heartbeats::receive(int from, Line& line) {
-  check_mpi(MPI_Irecv(&line.in, sizeof(Message), MPI_BYTE, from, tag, comm_, &line.receiving), "MPI_Irecv");
+  check_mpi(MPI_Irecv(&line.in, sizeof(Message), MPI_BYTE, from, heartbeat_tag, comm_, &line.receiving),
+            "MPI_Irecv");
 }
 
 void Heartbeats::send(int to, Line& line, const Pulse& own, bool last) {
   line.out = {own, last ? 1 : 0};
-  check_mpi(MPI_Isend(&line.out, sizeof(Message), MPI_BYTE, to, tag, comm_, &line.sending), "MPI_Isend");
+  check_mpi(MPI_Isend(&line.out, sizeof(Message), MPI_BYTE, to, heartbeat_tag, comm_, &line.sending),
+            "MPI_Isend");
 }
 
 void Heartbeats::hear(std::size_t index, double now) {

@@ -9,7 +9,7 @@
 namespace vaecf::comm {
 namespace {
 
-constexpr int tag = 0;
+constexpr int message_tag = 0;
 
 /// Calls `work(begin, length)` for each piece.
 template <class Work>
@@ -29,15 +29,15 @@ void MpiMessages::exchange(std::span<const Outgoing> out, std::span<const Incomi
   for (const Incoming& message : in) {
     cut(message.bytes.size(), piece_, [&](std::int64_t begin, int length) {
       lengths_.push_back(length);
-      check_mpi(MPI_Irecv(message.bytes.data() + begin, length, MPI_BYTE, message.from, tag, communicator_,
-                          &requests_.emplace_back()),
+      check_mpi(MPI_Irecv(message.bytes.data() + begin, length, MPI_BYTE, message.from, message_tag,
+                          communicator_, &requests_.emplace_back()),
                 "MPI_Irecv");
     });
   }
   for (const Outgoing& message : out) {
     cut(message.bytes.size(), piece_, [&](std::int64_t begin, int length) {
-      check_mpi(MPI_Isend(message.bytes.data() + begin, length, MPI_BYTE, message.to, tag, communicator_,
-                          &requests_.emplace_back()),
+      check_mpi(MPI_Isend(message.bytes.data() + begin, length, MPI_BYTE, message.to, message_tag,
+                          communicator_, &requests_.emplace_back()),
                 "MPI_Isend");
     });
   }
@@ -57,7 +57,7 @@ void MpiMessages::exchange(std::span<const Outgoing> out, std::span<const Incomi
 
 int MpiMessages::await() {
   MPI_Status status;
-  check_mpi(MPI_Probe(MPI_ANY_SOURCE, tag, communicator_, &status), "MPI_Probe");
+  check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, communicator_, &status), "MPI_Probe");
   return status.MPI_SOURCE;
 }
 

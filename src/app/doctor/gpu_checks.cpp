@@ -5,7 +5,7 @@
 namespace vaecf::app {
 namespace {
 
-std::string version(int number) {
+std::string cuda_version(int number) {
   return format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
@@ -70,7 +70,7 @@ std::vector<Finding> check_gpus(const GpuQuestion& question) {
   std::vector<Finding> findings = {
       {"cuda", Health::ok,
        format("driver {} for CUDA {}, runtime {}", question.driver.empty() ? "?" : question.driver,
-              version(facts.driver), version(facts.runtime)),
+              cuda_version(facts.driver), cuda_version(facts.runtime)),
        ""}};
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) findings.push_back(describe(facts.gpus[i], i));
   for (Finding& finding : check_links(facts.links)) findings.push_back(std::move(finding));
