@@ -1,6 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/hash.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include "app/audience.hpp"
@@ -101,9 +102,11 @@ class Recommending {
     if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
     backend_ = backend::make_backend(options_for_rank(config, ranks));
     log_.debug("backend: {}", backend_->description());
-    recommender_.emplace(
-        config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_, dataset_,
-        train::RecommendOptions{arguments_.top, arguments_.keep_seen, read_offers(arguments_, names, log_)});
+    train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
+                                   read_offers(arguments_, names, log_)};
+    digest_ = io::xxh64({reinterpret_cast<const char*>(choice.offers.data()), choice.offers.size()});
+    recommender_.emplace(config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_,
+                         dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(
           format("--users {}: the model of {} was trained without features of users; leave --users out, or "
@@ -111,12 +114,13 @@ class Recommending {
                  arguments_.users, checkpoint_));
     }
     block_ = users_of_round(users_.size(), ranks.size(), width());
+    add_audience_to_digest();
   }
 
   /// Every rank calls it. InputError where ranks would not do the same.
   void check_same_on_all_ranks() {
-    const std::string mine =
-        format("{} places for each of {} users by {}", width(), users_.size(), dataset_.fingerprint());
+    const std::string mine = format("{} places for each of {} users ({:016x}) by {}", width(), users_.size(),
+                                    digest_, dataset_.fingerprint());
     const std::string first = ranks_.broadcast_text(mine, 0);
     if (mine == first) return;
     throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
@@ -128,8 +132,8 @@ class Recommending {
                   {dataset_.path(), checkpoint_, arguments_.input, arguments_.users, arguments_.include,
                    arguments_.exclude});
     io::RecommendationHead head;
-    head.users = users_.size() == audience_->size() ? audience_->users()
-                                                    : io::IdList{{}, {audience_->users().text(users_.begin)}};
+    head.users =
+        users_.size() == audience_->size() ? audience_->users() : audience_->users().only(users_.begin);
     head.items = items_;
     if (arguments_.titles) head.titles = titles_;
     head.k = width();
@@ -172,6 +176,18 @@ class Recommending {
 
  private:
   std::int64_t width() const { return recommender_->width(); }
+
+  /// Who they are and, where that comes from files of its own, what is known of them.
+  void add_audience_to_digest() {
+    const auto add = [&](std::string_view bytes) { digest_ = io::xxh64(bytes, digest_); };
+    const auto add_rows = [&](const Csr& rows) {
+      add({reinterpret_cast<const char*>(rows.offsets.data()), rows.offsets.size() * sizeof rows.offsets[0]});
+      add({reinterpret_cast<const char*>(rows.columns.data()), rows.columns.size() * sizeof rows.columns[0]});
+    };
+    for (std::int64_t user = users_.begin; user < users_.end; ++user) add(audience_->users().text(user));
+    if (!arguments_.input.empty()) add_rows(audience_->seen(users_));
+    if (!arguments_.users.empty()) add_rows(audience_->features(users_));
+  }
 
   /// Rank `rank`'s users of the round that starts with user `begin`.
   Range block_of(int rank, std::int64_t begin) const {
@@ -227,6 +243,7 @@ class Recommending {
   Range users_;
   std::unique_ptr<backend::Backend> backend_;
   std::optional<train::Recommender> recommender_;
+  std::uint64_t digest_ = 0;                      // of users, what they have, and what they may get
   std::int64_t block_ = 1;                        // users of a rank in a round
   std::unique_ptr<RecommendationOutput> output_;  // rank 0's
   Strangers without_items_;

@@ -55,6 +55,11 @@ std::int64_t IdList::size() const {
   return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
 }
 
+IdList IdList::only(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return numeric() ? IdList{{numbers.at(i)}, {}} : IdList{{}, {strings.at(i)}};
+}
+
 std::string IdList::text(std::int64_t index) const {
   const auto i = static_cast<std::size_t>(index);
   return numeric() ? std::to_string(numbers.at(i)) : strings.at(i);

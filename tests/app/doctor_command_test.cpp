@@ -34,8 +34,9 @@ TEST(Doctor, SpeaksOnceForAllRanks) {
   EXPECT_EQ(report["fail"], 0);
   std::map<std::string, int> subjects;
   for (const auto& finding : report["findings"]) ++subjects[finding["subject"]];
-  for (const char* subject : {"launch", "binding", "oversubscription", "processor", "memory", "/dev/shm",
-                              "mpi", "memlock", "gpu", "file locks", "data", "run folder", "products"}) {
+  for (const char* subject :
+       {"launch", "binding", "oversubscription", "host name", "processor", "memory", "/dev/shm", "mpi",
+        "memlock", "gpu", "file locks", "data", "run folder", "products"}) {
     EXPECT_GE(subjects[subject], 1) << subject << result.out;
   }
   ASSERT_GE(report["measured"].size(), 1U);

@@ -24,6 +24,8 @@ constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
 /// A host that nothing is wrong with.
 HostFacts good_host() {
   HostFacts facts;
+  facts.name = "node1";
+  facts.name_seconds = 2e-4;
   facts.processor = "A Processor";
   facts.cores = 64;
   facts.instructions = {"avx2", "fma", "avx512f"};
@@ -53,16 +55,19 @@ TEST(DoctorHost, AGoodOneHasNothingToSay) {
 
 TEST(DoctorHost, EachTroubleIsAWarningWithAdvice) {
   HostFacts facts = good_host();
+  facts.name_known = false;
+  facts.name_seconds = 5.0;
   facts.instructions.clear();
   facts.cpu_limit = 4.0;
   facts.memory_limit = 2 * gibibyte;
   facts.shared_memory_free = 60 * mebibyte;
   facts.locked_memory = 64 * 1024;
   auto found = by_subject(check_host(facts, 8, false));
-  for (const char* subject : {"processor", "cpu limit", "memory", "/dev/shm"}) {
+  for (const char* subject : {"host name", "processor", "cpu limit", "memory", "/dev/shm"}) {
     EXPECT_EQ(found[subject].health, Health::warn) << subject;
     EXPECT_NE(found[subject].advice, "") << subject;
   }
+  EXPECT_NE(found["host name"].advice.find("`127.0.1.1 node1` to /etc/hosts"), std::string::npos);
   EXPECT_NE(found["cpu limit"].advice.find("at most 4"), std::string::npos) << found["cpu limit"].advice;
   EXPECT_NE(found["/dev/shm"].advice.find("--shm-size"), std::string::npos);
   // Nobody locks memory without a GPU or InfiniBand.
@@ -86,6 +91,8 @@ TEST(DoctorHost, ReadsWhatTheSystemSays) {
              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
   write_file(root / "sys/class/infiniband/mlx5_0/x", "");
   const HostFacts facts = look_at_host(root);
+  EXPECT_NE(facts.name, "");
+  EXPECT_GT(facts.name_seconds, 0.0);
   EXPECT_EQ(facts.processor, "Some CPU @ 2 GHz");
   EXPECT_EQ(facts.instructions, (std::vector<std::string>{"avx2", "avx512f"}));
   EXPECT_EQ(facts.memory, 8 * gibibyte);

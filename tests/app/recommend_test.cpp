@@ -108,6 +108,30 @@ TEST(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
   EXPECT_EQ(count(bad.err, "user nobody is not among"), 1) << "one rank speaks for all: " << bad.err;
 }
 
+// Each has the same users, and as many items.
+TEST(Recommend, RanksThatReadOtherFilesAreToldApart) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
+  ASSERT_GE(known.size(), 3U);
+  place.write("a.csv", "user,item\nann," + known[0].item + "\n");
+  place.write("b.csv", "user,item\nann," + known[1].item + "\n");
+  place.write("a.txt", known[1].item + "\n");
+  place.write("b.txt", known[2].item + "\n");
+  place.write("c.csv", "user,item\nbob," + known[0].item + "\n");
+  const std::string program = "-np 1 $PROGRAM recommend small.yaml --quiet --input ";
+  for (const std::string other : {"b.csv", "c.csv"}) {
+    const Result result = place.bash("$MPIRUN " + program + "a.csv : " + program + other);
+    EXPECT_EQ(result.code, 2) << other;
+    EXPECT_EQ(count(result.err, "give all ranks the same files"), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+  const std::string one = program + "a.csv --exclude ";
+  EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "b.txt").code, 2) << "other items left out";
+  EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "a.txt").code, 0);
+}
+
 TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
   const Workplace place;
   place.make_small_run();

@@ -48,6 +48,9 @@ TEST_F(DatasetRoundTrip, IdsKeepTheirKind) {
   EXPECT_TRUE(users.numeric());
   EXPECT_EQ(users.numbers, (std::vector<std::int64_t>{-3, std::int64_t{1} << 40}));
   EXPECT_EQ(users.text(0), "-3");
+  EXPECT_TRUE(users.only(1).numeric());
+  EXPECT_EQ(users.only(1).numbers, std::vector<std::int64_t>{std::int64_t{1} << 40});
+  EXPECT_EQ(items.only(4).strings, std::vector<std::string>{"e e"});
   EXPECT_EQ(users.size(), 2);
   EXPECT_TRUE(dataset.has_ids("items/id"));
   EXPECT_FALSE(dataset.has_ids("items/title"));

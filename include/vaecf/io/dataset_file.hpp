@@ -18,6 +18,7 @@ struct IdList {
   bool numeric() const { return strings.empty(); }
   std::int64_t size() const;
   std::string text(std::int64_t index) const;
+  IdList only(std::int64_t index) const;  ///< that id alone, of the same kind
 };
 
 /// How a dataset lies on disk.

@@ -14,6 +14,22 @@ double gibibytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(gib);
 }
 
+/// Processes that Open MPI starts look their host up again and again.
+Finding check_name(const HostFacts& facts) {
+  Finding finding{"host name", Health::ok,
+                  format("{}, {} within {:.1f} ms", facts.name, facts.name_known ? "found" : "not found",
+                         1e3 * facts.name_seconds),
+                  ""};
+  if (facts.name_seconds > 1.0) {
+    finding.health = Health::warn;
+    finding.advice = format(
+        "each start of Open MPI waits for that, up to half a minute: add the line `127.0.1.1 {}` to "
+        "/etc/hosts, or have the name server answer",
+        facts.name);
+  }
+  return finding;
+}
+
 Finding check_processor(const HostFacts& facts) {
   const std::string list = joined(facts.instructions);
   Finding finding{"processor", Health::ok,
@@ -99,8 +115,12 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
 }  // namespace
 
 std::vector<Finding> check_host(const HostFacts& facts, int ranks, bool gpus) {
-  return {check_processor(facts), check_cpu_limit(facts), check_memory(facts, ranks),
-          check_shared_memory(facts, ranks, gpus), check_locked_memory(facts, gpus)};
+  return {check_name(facts),
+          check_processor(facts),
+          check_cpu_limit(facts),
+          check_memory(facts, ranks),
+          check_shared_memory(facts, ranks, gpus),
+          check_locked_memory(facts, gpus)};
 }
 
 }  // namespace vaecf::app

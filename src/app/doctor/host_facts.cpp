@@ -1,11 +1,13 @@
 #include "app/doctor/host_facts.hpp"
 
+#include <netdb.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -77,6 +79,17 @@ std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
   return 0;
 }
 
+void look_up_name(HostFacts& facts) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  facts.name = name.data();
+  const auto begin = std::chrono::steady_clock::now();
+  addrinfo* found = nullptr;
+  facts.name_known = getaddrinfo(name.data(), nullptr, nullptr, &found) == 0;
+  if (found != nullptr) freeaddrinfo(found);
+  facts.name_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 bool holds_anything(const std::string& folder) {
   std::error_code none;
   return std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator();
@@ -86,6 +99,7 @@ bool holds_anything(const std::string& folder) {
 
 HostFacts look_at_host(const std::string& root) {
   HostFacts facts;
+  look_up_name(facts);
   const std::string cpuinfo = text_of(root + "/proc/cpuinfo");
   const std::string meminfo = text_of(root + "/proc/meminfo");
   facts.processor = line_value(cpuinfo, "model name");

@@ -8,6 +8,9 @@ namespace vaecf::app {
 
 /// What the system says of this host, and of the limits of this process.
 struct HostFacts {
+  std::string name;
+  bool name_known = true;     ///< an address is known for it
+  double name_seconds = 0.0;  ///< that it took to be told so
   std::string processor;
   int cores = 0;
   std::vector<std::string> instructions;  ///< of those that matter here: "avx2", "avx512f", ...
