@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 namespace vaecf::app {
 namespace {
@@ -104,7 +105,7 @@ class Recommending {
     log_.debug("backend: {}", backend_->description());
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                    read_offers(arguments_, names, log_)};
-    digest_ = io::xxh64({reinterpret_cast<const char*>(choice.offers.data()), choice.offers.size()});
+    add_to_digest(choice.offers);
     recommender_.emplace(config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_,
                          dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
@@ -177,14 +178,21 @@ class Recommending {
  private:
   std::int64_t width() const { return recommender_->width(); }
 
+  /// A string or vector.
+  template <class Values>
+  void add_to_digest(const Values& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    digest_ = io::xxh64({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, digest_);
+  }
+
   /// Who they are and, where that comes from files of its own, what is known of them.
   void add_audience_to_digest() {
-    const auto add = [&](std::string_view bytes) { digest_ = io::xxh64(bytes, digest_); };
     const auto add_rows = [&](const Csr& rows) {
-      add({reinterpret_cast<const char*>(rows.offsets.data()), rows.offsets.size() * sizeof rows.offsets[0]});
-      add({reinterpret_cast<const char*>(rows.columns.data()), rows.columns.size() * sizeof rows.columns[0]});
+      add_to_digest(rows.offsets);
+      add_to_digest(rows.columns);
     };
-    for (std::int64_t user = users_.begin; user < users_.end; ++user) add(audience_->users().text(user));
+    for (std::int64_t user = users_.begin; user < users_.end; ++user)
+      add_to_digest(audience_->users().text(user));
     if (!arguments_.input.empty()) add_rows(audience_->seen(users_));
     if (!arguments_.users.empty()) add_rows(audience_->features(users_));
   }

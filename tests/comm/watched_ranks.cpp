@@ -91,8 +91,7 @@ int main(int, char** argv) {
     options.warn_after = 1.0;
     options.timeout = 3.0;
     options.validation_timeout = 4.0;
-    // Only where it is to be waited for: where names are slow to resolve, MPI takes its time to join the
-    // ranks.
+    // Short only where it is to pass: where names are slow to resolve, MPI takes its time to join ranks.
     options.loading_timeout = plan.how == "never_starts" ? 3.0 : 30.0;
     const std::string rank = std::getenv("OMPI_COMM_WORLD_RANK");
     leave(plan.folder / (rank + ".pid"), std::to_string(getpid()) + "\n");
