@@ -3,25 +3,25 @@
 #include <vaecf/math/lanes.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace vaecf::testing {
 
-/// A GPU block on the host: lane l walks elements l, l + lanes, l + 2 lanes ..; lanes run in a shuffled order
-/// that changes from verb to verb, so that whatever depends on an order shows; sums and maxima are folded in
-/// warps of 32 by halves, then over the warps, as a block does it with shuffles.
+/// A GPU block on the host: lane l walks elements l, l + lanes, l + 2 lanes ..; lanes run in an order that
+/// changes from verb to verb, so that whatever depends on an order shows; sums and maxima are folded in warps
+/// of 32 by halves, then over the warps, as a block does it with shuffles. Lanes: 1 to 1024.
 class EmulatedLanes {
  public:
   explicit EmulatedLanes(int lanes, std::uint32_t seed = 1)
-      : order_(static_cast<std::size_t>(lanes)), random_(seed) {
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+      : lanes_(static_cast<std::uint32_t>(lanes)), random_(seed) {
+    if (lanes < 1 || lanes > most) throw std::invalid_argument("a block has 1 to 1024 lanes");
   }
 
   template <class F>
@@ -43,46 +43,48 @@ class EmulatedLanes {
 
  private:
   static constexpr std::size_t warp = 32;
+  static constexpr int most = 1024;
 
+  // The k-th lane to run is start + k stride, modulo lanes: each once, and two draws a verb instead of a
+  // shuffle.
   template <class Visit>
   void walk(std::int64_t n, Visit&& visit) {
-    shuffle();
-    for (const std::int64_t lane : order_) {
-      for (std::int64_t i = lane; i < n; i += static_cast<std::int64_t>(order_.size())) {
-        visit(static_cast<std::size_t>(lane), i);
-      }
+    std::uint32_t lane = static_cast<std::uint32_t>(random_()) % lanes_;
+    std::uint32_t stride = static_cast<std::uint32_t>(random_()) % lanes_;
+    while (std::gcd(stride, lanes_) != 1) ++stride;
+    stride %= lanes_;
+    for (std::uint32_t k = 0; k < lanes_; ++k) {
+      for (std::int64_t i = lane; i < n; i += lanes_) visit(std::size_t{lane}, i);
+      lane += stride;
+      if (lane >= lanes_) lane -= lanes_;
     }
   }
 
   template <class T, class F, class Join>
   T fold(std::int64_t n, F&& f, T neutral, Join join) {
-    std::vector<T> part(order_.size(), neutral);
+    std::array<T, most> part;
+    std::fill_n(part.begin(), lanes_, neutral);
     walk(n, [&](std::size_t lane, std::int64_t i) { part[lane] = join(part[lane], f(i)); });
-    while (part.size() > 1) {
-      std::vector<T> next;
-      for (std::size_t first = 0; first < part.size(); first += warp) {
-        next.push_back(fold_warp(part, first, neutral, join));
+    for (std::size_t count = lanes_; count > 1; count = (count + warp - 1) / warp) {
+      for (std::size_t first = 0; first < count; first += warp) {
+        part[first / warp] = fold_warp(part.data() + first, std::min(warp, count - first), neutral, join);
       }
-      part = std::move(next);
     }
     return part.front();
   }
 
   template <class T, class Join>
-  static T fold_warp(const std::vector<T>& part, std::size_t first, T neutral, Join join) {
-    std::vector<T> lane(warp, neutral);
-    std::copy(part.begin() + static_cast<std::ptrdiff_t>(first),
-              part.begin() + static_cast<std::ptrdiff_t>(std::min(part.size(), first + warp)), lane.begin());
+  static T fold_warp(const T* part, std::size_t count, T neutral, Join join) {
+    std::array<T, warp> lane;
+    std::fill(std::copy_n(part, count, lane.begin()), lane.end(), neutral);
     for (std::size_t half = warp / 2; half > 0; half /= 2) {
       for (std::size_t l = 0; l < half; ++l) lane[l] = join(lane[l], lane[l + half]);
     }
     return lane.front();
   }
 
-  void shuffle() { std::shuffle(order_.begin(), order_.end(), random_); }
-
-  std::vector<std::int64_t> order_;
-  std::minstd_rand random_;  // cheap: half of what emulation costs went into a better one
+  std::uint32_t lanes_;
+  std::minstd_rand random_;
 };
 
 static_assert(math::Lanes<EmulatedLanes>);
