@@ -146,11 +146,12 @@ build_jobs() {
 
 # missing_packages GROUP...: those of launch/packages that are neither installed nor replaced by a program in PATH.
 missing_packages() {
-  local group package program release
+  local group package program release installed
   release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null || true)
+  installed=$(dpkg-query -W -f ':${Package}:${db:Status-Abbrev}\n' 2>/dev/null || true)
   while read -r group package program; do
     case " $* " in *" ${group%"-$release"} "*) ;; *) continue ;; esac
-    case $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) in ii*) continue ;; esac
+    case $installed in *":$package:ii"*) continue ;; esac
     if [ -n "$program" ] && command -v "$program" >/dev/null 2>&1; then continue; fi
     echo "$package"
   done < <(grep -v '^#' launch/packages)
