@@ -51,13 +51,18 @@ set(unity $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
 target_compile_options(vaecf_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:${unity}>>:-Wshadow>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,${unity}>:-Wshadow=local$<SEMICOLON>-Wno-subobject-linkage>)
+# For large units GCC's collector runs more often than pays: up to a tenth of their time, for a fifth of memory more.
+target_compile_options(vaecf_flags INTERFACE
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,${unity}>:--param=ggc-min-heapsize=1048576>)
 # In large units sanitizers make GCC warn of paths that are none.
 if(VAECF_WERROR AND NOT (VAECF_SANITIZE AND CMAKE_UNITY_BUILD))
   target_compile_options(vaecf_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(VAECF_SANITIZE)
-  # Null pointers, objects too small and objects of the past: AddressSanitizer sees them, and each check is compiled.
-  set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined)
+  # Null pointers, objects too small and objects of the past: AddressSanitizer sees them, and each check is compiled;
+  # as is each of a pointer's sum, which wraps only where an access does.
+  set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,object-size,vptr,pointer-overflow
+                 -fno-sanitize-recover=undefined)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers};-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=address,undefined)
 endif()
