@@ -1,11 +1,12 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string>
 #include <utility>
+
+#include "support/json_node.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -72,11 +73,10 @@ TEST(Stop, LeavesTheTimelineOfAllRanks) {
   const Result result =
       place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
-  const auto trace = nlohmann::json::parse(place.read("t.json"), nullptr, false);
-  ASSERT_TRUE(trace.is_object()) << result.err;
-  std::map<std::pair<int, std::string>, int> seen;
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["ph"] == "X") ++seen[{event["pid"], event["name"]}];
+  const auto trace = testing::JsonNode::parse(place.read("t.json"));
+  std::map<std::pair<std::int64_t, std::string>, int> seen;
+  for (const auto& event : trace["traceEvents"].list()) {
+    if (event["ph"].text() == "X") ++seen[{event["pid"].integer(), event["name"].text()}];
   }
   // Waits and the exchanges beside compute come from MPI.
   for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"}) {

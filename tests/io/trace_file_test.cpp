@@ -6,8 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include <nlohmann/json.hpp>
-
+#include "support/json_node.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace vaecf::io {
@@ -30,29 +29,29 @@ TEST(Trace, IsWhatPerfettoReads) {
   EXPECT_FALSE(std::filesystem::exists(path));
   file.publish();
 
-  const auto trace = nlohmann::json::parse(trace_text(path));
-  const auto& events = trace["traceEvents"];
+  const auto trace = testing::JsonNode::parse(trace_text(path));
+  const auto events = trace["traceEvents"].list();
   ASSERT_EQ(events.size(), 6U);
-  EXPECT_EQ(events[0]["ph"], "M");
-  EXPECT_EQ(events[0]["name"], "process_name");
-  EXPECT_EQ(events[0]["args"]["name"], "rank 3 on \"a\"\xef\xbf\xbd");
-  EXPECT_EQ(events[2]["name"], "thread_name");
-  EXPECT_EQ(events[2]["tid"], 1);
-  EXPECT_EQ(events[4]["ph"], "X");
-  EXPECT_EQ(events[4]["pid"], 3);
-  EXPECT_DOUBLE_EQ(events[4]["ts"], 1234.567);
-  EXPECT_DOUBLE_EQ(events[4]["dur"], 765.441);
-  EXPECT_EQ(events[4]["args"]["step"], 12);
-  EXPECT_DOUBLE_EQ(events[5]["ts"], -1.5);
+  EXPECT_EQ(events[0]["ph"].text(), "M");
+  EXPECT_EQ(events[0]["name"].text(), "process_name");
+  EXPECT_EQ(events[0]["args"]["name"].text(), "rank 3 on \"a\"\xef\xbf\xbd");
+  EXPECT_EQ(events[2]["name"].text(), "thread_name");
+  EXPECT_EQ(events[2]["tid"].integer(), 1);
+  EXPECT_EQ(events[4]["ph"].text(), "X");
+  EXPECT_EQ(events[4]["pid"].integer(), 3);
+  EXPECT_DOUBLE_EQ(events[4]["ts"].number(), 1234.567);
+  EXPECT_DOUBLE_EQ(events[4]["dur"].number(), 765.441);
+  EXPECT_EQ(events[4]["args"]["step"].integer(), 12);
+  EXPECT_DOUBLE_EQ(events[5]["ts"].number(), -1.5);
   EXPECT_FALSE(events[5].contains("args"));
-  EXPECT_EQ(trace["otherData"]["rank 3"], "fine");
+  EXPECT_EQ(trace["otherData"]["rank 3"].text(), "fine");
 }
 
 TEST(Trace, WithoutEventsIsStillOne) {
   const testing::TemporaryFolder folder;
   TraceFile file(folder.path() / "t.json");
   file.publish();
-  EXPECT_TRUE(nlohmann::json::parse(trace_text(folder.path() / "t.json"))["traceEvents"].empty());
+  EXPECT_TRUE(testing::JsonNode::parse(trace_text(folder.path() / "t.json"))["traceEvents"].list().empty());
 }
 
 TEST(Trace, LeavesNothingUnlessPublished) {

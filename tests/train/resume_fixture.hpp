@@ -3,8 +3,11 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/json_lines.hpp>
 
-#include <regex>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "train/train_fixture.hpp"
 
@@ -68,14 +71,23 @@ class Resume : public TrainTest {
     return found;
   }
 
+  /// The loss of each epoch.
+  std::vector<double> losses(const std::string& name) const {
+    std::vector<double> found;
+    for (const io::Json& line : io::read_json_lines(folder(name) + "/metrics.jsonl")) {
+      if (io::text_at(line, "event") == "epoch") found.push_back(io::number_at(line, "nll", std::nan("")));
+    }
+    return found;
+  }
+
   /// All epoch and validation lines, but for the fields that no two runs share.
   std::string curve(const std::string& name) const {
-    static const std::regex times(",\"(seconds|users_per_second)\":[^,}]*");
     std::string lines;
     std::ifstream stream(folder(name) + "/metrics.jsonl");
     for (std::string line; std::getline(stream, line);) {
       if (line.starts_with("{\"event\":\"epoch\"") || line.starts_with("{\"event\":\"validation\"")) {
-        lines += std::regex_replace(line, times, "") + "\n";
+        for (const std::string key : {"seconds", "users_per_second"}) erase_field(line, key);
+        lines += line + "\n";
       }
     }
     return lines;
@@ -87,6 +99,11 @@ class Resume : public TrainTest {
     int found = 0;
     for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) ++found;
     return found;
+  }
+
+  static void erase_field(std::string& line, const std::string& key) {
+    const auto begin = line.find(",\"" + key + "\":");
+    if (begin != std::string::npos) line.erase(begin, line.find_first_of(",}", begin + 1) - begin);
   }
 
   static Tensors tensors_of(const std::string& path) {

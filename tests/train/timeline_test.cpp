@@ -2,20 +2,19 @@
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/train/run_timeline.hpp>
 
-#include <nlohmann/json.hpp>
-
+#include "support/json_node.hpp"
 #include "train/packed_timeline.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-using Json = nlohmann::json;
+using testing::JsonNode;
 
 class TimelineOfRanks : public TrainTest {
  protected:
   /// Trains on ranks whose clocks differ, `rank` seconds and more apart, and drift apart further.
-  Json trace_of(int ranks, const std::function<void(const Services&)>& work) {
+  JsonNode trace_of(int ranks, const std::function<void(const Services&)>& work) {
     on_ranks(ranks, [&](const Services& services) {
       const int rank = services.communicator.rank();
       const auto begin = Timeline::Clock::now();
@@ -31,30 +30,30 @@ class TimelineOfRanks : public TrainTest {
       work(services);
       timeline.write(services.communicator, services.log);
     });
-    return Json::parse(text_of(file("t.json")));
+    return JsonNode::parse(text_of(file("t.json")));
   }
 
-  static std::vector<Json> events_of(const Json& trace, int rank, const std::string& name = "") {
-    std::vector<Json> events;
-    for (const Json& event : trace["traceEvents"]) {
-      const bool wanted = event["ph"] == "X" && event["pid"] == rank;
-      if (wanted && (name.empty() || event["name"] == name)) events.push_back(event);
+  static std::vector<JsonNode> events_of(const JsonNode& trace, int rank, const std::string& name = "") {
+    std::vector<JsonNode> events;
+    for (const JsonNode& event : trace["traceEvents"].list()) {
+      const bool wanted = event["ph"].text() == "X" && event["pid"].integer() == rank;
+      if (wanted && (name.empty() || event["name"].text() == name)) events.push_back(event);
     }
     return events;
   }
 
   /// Events of one track lie in one another or apart, in the order of their begin.
-  static void expect_nested(const Json& trace, int ranks) {
+  static void expect_nested(const JsonNode& trace, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
-      std::map<int, std::vector<std::pair<double, double>>> open;
-      std::map<int, double> latest;
-      for (const Json& event : events_of(trace, rank)) {
-        const int track = event["tid"];
-        const double begin = event["ts"];
-        const double end = begin + event["dur"].get<double>();
+      std::map<std::int64_t, std::vector<std::pair<double, double>>> open;
+      std::map<std::int64_t, double> latest;
+      for (const JsonNode& event : events_of(trace, rank)) {
+        const std::int64_t track = event["tid"].integer();
+        const double begin = event["ts"].number();
+        const double end = begin + event["dur"].number();
         constexpr double digit = 2e-3;  // the last one written, us
         EXPECT_GE(begin, 0.0);
-        EXPECT_GE(event["dur"].get<double>(), 0.0);
+        EXPECT_GE(event["dur"].number(), 0.0);
         if (latest.contains(track)) {
           EXPECT_GE(begin, latest[track]);
         }
@@ -62,7 +61,7 @@ class TimelineOfRanks : public TrainTest {
         auto& stack = open[track];
         while (!stack.empty() && stack.back().second <= begin + digit) stack.pop_back();
         if (!stack.empty()) {
-          EXPECT_LE(end, stack.back().second + digit) << event;
+          EXPECT_LE(end, stack.back().second + digit) << event.dump();
         }
         stack.emplace_back(begin, end);
       }
@@ -72,11 +71,13 @@ class TimelineOfRanks : public TrainTest {
 
 TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
   options_.train.epochs = 2;
-  const Json trace = trace_of(2, [&](const Services& services) { train(options_, services); });
+  const JsonNode trace = trace_of(2, [&](const Services& services) { train(options_, services); });
   expect_nested(trace, 2);
   std::map<std::string, int> names;
-  for (const Json& event : trace["traceEvents"]) {
-    if (event["ph"] == "M" && event["name"] == "process_name") ++names[event["args"]["name"]];
+  for (const JsonNode& event : trace["traceEvents"].list()) {
+    if (event["ph"].text() == "M" && event["name"].text() == "process_name") {
+      ++names[event["args"]["name"].text()];
+    }
   }
   EXPECT_EQ(names.size(), 2U);
   for (int rank = 0; rank < 2; ++rank) {
@@ -87,7 +88,9 @@ TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
     EXPECT_EQ(events_of(trace, rank, "writing a checkpoint").size(), rank == 0 ? 2U : 0U);
     const auto losses = events_of(trace, rank, "loss");
     ASSERT_EQ(losses.size(), 12U);  // 203 users in batches of 37, twice
-    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i]["args"]["step"], i + 1);
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_EQ(losses[i]["args"]["step"].integer(), static_cast<std::int64_t>(i) + 1);
+    }
     for (const char* phase : {"input", "forward", "backward", "all-reduce", "optimiser"}) {
       EXPECT_GE(events_of(trace, rank, phase).size(), 12U) << phase;
     }
@@ -96,7 +99,7 @@ TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
 
 TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   constexpr int meetings = 20;
-  const Json trace = trace_of(3, [&](const Services& services) {
+  const JsonNode trace = trace_of(3, [&](const Services& services) {
     const auto timeline = services.communicator.exchanges().timeline();
     for (int i = 0; i < meetings; ++i) {
       // No one leaves a sum before all have come to it: so a rank's first half is over before any rank's
@@ -107,8 +110,8 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
     }
   });
   double error = 0.0;  // us
-  for (const auto& [rank, note] : trace["otherData"].items()) {
-    const std::string text = note;
+  for (const auto& [rank, note] : trace["otherData"].fields()) {
+    const std::string& text = note.text();
     error = std::max(error, std::stod(text.substr(text.find("within ") + 7)));
   }
   for (int a = 0; a < 3; ++a) {
@@ -117,17 +120,16 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
       const auto after = events_of(trace, b, "after");
       ASSERT_EQ(before.size(), static_cast<std::size_t>(meetings));
       for (std::size_t i = 0; i < before.size(); ++i) {
-        const double end = before[i]["ts"].get<double>() + before[i]["dur"].get<double>();
+        const double end = before[i]["ts"].number() + before[i]["dur"].number();
         // Clocks are seconds apart: uncorrected, this is far off. Each of both ranks may be off by its error,
         // and by what its clock drifts while it is measured.
-        EXPECT_LE(end, after[i]["ts"].get<double>() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
+        EXPECT_LE(end, after[i]["ts"].number() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
       }
     }
   }
   const auto first = events_of(trace, 0, "before").front();
   for (int rank = 1; rank < 3; ++rank) {
-    const double apart =
-        events_of(trace, rank, "before").front()["ts"].get<double>() - first["ts"].get<double>();
+    const double apart = events_of(trace, rank, "before").front()["ts"].number() - first["ts"].number();
     EXPECT_LT(std::abs(apart), 4e6) << "clocks are 5 s a rank apart";
   }
 }
@@ -135,7 +137,7 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
 TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
   StopFlag stop;
   stop.request();
-  const Json trace = trace_of(2, [&](const Services& services) {
+  const JsonNode trace = trace_of(2, [&](const Services& services) {
     const Services stopped{services.communicator, services.backend, services.log, services.progress, &stop};
     EXPECT_TRUE(train(options_, stopped).stopped);
   });
