@@ -1,9 +1,10 @@
-# vaecf_room(NAME [COLD] SOURCES ... ROOMS ... LIBRARIES ...)
+# vaecf_room(NAME [COLD] [BYTES] SOURCES ... ROOMS ... LIBRARIES ...)
 # One static library per room: ROOMS are the rooms below that it may include, LIBRARIES the outside
 # libraries that it owns, which no user of the room gets to see. Every public header is also compiled alone.
 # COLD: a room that works once a run, which is built faster than it could ever save.
+# BYTES: a room that takes bytes for values: only there can sanitizers find misaligned access (tests/layering checks it).
 function(vaecf_room name)
-  cmake_parse_arguments(ROOM "COLD" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD;BYTES" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_library(vaecf_${name} STATIC ${ROOM_SOURCES})
   target_include_directories(vaecf_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
   foreach(room IN LISTS ROOM_ROOMS)
@@ -12,6 +13,10 @@ function(vaecf_room name)
   target_link_libraries(vaecf_${name} PRIVATE ${ROOM_LIBRARIES} vaecf_flags)
   if(ROOM_COLD)
     target_compile_options(vaecf_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+
+  if(VAECF_SANITIZE AND NOT ROOM_BYTES)
+    target_compile_options(vaecf_${name} PRIVATE -fno-sanitize=alignment)
   endif()
 
   # Sanitizers would find nothing in it; and where files are compiled several at once, headers help each other out.

@@ -174,6 +174,16 @@ function check_names(line,   name, library) {
   }
 }
 
+# Only rooms that sanitizers watch for misaligned access (BYTES of vaecf_room) may take bytes for values.
+function check_casts(line,   to) {
+  if (index(" io backend comm ", " " room " ") > 0) return
+  while (match(line, /reinterpret_cast<[^>]*>/)) {
+    to = substr(line, RSTART + 17, RLENGTH - 18)
+    line = substr(line, RSTART + RLENGTH)
+    if (to !~ /^(const )?(char|unsigned char|std::byte) ?\*$/) complain("reinterpret_cast<" to ">: " room " may look at values as bytes, not at bytes as values")
+  }
+}
+
 function check_cmake(line,   words, count, i, name, other) {
   sub(/#.*/, "", line)
   if (line ~ /\(/) in_rooms = 0
@@ -218,6 +228,7 @@ is_code {
   if (code ~ /^[ \t]*#[ \t]*include/) check_include(code)
   else if (room != "") {
     check_names(code)
+    check_casts(code)
     if (code ~ /#[ \t]*pragma[ \t]+omp/) uses("OpenMP", "#pragma omp")
     if (room == "math" && code ~ /__CUDA_ARCH__/) complain("__CUDA_ARCH__: a formula is the same on host and device")
   }
