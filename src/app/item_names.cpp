@@ -2,6 +2,8 @@
 
 #include "app/fields.hpp"
 
+#include <vaecf/base/format.hpp>
+
 #include <algorithm>
 
 namespace vaecf::app {
