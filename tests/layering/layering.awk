@@ -175,8 +175,9 @@ function check_names(line,   name, library) {
 }
 
 # Only rooms that sanitizers watch for misaligned access (BYTES of vaecf_room) may take bytes for values.
+function takes_bytes() { return index(" io backend comm ", " " room " ") > 0 }
 function check_casts(line,   to) {
-  if (index(" io backend comm ", " " room " ") > 0) return
+  if (takes_bytes()) return
   while (match(line, /reinterpret_cast<[^>]*>/)) {
     to = substr(line, RSTART + 17, RLENGTH - 18)
     line = substr(line, RSTART + RLENGTH)
@@ -186,6 +187,8 @@ function check_casts(line,   to) {
 
 function check_cmake(line,   words, count, i, name, other) {
   sub(/#.*/, "", line)
+  if (line ~ /^vaecf_room\(/ && (line ~ / BYTES( |$)/) != takes_bytes())
+    complain("vaecf_room(" room "): BYTES is for the rooms that may take bytes for values, and for all of them")
   if (line ~ /\(/) in_rooms = 0
   gsub(/[()"]/, " ", line)
   count = split(line, words, /[ \t]+/)

@@ -37,8 +37,9 @@ class JsonNode {
   }
   std::vector<std::pair<std::string, JsonNode>> fields() const {
     std::vector<std::pair<std::string, JsonNode>> nodes;
-    for (const auto& [key, value] : as<io::Json::Fields>("object"))
+    for (const auto& [key, value] : as<io::Json::Fields>("object")) {
       nodes.emplace_back(key, JsonNode(whole_, value));
+    }
     return nodes;
   }
   const std::string& text() const { return as<std::string>("text"); }
