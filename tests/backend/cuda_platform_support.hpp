@@ -8,25 +8,20 @@
 #include <vector>
 
 #include "backend/cuda/platform.hpp"
-#ifdef __CUDACC__
-#include "cuda_support.cuh"
-#endif
+#include "cuda_platform_kernels.hpp"
 
-/// The contract of src/backend/cuda/platform.hpp, held by the twin and, compiled by nvcc, by the GPU.
+/// The contract of src/backend/cuda/platform.hpp: compiled once, held by the twin and by the GPU.
 namespace vaecf::cuda_test {
 
-#ifdef __CUDACC__
-using PlatformTest = GpuTest;
-constexpr bool on_gpu = true;
-#else
-using PlatformTest = ::testing::Test;
-constexpr bool on_gpu = false;
-#endif
+// Of cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
+bool on_gpu();
+/// Skips the test, or fails it, where there is none to hold it against.
+void require_platform();
 
-class Platform : public PlatformTest {
+class Platform : public ::testing::Test {
  protected:
   void SetUp() override {
-    PlatformTest::SetUp();
+    require_platform();
     if (IsSkipped() || HasFatalFailure()) return;
     device_.emplace(0);
     queue_.emplace();

@@ -18,51 +18,6 @@ using cuda::Graph;
 using cuda::PinnedArray;
 using cuda::Queue;
 
-/// values[i] = 2 values[i] + 1, so that order shows.
-struct DoubleAndAddOne {
-  static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t* values;
-  std::int64_t size;
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    const std::int64_t begin = block * 100;
-    lanes.each(size - begin < 100 ? size - begin : 100,
-               [&](std::int64_t i) { values[begin + i] = 2 * values[begin + i] + 1; });
-  }
-};
-
-void double_and_add_one(Queue& queue, DeviceArray<std::int64_t>& values) {
-  launch(queue, (values.size() + 99) / 100, DoubleAndAddOne{values.data(), values.size()});
-}
-
-/// One block's row reversed by way of its scratch memory, its sum behind it.
-struct ReverseRow {
-  static constexpr int threads = 96;
-  static constexpr int scratch_bytes = 37 * sizeof(std::int64_t);
-  std::int64_t* rows;  // (blocks, 38)
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
-    auto* kept = reinterpret_cast<std::int64_t*>(scratch);
-    std::int64_t* row = rows + block * 38;
-    lanes.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
-    const auto sum = lanes.sum(37, [&](std::int64_t i) { return kept[i]; });
-    lanes.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
-  }
-};
-
-/// Takes its time.
-struct Dawdle {
-  static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t* result;
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    const auto sum = lanes.sum(std::int64_t{1} << 16, [&](std::int64_t i) { return i ^ result[0]; });
-    lanes.each(1, [&](std::int64_t) { result[0] = sum & 1; });
-  }
-};
-
 std::vector<std::int64_t> counted(std::size_t size) {
   std::vector<std::int64_t> values(size);
   std::iota(values.begin(), values.end(), std::int64_t{5});
@@ -78,7 +33,7 @@ TEST_F(Platform, TheDeviceTellsWhatItIs) {
   EXPECT_LE(device().free_bytes(), device().total_bytes());
   const std::string id = device().id();
   EXPECT_FALSE(id.empty());
-  if (on_gpu) {
+  if (on_gpu()) {
     ASSERT_EQ(id.size(), 40U) << id;
     EXPECT_EQ(id.substr(0, 4), "GPU-");
     for (const std::size_t dash : {3U, 12U, 17U, 22U, 27U}) EXPECT_EQ(id[dash], '-') << id;
@@ -159,12 +114,12 @@ TEST_F(Platform, PageableMemoryMayChangeOnceItsCopyIsUnderWay) {
 }
 
 TEST_F(Platform, KernelsRunAllBlocksWithScratchOfTheirOwn) {
-  constexpr std::size_t blocks = on_gpu ? 70001 : 701;  // more than a grid's second dimension could hold
+  const std::size_t blocks = on_gpu() ? 70001 : 701;  // more than a grid's second dimension could hold
   std::vector<std::int64_t> rows(blocks * 38);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 7 % 1001);
   DeviceArray<std::int64_t> array = upload(rows);
-  launch(queue(), 0, ReverseRow{nullptr});
-  launch(queue(), blocks, ReverseRow{array.data()});
+  reverse_rows(queue(), nullptr, 0);
+  reverse_rows(queue(), array.data(), blocks);
   const auto result = download(array);
   for (std::size_t block = 0; block < blocks; ++block) {
     auto* row = rows.data() + block * 38;
@@ -199,13 +154,13 @@ TEST_F(Platform, EventsOrderQueues) {
 }
 
 TEST_F(Platform, WaitingCallsTheCheckWhichMayEndIt) {
-  constexpr int dawdles = on_gpu ? 100 : 3;
+  const int dawdles = on_gpu() ? 100 : 3;
   DeviceArray<std::int64_t> result(device(), 1, "a test");
-  for (int i = 0; i < dawdles; ++i) launch(queue(), 1, Dawdle{result.data()});
+  for (int i = 0; i < dawdles; ++i) dawdle(queue(), result.data());
   EXPECT_THROW(queue().finish([] { throw RunError("a peer died"); }), RunError);
   queue().finish();
   int calls = 0;
-  for (int i = 0; i < dawdles; ++i) launch(queue(), 1, Dawdle{result.data()});
+  for (int i = 0; i < dawdles; ++i) dawdle(queue(), result.data());
   queue().finish([&] { ++calls; });
   EXPECT_GT(calls, 0);
 }
@@ -326,7 +281,7 @@ TEST_F(Platform, RunningSumsGoBeyond32Bits) {
 TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
   cuda::Primitives primitives(device());
   std::mt19937 random(7);
-  for (const std::int64_t n : {0, 1, 31, 257, 5000, on_gpu ? 500000 : 20000}) {
+  for (const std::int64_t n : {0, 1, 31, 257, 5000, on_gpu() ? 500000 : 20000}) {
     for (const int bits : {0, 1, 9, 15, 32}) {
       std::vector<std::uint32_t> keys(static_cast<std::size_t>(n));
       std::vector<std::uint32_t> numbers(keys.size());

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda_support.cuh"
+#include "backend/cuda_support.hpp"
 
 namespace {
 

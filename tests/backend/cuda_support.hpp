@@ -16,18 +16,21 @@ inline void check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-/// Tests that need a GPU: skipped, visibly, where there is none; VAECF_REQUIRE_GPU=1 makes that a failure.
+/// Where there is no GPU the test is skipped, visibly; VAECF_REQUIRE_GPU=1 makes that a failure.
+inline void require_gpu() {
+  const vaecf::cuda::Availability found = vaecf::cuda::availability();
+  if (found.devices > 0) return;
+  const char* required = std::getenv("VAECF_REQUIRE_GPU");
+  if (required != nullptr && std::string_view(required) == "1") {
+    FAIL() << "VAECF_REQUIRE_GPU=1, but " << found.reason;
+  }
+  GTEST_SKIP() << found.reason;
+}
+
+/// Tests that need a GPU.
 class GpuTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const vaecf::cuda::Availability found = vaecf::cuda::availability();
-    if (found.devices > 0) return;
-    const char* required = std::getenv("VAECF_REQUIRE_GPU");
-    if (required != nullptr && std::string_view(required) == "1") {
-      FAIL() << "VAECF_REQUIRE_GPU=1, but " << found.reason;
-    }
-    GTEST_SKIP() << found.reason;
-  }
+  void SetUp() override { require_gpu(); }
 };
 
 /// A vector's copy on the device.

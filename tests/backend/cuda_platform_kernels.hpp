@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/platform.hpp"
+
+/// What the tests of cuda::launch run.
+namespace vaecf::cuda_test {
+
+/// values[i] = 2 values[i] + 1, so that order shows.
+void double_and_add_one(cuda::Queue& queue, cuda::DeviceArray<std::int64_t>& values);
+
+/// Each row (rows, 38) of 37 reversed by way of its block's scratch memory, its sum behind it.
+void reverse_rows(cuda::Queue& queue, std::int64_t* rows, std::int64_t count);
+
+/// Takes its time.
+void dawdle(cuda::Queue& queue, std::int64_t* result);
+
+}  // namespace vaecf::cuda_test
