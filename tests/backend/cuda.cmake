@@ -23,8 +23,8 @@ add_library(vaecf_cuda_twin OBJECT
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)
 set_source_files_properties(${VAECF_CUDA_VERB_SOURCES} PROPERTIES LANGUAGE CXX)
-# Optimised in every build: it walks 20,108 items by 600 columns.
-target_compile_options(vaecf_cuda_twin PRIVATE -O1)
+# Optimised in every build: it walks 20,108 items by 600 columns. Under sanitizers -Og is as fast, and sooner built.
+target_compile_options(vaecf_cuda_twin PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   PROPERTIES COMPILE_OPTIONS -O3)
 target_compile_definitions(vaecf_cuda_twin PUBLIC VAECF_CUDA_TWIN)
