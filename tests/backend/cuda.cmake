@@ -32,7 +32,7 @@ target_include_directories(vaecf_cuda_twin PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
-vaecf_test(contract_cuda_twin_test
+vaecf_test(contract_cuda_twin_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp
   LIBRARIES vaecf_contract vaecf_contract_support vaecf_cuda_twin
   NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16)  # as fp32 and fp16
