@@ -4,4 +4,4 @@
 vaecf_test(train_cuda_twin_test
   SOURCES cuda_twin_training_test.cpp cuda_twin_world.cpp
   LIBRARIES vaecf_cuda_twin vaecf_training_contract vaecf_thread_ranks vaecf_train
-  NOT_SANITIZED Resume.* Sharded.* Clipping.* Deterministic.* Benchmark.* Evaluation.*)
+  NOT_SANITIZED Resume.* FeaturesResume.* Sharded.* Clipping.* Deterministic.* Benchmark.* Evaluation.*)
