@@ -57,7 +57,9 @@ dnnl::matmul::primitive_desc describe(const ProductSpec& s, const memory::desc& 
 #endif
 }
 
-// A primitive asks for the number of threads when it is made; ours run on one each.
+// A primitive asks for the number of threads when it is made, and some again when they run; ours run on one
+// each. Alone in its team a thread would get all of the machine's otherwise: OpenMP does not call that a
+// parallel region.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -161,6 +163,7 @@ class OnednnEngine : public ProductEngine {
     plan.a.set_data_handle(const_cast<void*>(a));
     plan.b.set_data_handle(b);
     plan.c.set_data_handle(c);
+    const OneThread one;
     plan.primitive.execute(stream_, {{DNNL_ARG_SRC, plan.a},
                                      {DNNL_ARG_WEIGHTS, plan.b},
                                      {DNNL_ARG_DST, plan.c},
