@@ -120,8 +120,9 @@ class Recommending {
 
   /// Every rank calls it. InputError where ranks would not do the same.
   void check_same_on_all_ranks() {
-    const std::string mine = format("{} places for each of {} users ({:016x}) by {}", width(), users_.size(),
-                                    digest_, dataset_.fingerprint());
+    const std::string mine =
+        format("{} places for each of {} users ({:016x}) by {} and checkpoint {:016x}", width(),
+               users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
     const std::string first = ranks_.broadcast_text(mine, 0);
     if (mine == first) return;
     throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));

@@ -20,11 +20,6 @@ constexpr std::string_view kind_name<double> = "a floating-point number";
 template <>
 constexpr std::string_view kind_name<std::vector<double>> = "a list of floating-point numbers";
 
-InputFile open_verified(const std::string& path) {
-  verify_seal(path);
-  return InputFile(path, how_to_get_a_checkpoint);
-}
-
 std::string child_name(hid_t group, hsize_t index) {
   const auto get = [&](char* out, std::size_t size) {
     return static_cast<std::size_t>(
@@ -40,7 +35,8 @@ std::string child_name(hid_t group, hsize_t index) {
 }  // namespace
 
 struct CheckpointFile::Content {
-  explicit Content(const std::string& path) : file(open_verified(path)) {
+  explicit Content(const std::string& path)
+      : checksum(verify_seal(path)), file(path, how_to_get_a_checkpoint) {
     h5::reading(path, [&] {
       attributes = read_attributes(file.id(), path);
       list("", 0);
@@ -82,6 +78,7 @@ struct CheckpointFile::Content {
     return static_cast<std::size_t>(found - infos.begin());
   }
 
+  std::uint64_t checksum;
   InputFile file;
   Attributes attributes;
   std::vector<TensorInfo> infos;
@@ -93,6 +90,9 @@ CheckpointFile::~CheckpointFile() = default;
 CheckpointFile::CheckpointFile(CheckpointFile&&) noexcept = default;
 CheckpointFile& CheckpointFile::operator=(CheckpointFile&&) noexcept = default;
 
+std::uint64_t CheckpointFile::checksum() const {
+  return content_->checksum;
+}
 const Attributes& CheckpointFile::attributes() const {
   return content_->attributes;
 }

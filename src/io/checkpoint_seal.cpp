@@ -91,7 +91,7 @@ SealBlock make_seal(int descriptor, const std::string& path) {
   return block;
 }
 
-void verify_seal(const std::string& path) {
+std::uint64_t verify_seal(const std::string& path) {
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
   const Descriptor file(path);
@@ -123,6 +123,7 @@ void verify_seal(const std::string& path) {
   if (found.hash != claimed.hash) {
     fail("is damaged: its checksum does not match its bytes; use an older checkpoint");
   }
+  return found.hash;
 }
 
 bool is_checkpoint(const std::string& path) {

@@ -18,7 +18,7 @@ using SealBlock = std::array<char, seal_bytes>;
 /// The block for the file behind `descriptor`, read from byte 512 to its end. RunError if that fails.
 SealBlock make_seal(int descriptor, const std::string& path);
 
-/// InputError unless `path` is a checkpoint whose bytes are those that were written.
-void verify_seal(const std::string& path);
+/// The checksum of the checkpoint `path`. InputError unless its bytes are those that were written.
+std::uint64_t verify_seal(const std::string& path);
 
 }  // namespace vaecf::io

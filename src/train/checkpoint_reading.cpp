@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 #include <span>
 #include <utility>
@@ -92,12 +93,13 @@ class SharedFile {
 
 LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& services) {
   LoadedCheckpoint state;
-  std::array<std::int64_t, 3> numbers = {};
+  std::array<std::int64_t, 4> numbers = {};
   on_root(services.communicator, [&] {
     const io::CheckpointFile file(path);
     require_format(path, file);
     state.fingerprint = file.attribute<std::string>("dataset_checksum");
-    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items"), 0};
+    numbers = {file.attribute<std::int64_t>("epoch"), file.attribute<std::int64_t>("items"), 0,
+               std::bit_cast<std::int64_t>(file.checksum())};
     if (file.attributes().contains("features")) {
       numbers[2] = file.attribute<std::int64_t>("features");
       state.feature_hashing = file.attribute<std::string>("feature_hashing");
@@ -107,6 +109,7 @@ LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& 
   state.epoch = numbers[0];
   state.items = numbers[1];
   state.features = numbers[2];
+  state.checksum = std::bit_cast<std::uint64_t>(numbers[3]);
   state.feature_hashing = services.communicator.broadcast_text(std::move(state.feature_hashing), 0);
   state.fingerprint = services.communicator.broadcast_text(std::move(state.fingerprint), 0);
   return state;

@@ -18,6 +18,7 @@ struct LoadedCheckpoint {
   std::int64_t items = 0;
   std::string fingerprint;
   std::int64_t features = 0;
+  std::uint64_t checksum = 0;
   std::string feature_hashing;
 };
 

@@ -54,6 +54,7 @@ struct Recommender::State {
     require_same_features(checkpoint, state, session, dataset);
     require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
     items = state.items;
+    checksum = state.checksum;
     offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
     if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
     model.emplace(session.model, model_inputs(session, dataset), alone.backend, users_at_a_time);
@@ -88,6 +89,7 @@ struct Recommender::State {
   std::unique_ptr<comm::Communicator> self;
   Services alone;
   std::int64_t items = 0;
+  std::uint64_t checksum = 0;
   std::int64_t offered = 0;
   std::optional<model::Model> model;
   std::unique_ptr<backend::Batch> seen_batch;
@@ -104,6 +106,10 @@ Recommender::~Recommender() = default;
 
 std::int64_t Recommender::width() const {
   return std::min<std::int64_t>(state_->choice.k, state_->offered);
+}
+
+std::uint64_t Recommender::checkpoint() const {
+  return state_->checksum;
 }
 
 std::int64_t Recommender::features() const {

@@ -130,6 +130,14 @@ TEST(Recommend, RanksThatReadOtherFilesAreToldApart) {
   const std::string one = program + "a.csv --exclude ";
   EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "b.txt").code, 2) << "other items left out";
   EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "a.txt").code, 0);
+  const std::string model = program + "a.csv --checkpoint runs/small/checkpoints/";
+  ASSERT_EQ(place
+                .bash("cd runs/small/checkpoints && cp best.h5 copy.h5 && "
+                      "for file in epoch-*.h5; do cmp -s best.h5 $file || cp $file other.h5; done")
+                .code,
+            0);
+  EXPECT_EQ(place.bash("$MPIRUN " + model + "best.h5 : " + model + "other.h5").code, 2) << "another model";
+  EXPECT_EQ(place.bash("$MPIRUN " + model + "best.h5 : " + model + "copy.h5").code, 0);
 }
 
 TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {

@@ -41,6 +41,8 @@ class CheckpointFile {
   CheckpointFile(CheckpointFile&&) noexcept;
   CheckpointFile& operator=(CheckpointFile&&) noexcept;
 
+  /// Of all its bytes: files that differ have, as good as surely, other ones.
+  std::uint64_t checksum() const;
   const Attributes& attributes() const;
   /// The attribute as T (int64_t, double, std::string or std::vector<double>); InputError if absent or of
   /// another type.

@@ -36,6 +36,8 @@ class Recommender {
 
   /// Items for each user: k, or all that may be recommended where those are fewer.
   std::int64_t width() const;
+  /// The checkpoint's checksum.
+  std::uint64_t checkpoint() const;
   /// How many features of users the model knows; 0: none.
   std::int64_t features() const;
   /// Best first, ties to the lower item: items and scores, (rows, width). Where none is left for a place,
