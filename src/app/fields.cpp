@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 namespace vaecf::app {
 namespace {
@@ -38,11 +41,49 @@ std::string quoted_field(std::string_view line, std::size_t& at) {
 
 }  // namespace
 
-FieldReader::FieldReader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+/// What a compressed file, or the only file of an archive, holds.
+class FieldReader::Unpacked : public std::streambuf {
+ public:
+  explicit Unpacked(const std::string& path) : files_({path}, [](const std::string&) { return true; }) {
+    if (!files_.next()) throw InputError(format("{}: holds no file: give a TSV or CSV file", path));
+    name_ = files_.name();
+  }
+
+ protected:
+  int_type underflow() override {
+    const std::size_t got = files_.read(piece_);
+    setg(piece_.data(), piece_.data(), piece_.data() + got);
+    if (got > 0) return traits_type::to_int_type(piece_.front());
+    if (files_.next()) {
+      throw InputError(
+          format("{} and {}: this archive holds several files: unpack it and give the one that is meant",
+                 name_, files_.name()));
+    }
+    return traits_type::eof();
+  }
+
+ private:
+  io::SourceReader files_;
+  std::string name_;
+  std::vector<char> piece_ = std::vector<char>(1 << 16);
+};
+
+FieldReader::FieldReader(const std::string& path) : path_(path), file_(nullptr) {
   if (std::filesystem::is_directory(path))
     throw InputError(format("{} is a folder: give a TSV or CSV file", path));
-  if (!file_) throw InputError(format("cannot read {}: {}", path, std::strerror(errno)));
+  auto plain = std::make_unique<std::filebuf>();
+  if (plain->open(path, std::ios::in | std::ios::binary) == nullptr)
+    throw InputError(format("cannot read {}: {}", path, std::strerror(errno)));
+  // A pipe can be looked at only once.
+  if (std::filesystem::is_regular_file(path))
+    bytes_ = std::make_unique<Unpacked>(path);
+  else
+    bytes_ = std::move(plain);
+  file_.rdbuf(bytes_.get());
+  file_.exceptions(std::ios::badbit);  // or what went wrong would be lost
 }
+
+FieldReader::~FieldReader() = default;
 
 bool FieldReader::next() {
   while (std::getline(file_, line_)) {
@@ -53,7 +94,6 @@ bool FieldReader::next() {
     split();
     return true;
   }
-  if (file_.bad()) throw InputError(format("cannot read {}: {}", path_, std::strerror(errno)));
   return false;
 }
 

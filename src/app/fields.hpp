@@ -1,19 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <istream>
+#include <memory>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace vaecf::app {
 
-/// Reads TSV or CSV line by line: CRLF, a byte order mark and empty lines are allowed, blanks around fields
-/// go, and in CSV a field may stand in quotes. The first line decides: TSV where it holds a TAB.
+/// Reads TSV or CSV line by line, also from a compressed file or out of an archive of one: CRLF, a byte order
+/// mark and empty lines are allowed, blanks around fields go, and in CSV a field may stand in quotes. The
+/// first line decides: TSV where it holds a TAB.
 class FieldReader {
  public:
   /// InputError where the file cannot be read.
   explicit FieldReader(const std::string& path);
+  ~FieldReader();
 
   /// The next line that is not empty; false at the end. InputError where reading fails.
   bool next();
@@ -30,8 +34,11 @@ class FieldReader {
  private:
   void split();
 
+  class Unpacked;
+
   std::string path_;
-  std::ifstream file_;
+  std::unique_ptr<std::streambuf> bytes_;
+  std::istream file_;
   char separator_ = 0;
   std::int64_t number_ = 0;
   std::int64_t lines_ = 0;

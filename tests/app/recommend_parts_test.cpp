@@ -1,3 +1,4 @@
+#include "support/packing.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -44,6 +45,34 @@ TEST_F(ListFiles, TsvKnowsNoQuotes) {
   FieldReader reader(write("ann\t\"Heat\", 1995\n"));
   ASSERT_TRUE(reader.next());
   EXPECT_EQ(reader.fields(), (std::vector<std::string>{"ann", "\"Heat\", 1995"}));
+}
+
+TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
+  using testing::packed;
+  const std::string text = "user,item\r\nann,10\r\nann,20\r\n";
+  for (const std::string& bytes :
+       {text, packed({{"x", text}}, "raw", "gzip"), packed({{"x", text}}, "raw", "zstd"),
+        packed({{"new/", ""}, {"new/users.csv", text}}, "zip", "none")}) {
+    FieldReader reader(write(bytes));
+    std::vector<std::string> items;
+    while (reader.next()) items.push_back(reader.fields().back());
+    EXPECT_EQ(items, (std::vector<std::string>{"item", "10", "20"}));
+  }
+  const auto refusal = [&](const std::string& bytes) -> std::string {
+    try {
+      FieldReader reader(write(bytes));
+      while (reader.next()) {
+      }
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal(packed({{"a.csv", text}, {"b.csv", text}}, "tar", "gzip")).find("holds several files"),
+            std::string::npos);
+  EXPECT_NE(refusal(packed({}, "zip", "none")).find("holds no file"), std::string::npos);
+  const std::string cut = packed({{"x", std::string(300'000, 'a')}}, "raw", "gzip");
+  EXPECT_NE(refusal(cut.substr(0, cut.size() / 2)).find("cut short"), std::string::npos);
 }
 
 TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
