@@ -235,6 +235,10 @@ TEST_F(Formats, MovieLensFromItsArchives) {
   EXPECT_EQ(pairs(read("movielens_csv", folder_.path(""))), (Pairs{"7/31", "-7/29"}));
   // Where the folder that is named is not there, but its archive is.
   EXPECT_EQ(pairs(read("movielens_csv", folder_.path("ml-20m/ratings.csv"))), (Pairs{"7/31", "-7/29"}));
+  const auto two = packed({{"old/ratings.csv", csv}, {"new/ratings.csv", csv}}, "zip", "none");
+  EXPECT_NE(refusal("movielens_csv", folder_.write("two.zip", two)).find("several files of this name"),
+            std::string::npos);
+  std::filesystem::remove(folder_.path("two.zip"));
   std::filesystem::remove(folder_.path("ml-20m.zip"));
   EXPECT_NE(refusal("movielens_csv", folder_.path("ml-20m/ratings.csv")).find("there is no such file"),
             std::string::npos);
