@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 #include <limits>
+#include <stop_token>
 
 #include "data/filter.hpp"
 #include "data/parse.hpp"
@@ -102,6 +103,12 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
              features);
 }
 
+/// Nobody waits for sums of gigabytes where preparing has failed.
+struct StopAtEnd {
+  std::stop_source& what;
+  ~StopAtEnd() { what.request_stop(); }
+};
+
 // Filters, splits, and writes the rows.
 Split split_into(SplitWriter& rows, RawRatings& ratings, const PrepareOptions& options, PrepareReport& report,
                  Progress& progress) {
@@ -150,7 +157,10 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   io::remove_stale_temporaries(folder.empty() ? "." : folder);
   // Before the long work: a folder that cannot be written shows now.
   io::DatasetWriter writer(output, options.layout);
-  auto description = std::async(std::launch::async, [&paths] { return describe_sources(paths); });
+  std::stop_source unwanted;
+  auto description = std::async(
+      std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
+  const StopAtEnd stop_at_end{unwanted};
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
   Wanted wanted = wanted_of(options, mode.strict);

@@ -18,7 +18,7 @@ struct Digest {
   std::string sha256;
 };
 
-Digest digest_of(const std::string& path) {
+Digest digest_of(const std::string& path, const std::stop_token& stop) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   const auto refuse = [&] {
     throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
@@ -27,7 +27,9 @@ Digest digest_of(const std::string& path) {
   std::vector<char> piece(std::size_t{1} << 20);
   io::Sha256 hash;
   Digest digest;
-  while (const std::size_t got = std::fread(piece.data(), 1, piece.size(), file.get())) {
+  while (!stop.stop_requested()) {
+    const std::size_t got = std::fread(piece.data(), 1, piece.size(), file.get());
+    if (got == 0) break;
     hash.update(std::span(piece).first(got));
     digest.bytes += static_cast<std::int64_t>(got);
   }
@@ -38,14 +40,14 @@ Digest digest_of(const std::string& path) {
 
 }  // namespace
 
-std::string describe_sources(const std::vector<std::string>& paths) {
+std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop) {
   constexpr std::size_t most_named = 8;
   const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
   std::string text;
   std::string sums;
   std::int64_t bytes = 0;
   for (const std::string& path : paths) {
-    const Digest digest = digest_of(path);
+    const Digest digest = digest_of(path, stop);
     text += format("{}{} ({} bytes, sha256 {})", text.empty() ? "" : ", ", name(path), digest.bytes,
                    digest.sha256);
     sums += format("{}  {}\n", digest.sha256, name(path));

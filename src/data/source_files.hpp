@@ -3,6 +3,7 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/source_reader.hpp>
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ std::string archive_for(const std::string& path);
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
 
-/// For the record: names, sizes and sha256 of `paths`. Reads all of them.
-std::string describe_sources(const std::vector<std::string>& paths);
+/// For the record: names, sizes and sha256 of `paths`. Reads all of them, unless `stop` says that nobody
+/// wants to know any more.
+std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});
 
 }  // namespace vaecf::data

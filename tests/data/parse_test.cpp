@@ -253,6 +253,9 @@ TEST_F(Parse, SourceNamesFileSizeAndDigest) {
             "ratings (8 bytes, sha256 6126ee8d8db3c96a106cf695de391d1dc605d47b7cf653459f8d027cbdf392ae)");
   const std::string many = describe_sources(std::vector<std::string>(20, path));
   EXPECT_NE(many.find("20 files, 160 bytes"), std::string::npos) << many;
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  EXPECT_NE(describe_sources({path}, unwanted.get_token()).find("(0 bytes"), std::string::npos);
 }
 
 }  // namespace
