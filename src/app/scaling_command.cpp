@@ -5,6 +5,7 @@
 #include <vaecf/io/text_file.hpp>
 #include <vaecf/model/network.hpp>
 #include <vaecf/scaling/report.hpp>
+#include <vaecf/train/session.hpp>
 
 #include "app/commands.hpp"
 
@@ -31,15 +32,15 @@ void report_on(const CommandLine& line) {
   if (line.verbosity != Verbosity::quiet) print(format("wrote {}.{{json,csv,html}}\n", name));
 }
 
-/// Items and training interactions a user, of the dataset or as the command line has it.
+/// Items, features and training interactions a user, of the dataset or as the command line has it.
 struct Sizes {
-  std::int64_t items = 0;
+  model::Inputs inputs;
   double interactions_per_user = 0.0;
 };
 
 Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) {
   if (arguments.items > 0 && arguments.interactions_per_user > 0.0) {
-    return {arguments.items, arguments.interactions_per_user};
+    return {{arguments.items}, arguments.interactions_per_user};
   }
   const std::string& file = config.session.data.file;
   if (!std::filesystem::exists(io::dataset_paths(file).front())) {
@@ -50,12 +51,13 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
   }
   const io::DatasetFile dataset(file);
   const auto users = static_cast<double>(std::max<std::int64_t>(1, dataset.rows("train")));
-  return {dataset.items(), static_cast<double>(dataset.entries("train")) / users};
+  return {train::model_inputs(config.session, dataset),
+          static_cast<double>(dataset.entries("train")) / users};
 }
 
 scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) {
   scaling::Workload workload;
-  const auto shape = model::network_shape(config.session.model, sizes.items);
+  const auto shape = model::network_shape(config.session.model, sizes.inputs);
   for (const backend::TensorSpec& tensor : model::tensor_specs(shape)) {
     const double weights = static_cast<double>(tensor.rows) * static_cast<double>(tensor.columns);
     workload.parameters += weights;
@@ -70,7 +72,7 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
   // The gradient of the logits is written once and read twice; rows of the input table are gathered for what
   // dropout keeps, and as many summed backward.
   const double kept = (1.0 - config.session.model.dropout) * sizes.interactions_per_user;
-  workload.bytes_per_user = 3.0 * width * static_cast<double>(sizes.items) +
+  workload.bytes_per_user = 3.0 * width * static_cast<double>(sizes.inputs.items) +
                             2.0 * width * kept * static_cast<double>(shape.encoder.front().outputs);
   return workload;
 }

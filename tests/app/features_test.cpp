@@ -103,6 +103,20 @@ TEST(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
       << untrained.err;
 }
 
+TEST(FeaturesOfUsers, CountInPredictions) {
+  const Workplace place;
+  make_run_with_features(place);
+  place.write("machine.yaml",
+              "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
+              "between_hosts: {bandwidth: 1.0e+6}}\n");
+  const std::string command = "scaling small.yaml --predict machine.yaml --ranks 2";
+  const Result with = place.program(command);
+  const Result without = place.program(command + " --set model.features=off");
+  ASSERT_EQ(with.code, 0) << with.err;
+  ASSERT_EQ(without.code, 0) << without.err;
+  EXPECT_NE(with.out, without.out) << "64 more rows of the first layer";
+}
+
 TEST(FeaturesOfUsers, GoIntoExportedModels) {
   const Workplace place;
   make_run_with_features(place);
