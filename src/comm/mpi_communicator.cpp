@@ -7,16 +7,15 @@
 #include "mpi_session.hpp"
 #include "work_queue.hpp"
 
-#include <unistd.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/launcher.hpp>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -55,12 +54,10 @@ MPI_Op mpi_operation(Reduction reduction) {
 
 /// Who this process is and what it waited for; MPI cannot be asked yet.
 std::string not_joined(double seconds) {
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   return vaecf::format(
       "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the "
       "ranks: see whether all of them were started, and whether their hosts reach each other",
-      launcher_rank().value_or(0), host.data(), seconds);
+      launcher_rank().value_or(0), host_name(), seconds);
 }
 
 /// A communicator of our own, freed unless MPI's peers may be gone.

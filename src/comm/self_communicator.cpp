@@ -1,8 +1,7 @@
-#include <unistd.h>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,10 +16,7 @@ class SelfCommunicator final : public Communicator {
   int size() const override { return 1; }
   int local_size() const override { return 1; }
   int local_rank() const override { return 0; }
-  std::string host() const override {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-  }
+  std::string host() const override { return host_name(); }
   std::string description() const override { return "one process, without MPI"; }
 
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {

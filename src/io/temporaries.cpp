@@ -1,13 +1,13 @@
 #include "io/temporaries.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -22,11 +22,9 @@ namespace {
 constexpr std::string_view mark = ".tmp-";
 constexpr std::chrono::hours surely_abandoned{1};
 
-/// The host's name with nothing in it that a file's name could not hold.
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  std::string host = name.data();
+/// This host's name with nothing in it that a file's name could not hold.
+std::string host_in_names() {
+  std::string host = host_name();
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
   };
@@ -65,11 +63,11 @@ bool is_stale(const std::filesystem::path& file, const Owner& owner, const std::
 }  // namespace
 
 std::string temporary_name(const std::string& path) {
-  return format("{}{}{}-{}", path, mark, host_name(), ::getpid());
+  return format("{}{}{}-{}", path, mark, host_in_names(), ::getpid());
 }
 
 void remove_stale_temporaries(const std::string& folder) {
-  const std::string host = host_name();
+  const std::string host = host_in_names();
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   while (!error && entry != std::filesystem::directory_iterator()) {

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/median.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,6 @@
 
 namespace vaecf::scaling {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n == 0 ? 0.0 : 0.5 * (values[(n - 1) / 2] + values[n / 2]);
-}
 
 using Runs = std::vector<const RunRecord*>;
 

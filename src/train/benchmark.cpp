@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/median.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/session.hpp>
@@ -31,13 +32,6 @@ constexpr std::int64_t fewest_block_steps = 5;
 constexpr double block_seconds = 0.05;
 constexpr double all_reduce_seconds = 0.8;  // of probing
 constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Walks through epochs step by step.
 class StepWalk {

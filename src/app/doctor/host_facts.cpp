@@ -1,5 +1,7 @@
 #include "app/doctor/host_facts.hpp"
 
+#include <vaecf/base/host.hpp>
+
 #include <netdb.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -80,12 +82,10 @@ std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
 }
 
 void look_up_name(HostFacts& facts) {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  facts.name = name.data();
+  facts.name = host_name();
   const auto begin = std::chrono::steady_clock::now();
   addrinfo* found = nullptr;
-  facts.name_known = getaddrinfo(name.data(), nullptr, nullptr, &found) == 0;
+  facts.name_known = getaddrinfo(facts.name.c_str(), nullptr, nullptr, &found) == 0;
   if (found != nullptr) freeaddrinfo(found);
   facts.name_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
