@@ -179,14 +179,13 @@ SourceFiles source_files(const SourceOptions& source) {
   return files_at(source, source.path, names_of(source));
 }
 
-SourceFiles part_files(const SourceOptions& source, Part part) {
-  const bool test = part == Part::test;
-  const std::string& path = test ? source.test_path : source.validation_path;
-  if (!path.empty()) return files_at(source, path, names_of(source));
-  // Beside train.EXT, packed or not: test.EXT; validation.EXT, valid.EXT or val.EXT.
-  const fs::path train = source_files(source).paths.front();
+namespace {
+
+/// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.
+SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
   std::string name = unpacked(train.filename().string());
   const bool beside = name.starts_with("train.");
+  if (!beside && !io::holds_files(train.string())) return {};
   if (!beside) name = source.file.empty() ? "train.txt" : source.file;
   if (!name.starts_with("train.")) return {};
   const std::string ending = name.substr(std::string_view("train").size());
@@ -196,6 +195,26 @@ SourceFiles part_files(const SourceOptions& source, Part part) {
   const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
   if (found.empty()) return {};
   return files_at(source, found.front(), {});
+}
+
+}  // namespace
+
+SourceFiles part_files(const SourceOptions& source, Part part) {
+  const bool test = part == Part::test;
+  const std::string& path = test ? source.test_path : source.validation_path;
+  const Names train = source_files(source).paths;
+  SourceFiles files =
+      path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
+  for (const std::string& each : files.paths) {
+    const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
+    if (io::holds_files(each) || std::none_of(train.begin(), train.end(), same)) continue;
+    const char* const name = test ? "test" : "validation";
+    throw InputError(
+        format("{}: is among the train files and would be the {} file, too: let data.source.path "
+               "name the one, and data.source.{}_path the other",
+               each, name, name));
+  }
+  return files;
 }
 
 }  // namespace vaecf::data

@@ -24,14 +24,37 @@ std::string last_part(const std::string& path) {
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+/// Stands at its beginning.
+File open_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder, not a file", path));
+  File file(std::fopen(path.c_str(), "rb"));
+  if (!file)
+    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
+  return file;
+}
+
+bool begins_packed(std::FILE* file, const std::string& path) {
+  std::array<char, 512> first{};
+  const std::size_t got = std::fread(first.data(), 1, first.size(), file);
+  std::rewind(file);
+  return is_packed(std::span(first).first(got), path);
+}
 
 }  // namespace
+
+bool holds_files(const std::string& path) {
+  if (!begins_packed(open_file(path).get(), path)) return false;
+  Archive archive(path);
+  return archive.next() && !archive.member().empty();
+}
 
 struct SourceReader::State {
   std::vector<std::string> paths;
   Wanted wanted;
   std::size_t next_path = 0;
-  std::unique_ptr<std::FILE, CloseFile> plain;
+  File plain;
   std::vector<std::unique_ptr<Archive>> archives;  // each within the one before
   std::string name;
   std::string file_name;
@@ -49,22 +72,14 @@ struct SourceReader::State {
   }
 
   void open_path(const std::string& path) {
+    File file = open_file(path);
     std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder, not a file", path));
-    std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-    if (!file || error) {
-      throw InputError(format("{}: cannot be read ({}): check data.source.path", path,
-                              file ? error.message() : std::strerror(errno)));
-    }
-    bytes_of_path = static_cast<std::int64_t>(size);
-    std::array<char, 512> first{};
-    const std::size_t got = std::fread(first.data(), 1, first.size(), file.get());
-    if (is_packed(std::span(first).first(got), path)) {
+    bytes_of_path = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+    if (error) throw InputError(format("{}: cannot be read ({})", path, error.message()));
+    if (begins_packed(file.get(), path)) {
       archives.push_back(std::make_unique<Archive>(path));
       return;
     }
-    std::rewind(file.get());
     plain = std::move(file);
     name = path;
     file_name = last_part(path);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "split_support.hpp"
+#include "support/packing.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -178,6 +179,42 @@ TEST_F(Given, APairCountsOnceInEachPart) {
 TEST_F(Given, NothingHeldOutIsRefused) {
   EXPECT_THROW(lists("1 10 11\n", "\n"), InputError);
   EXPECT_THROW(lists("1\n", "1 10\n"), InputError);
+}
+
+TEST_F(Given, TheTrainFileIsNoHeldOutFile) {
+  const auto refusal = [&]() -> std::string {
+    try {
+      test::run_split(source_, options_);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  source_.format = "delimited";
+  source_.header = false;
+  folder_.write("ratings.csv", "1,10\n2,10\n");
+  folder_.write("ratings.csv.gz", vaecf::testing::packed({{"x", "1,10\n2,10\n"}}, "raw", "gzip"));
+  const std::string none = "neither a validation nor a test file";
+  for (const char* name : {"ratings.csv", "ratings.csv.gz"}) {
+    source_.path = folder_.path(name);
+    EXPECT_NE(refusal().find(none), std::string::npos) << name << ": " << refusal();
+  }
+  source_.format = "adjacency";
+  folder_.write("ratings.txt", "1 10\n2 10\n");
+  source_.file = "ratings.txt";
+  source_.path = folder_.path("");
+  EXPECT_NE(refusal().find(none), std::string::npos) << refusal();
+  source_.format = "delimited";
+  source_.file = "";
+  source_.path = folder_.path("ratings.csv");
+  source_.test_path = folder_.path("./ratings.csv");
+  EXPECT_NE(refusal().find("data.source.test_path the other"), std::string::npos) << refusal();
+  folder_.write("test.csv", "1,11\n");
+  source_.path = folder_.path("*.csv");
+  source_.test_path = folder_.path("test.csv");
+  EXPECT_NE(refusal().find("test.csv: is among the train files"), std::string::npos) << refusal();
+  source_.path = folder_.path("ratings.csv");
+  EXPECT_EQ(refusal(), "");
 }
 
 class ProSg : public Weak {

@@ -10,6 +10,10 @@
 
 namespace vaecf::io {
 
+/// Whether `path` is an archive of files, and not one file, compressed or not. InputError where it cannot be
+/// read.
+bool holds_files(const std::string& path);
+
 /// Bytes of files as they were downloaded: plain files, compressed ones (gzip, bzip2, xz, zstd, lz4), and the
 /// files in archives (tar, zip, each of them compressed, too, and archives in archives), one after the other
 /// and in bounded memory. What a file is its first bytes tell, not its name.
