@@ -28,9 +28,6 @@ void run_scaling(const CommandLine& line);
 /// Writes to standard output. RunError where nobody takes it (a full disk behind a redirection).
 void print(const std::string& text);
 
-/// InputError where `output`, which `name` names, is one of the files `read`: it would take that one's place.
-void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read);
-
 /// Makes the folder that `path` will stand in. RunError where that cannot be.
 void make_parent_folder(const std::string& path);
 

@@ -3,6 +3,7 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/dataset_paths.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include "app/commands.hpp"
 #include "app/doctor/host_facts.hpp"
@@ -50,15 +51,6 @@ std::string names_of(const std::string& output, const io::DatasetLayout& layout)
 
 }  // namespace
 
-void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
-  for (const std::string& path : read) {
-    std::error_code ignored;
-    if (!std::filesystem::equivalent(output, path, ignored)) continue;
-    throw InputError(
-        format("{} is {}, which is read, and would be replaced; name another file", name, output));
-  }
-}
-
 void print(const std::string& text) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
@@ -81,9 +73,7 @@ void run_prepare(const CommandLine& line) {
               "it says how the raw ratings are written");
   require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
-  const data::SourceOptions& source = config.source;
-  require_apart(file, line.config + ": data.file",
-                {source.path, source.validation_path, source.test_path, source.users.path});
+  io::require_apart(file, "data.file", {line.config});
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,

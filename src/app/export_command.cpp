@@ -4,7 +4,9 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/io/output_file.hpp>
 #include <vaecf/io/tensor_files.hpp>
 #include <vaecf/model/network.hpp>
 
@@ -253,6 +255,9 @@ void run_export(const CommandLine& line) {
         line.output));
   }
   const Source source(line);
+  std::vector<std::string> read = io::dataset_paths(source.dataset.path());
+  read.push_back(line.subject);
+  io::require_apart(line.output, "--output", read);
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());
   else

@@ -1,7 +1,9 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/hash.hpp>
+#include <vaecf/io/output_file.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include "app/audience.hpp"
@@ -75,6 +77,7 @@ class Recommending {
  public:
   Recommending(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
       : arguments_(line.recommend),
+        config_(line.config),
         ranks_(ranks),
         format_(output_format(arguments_.format, arguments_.output)),
         checkpoint_(checkpoint_path(line, config)),
@@ -130,9 +133,11 @@ class Recommending {
 
   void open_output() {
     if (ranks_.rank() != 0) return;
-    require_apart(arguments_.output, "--output",
-                  {dataset_.path(), checkpoint_, arguments_.input, arguments_.users, arguments_.include,
-                   arguments_.exclude});
+    std::vector<std::string> read = io::dataset_paths(dataset_.path());
+    for (const std::string& path :
+         {config_, checkpoint_, arguments_.input, arguments_.users, arguments_.include, arguments_.exclude})
+      read.push_back(path);
+    io::require_apart(arguments_.output, "--output", read);
     io::RecommendationHead head;
     head.users =
         users_.size() == audience_->size() ? audience_->users() : audience_->users().only(users_.begin);
@@ -240,6 +245,7 @@ class Recommending {
   }
 
   const RecommendArguments& arguments_;
+  const std::string& config_;  // the configuration's file
   comm::Communicator& ranks_;
   OutputFormat format_;
   std::string checkpoint_;

@@ -3,6 +3,7 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/dataset_paths.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -148,6 +149,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     users = users_file_of(source);
     if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
   }
+  for (const std::string& made : io::new_dataset_paths(output, options.layout.files))
+    io::require_apart(made, "data.file", paths);
   PrepareReport report;
   if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths, options.layout);
   report.was_there = !report.stored_table.empty();

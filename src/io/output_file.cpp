@@ -1,4 +1,9 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/output_file.hpp>
+
+#include <filesystem>
+#include <system_error>
 
 #include "io/staged_file.hpp"
 
@@ -8,6 +13,15 @@ namespace {
 constexpr std::size_t buffered_bytes = std::size_t{1} << 20;
 
 }  // namespace
+
+void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
+  for (const std::string& path : read) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(output, path, ignored)) continue;
+    throw InputError(
+        format("{} is {}, which is read, and would be replaced; name another file", name, output));
+  }
+}
 
 struct OutputFile::File {
   explicit File(const std::string& path) : staged(path) {}
