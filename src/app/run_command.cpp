@@ -2,6 +2,11 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/dataset_paths.hpp>
+#include <vaecf/io/locks.hpp>
+#include <vaecf/io/output_file.hpp>
 #include <vaecf/train/run_timeline.hpp>
 #include <vaecf/train/session.hpp>
 
@@ -69,6 +74,7 @@ struct Parts {
   std::unique_ptr<Progress> progress;
   StopFlag stop;
   std::optional<StopSignals> signals;
+  io::FolderLock run_folder;  // rank 0's, while it trains
 
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
@@ -90,6 +96,29 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
                                             wanted_threads(config), parts.backend->threads());
   if (!advice.empty()) parts.log.warn("{}", advice);
+}
+
+/// A timeline would take the place of a file that the run reads or keeps.
+void check_timeline(const CommandLine& line, const config::Config& config) {
+  const auto& session = config.session;
+  std::vector<std::string> used = io::dataset_paths(session.data.file);
+  for (const std::string& path : {line.config, line.resume, session.run_folder() + "/config.yaml",
+                                  session.run_folder() + "/metrics.jsonl"})
+    used.push_back(path);
+  for (const auto& checkpoint : io::list_checkpoints(session.checkpoint_folder()))
+    used.push_back(checkpoint.path);
+  io::require_apart(line.timeline, "--timeline", used);
+}
+
+/// Two runs in one folder would take each other's checkpoints for their own.
+void keep_others_out(Parts& parts, const config::Config& config) {
+  // The last one may be about to end.
+  constexpr std::chrono::seconds patience{5};
+  const std::string folder = config.session.run_folder();
+  parts.run_folder = io::FolderLock(folder, patience);
+  if (parts.run_folder.held()) return;
+  parts.log.warn("{}: the file system has no locks: see to it that no other run works in this folder",
+                 folder);
 }
 
 /// What --resume asks for: the checkpoint to train on from.
@@ -114,6 +143,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   code = agree(ranks, attempt([&] {
                  prepare_to_speak(parts, line);
                  if (!line.timeline.empty()) {
+                   check_timeline(line, config);
                    parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
                  }
                  parts.backend = backend::make_backend(options_for_rank(config, ranks));
@@ -129,8 +159,15 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
                }));
   if (code != ExitCode::done) return code;
   const train::Services services{ranks, *parts.backend, parts.log, *parts.progress};
-  code = agree(ranks, attempt([&] { train::check(config.session, services); }));
-  if (code != ExitCode::done || !line.train || line.resume == "never") return code;
+  code = agree(ranks, attempt([&] {
+                 train::check(config.session, services);
+                 if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
+               }));
+  if (code != ExitCode::done || !line.train) return code;
+  code = agree(ranks, attempt([&] {
+                 if (ranks.rank() == 0) keep_others_out(parts, config);
+               }));
+  if (code != ExitCode::done || line.resume == "never") return code;
   return agree(ranks, attempt([&] { choose_checkpoint(line, services, config); }));
 }
 

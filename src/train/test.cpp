@@ -11,13 +11,19 @@
 #include "selection.hpp"
 
 namespace vaecf::train {
+
+void require_test_users(const io::DatasetFile& dataset) {
+  if (dataset.rows("test/fold_in") > 0) return;
+  throw InputError(
+      format("{}: it holds no test users; say --train to train alone, or prepare it with "
+             "data.prepare.test_users above 0",
+             dataset.path()));
+}
+
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint) {
   const io::DatasetFile dataset(options.data.file);
   require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
-  if (dataset.rows("test/fold_in") == 0) {
-    throw InputError(format("{}: it holds no test users; prepare it with data.prepare.test_users above 0",
-                            options.data.file));
-  }
+  require_test_users(dataset);
   const LoadedCheckpoint state = read_checkpoint_state(checkpoint, services);
   require_same_features(checkpoint, state, options, dataset);
   require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);

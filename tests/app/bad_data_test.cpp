@@ -52,6 +52,57 @@ TEST(Prepare, RefusesBadRatingsAndLeavesNothing) {
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
 }
 
+TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  place.write("c.yaml", prepare_config);
+  place.write("ratings.csv", ratings(20));
+  place.write("other.csv", ratings(20));
+  place.write("notes.txt", "mine\n");
+  ASSERT_EQ(place
+                .bash("mkdir split && cp ratings.csv split/train.csv && cp ratings.csv split/test.csv && "
+                      "cp runs/small/checkpoints/best.h5 model.onnx && "
+                      "$PROGRAM synthesize parts.h5 --users 300 --items 60 --interactions-per-user 12 "
+                      "--files 2 --quiet && "
+                      "$PROGRAM small.yaml --train --quiet --set data.file=parts.h5 --set name=parts && "
+                      "find . -type f ! -name before -exec sha256sum {} + > before")
+                .code,
+            0);
+  const std::string apart = "would be replaced; name another file";
+  for (const char* arguments :
+       {"prepare c.yaml --set data.file=c.yaml",
+        "prepare c.yaml --set data.source.path=. --set data.file=ratings.csv",
+        "prepare c.yaml --set 'data.source.path=\"*.csv\"' --set data.file=other.csv",
+        "prepare c.yaml --set data.prepare.split=given --set data.source.path=split/train.csv --set "
+        "data.file=split/test.csv",
+        "prepare c.yaml --set data.file=notes.txt",
+        "prepare c.yaml --set data.file=runs/small/checkpoints/best.h5",
+        "synthesize c.yaml --users 300 --items 60 --interactions-per-user 12",
+        "recommend small.yaml --output small.yaml", "recommend small.yaml --output data.h5",
+        "recommend small.yaml --set data.file=parts.h5 --set name=parts --output parts-00001-of-00002.h5",
+        "export model.onnx --output model.onnx", "small.yaml --timeline small.yaml",
+        "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
+        "small.yaml --timeline runs/small/metrics.jsonl"}) {
+    expect_refused(place, arguments, 2, apart);
+  }
+  EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
+}
+
+TEST(TestUsers, AreAskedForBeforeTraining) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(
+      place
+          .program(
+              "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet")
+          .code,
+      0);
+  expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
+  EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
+  EXPECT_EQ(place.program("small.yaml --train --quiet").code, 0);
+}
+
 TEST(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
   const Workplace place;
   place.write("c.yaml", prepare_config);

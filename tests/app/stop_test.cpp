@@ -50,6 +50,23 @@ TEST(Stop, Usr1ToMpirunReachesAllRanks) {
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
+TEST(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(
+      "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n"
+      "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
+      "done\n"
+      "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
+      "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
+      "kill -USR1 $job; wait $job; echo \"first $?\"\n"
+      "$PROGRAM small.yaml --train --quiet; echo \"third $?\"\n");
+  EXPECT_EQ(result.out, "second 2\ntest 0\nfirst 75\nthird 0\n") << result.err;
+  EXPECT_EQ(count(result.err, "runs/small: another run is at work in this folder (process "), 1)
+      << result.err;
+  EXPECT_FALSE(place.exists("runs/small/.lock"));
+}
+
 TEST(Stop, Usr1ToOneRankStopsAll) {
   const Workplace place;
   place.make_small_run();

@@ -1,11 +1,19 @@
 #include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/locks.hpp>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "support/temporary_folder.hpp"
 
@@ -31,6 +39,61 @@ TEST(FileLocks, SeeAWriter) {
   EXPECT_EQ(probe_locks(path), Locks::held);
   ::close(writer);
   EXPECT_EQ(probe_locks(path), Locks::work);
+}
+
+using std::chrono::milliseconds;
+
+std::string refusal(const std::string& folder) {
+  try {
+    FolderLock(folder, milliseconds(0));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FolderLocks, KeepOthersOutForAsLongAsTheyLive) {
+  const testing::TemporaryFolder place;
+  const std::string folder = place.path();
+  std::ofstream(folder + "/.lock") << "left by one that was killed";
+  {
+    FolderLock lock(folder, milliseconds(0));
+    ASSERT_TRUE(lock.held());
+    const std::string said = refusal(folder);
+    EXPECT_NE(said.find("another run is at work"), std::string::npos) << said;
+    EXPECT_NE(said.find(format("process {} on ", ::getpid())), std::string::npos) << said;
+    EXPECT_EQ(said.find("killed"), std::string::npos) << said;
+    const FolderLock moved = std::move(lock);
+    EXPECT_FALSE(lock.held());
+    EXPECT_NE(refusal(folder), "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/.lock"));
+  EXPECT_EQ(refusal(folder), "");
+  EXPECT_FALSE(FolderLock(folder + "/none", milliseconds(0)).held());
+}
+
+// On a file system that keeps the lock of a host that is gone.
+TEST(FolderLocks, ARemovedOneIsNobodysAndRemovesNobodysFile) {
+  const testing::TemporaryFolder place;
+  const std::string folder = place.path();
+  auto gone = std::make_unique<FolderLock>(folder, milliseconds(0));
+  std::filesystem::remove(folder + "/.lock");
+  const FolderLock next(folder, milliseconds(0));
+  EXPECT_TRUE(next.held());
+  gone.reset();
+  EXPECT_TRUE(std::filesystem::exists(folder + "/.lock"));
+  EXPECT_NE(refusal(folder), "");
+}
+
+TEST(FolderLocks, WaitForOneThatIsAboutToEnd) {
+  const testing::TemporaryFolder place;
+  auto first = std::make_unique<FolderLock>(place.path(), milliseconds(0));
+  std::thread ends([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    first.reset();
+  });
+  EXPECT_TRUE(FolderLock(place.path(), milliseconds(60000)).held());
+  ends.join();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace vaecf::io {
@@ -14,5 +15,25 @@ enum class Locks {
 /// Whether HDF5's own file locks (flock) work where `path` is or would be. A file that exists is locked for
 /// reading and left alone; else one without a name is made in its folder.
 Locks probe_locks(const std::string& path);
+
+/// Keeps other processes that ask for it out of a folder, also on other hosts where the file system locks
+/// across them, by a lock on `folder`/.lock, which is gone with this object or its process. The file says who
+/// holds it.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  /// InputError, with who holds it, where nobody lets go of it within `patience`.
+  explicit FolderLock(const std::string& folder, std::chrono::milliseconds patience);
+  ~FolderLock();
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&& other) noexcept;
+
+  /// False where the file system has no locks: then nobody is kept out.
+  bool held() const { return descriptor_ >= 0; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
 
 }  // namespace vaecf::io

@@ -88,6 +88,9 @@ struct TestResult {
 /// memory plan, run folder writable). InputError; called on every rank, and the caller exchanges the outcome.
 void check(const SessionOptions& options, const Services& services);
 
+/// InputError where `test` would have nobody to test on.
+void require_test_users(const io::DatasetFile& dataset);
+
 /// A checkpoint to go on from, the configuration that it was written under, and the dataset it was trained
 /// on.
 struct ResumePoint {
