@@ -40,6 +40,19 @@ CLI::Validator at_least(std::int64_t least) {
   return {check, "NUMBER"};
 }
 
+/// An empty value is a variable that a script has not set: leaving the option out means something else.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      throw InputError(
+          format("{} has an empty value: give one, or leave it out; vaecf_dist --help shows how to call it",
+                 option->get_name()));
+    }
+  }
+  for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
+}
+
 struct Switches {
   bool verbose = false;
   bool quiet = false;
@@ -158,12 +171,18 @@ CLI::App* add_scaling(CLI::App& app, CommandLine& line) {
       ->add_option("FOLDER|CONFIG.yaml", arguments.subject,
                    "the runs that launch/scaling made; or, with --predict, what to predict for")
       ->required();
-  command->add_option("--batch", arguments.batch_size,
-                      "users a step of strong scaling, 0: none; default: of most runs");
-  command->add_option("--users-per-rank", arguments.users_per_rank,
-                      "users a step and rank of weak scaling, 0: none; default: of most runs");
+  auto* batch = command
+                    ->add_option("--batch", arguments.batch_size,
+                                 "users a step of strong scaling, 0: none; default: of most runs")
+                    ->check(at_least(0));
+  auto* users = command
+                    ->add_option("--users-per-rank", arguments.users_per_rank,
+                                 "users a step and rank of weak scaling, 0: none; default: of most runs")
+                    ->check(at_least(0));
   auto* predict = command->add_option("--predict", arguments.machine,
-                                      "predict for the machine that this file describes (machine.*)");
+                                      "predict for the machine that this file describes (machine.*), for as "
+                                      "many users a step as train.batch_size says");
+  predict->excludes(batch)->excludes(users);
   predict->type_name("MACHINE.yaml");
   command->add_option("--ranks", arguments.ranks, "to predict for")->delimiter(',')->needs(predict);
   command->add_option("--items", arguments.items, "where data.file is not there to tell")->needs(predict);
@@ -229,6 +248,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw InputError(format("{}; vaecf_dist --help shows how to call it", error.what()));
   }
+  refuse_empty_values(app);
   if (switches.quiet) line.verbosity = Verbosity::quiet;
   if (switches.verbose) line.verbosity = Verbosity::verbose;
   if (help_config) {

@@ -22,10 +22,12 @@ TEST(Usage, HelpVersionAndReferenceGoToStandardOutput) {
 
 TEST(Usage, MistakesCostExitCodeTwoOneLineAndAHint) {
   const Workplace place;
-  for (const char* arguments : {"", "--trian c.yaml", "c.yaml d.yaml", "prepare", "synthesize",
-                                "synthesize o.h5 --users many", "recommend c.yaml --split some",
-                                "recommend c.yaml --top 0", "recommend c.yaml --input a --split test",
-                                "c.yaml -v --quiet", "c.yaml --set", "c.yaml --test --resume a.h5"}) {
+  for (const char* arguments :
+       {"", "--trian c.yaml", "c.yaml d.yaml", "prepare", "synthesize", "synthesize o.h5 --users many",
+        "recommend c.yaml --split some", "recommend c.yaml --top 0",
+        "recommend c.yaml --input a --split test", "c.yaml -v --quiet", "c.yaml --set",
+        "c.yaml --test --resume a.h5", "recommend c.yaml --input ''", "c.yaml --timeline ''",
+        "scaling c.yaml --predict m.yaml --ranks 2 --batch 5", "scaling f --batch -1"}) {
     const Result result = place.program(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(count(result.err, "\n"), 1) << arguments << ": " << result.err;

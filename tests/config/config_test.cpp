@@ -195,6 +195,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "validation: {metrics: [ndcg@0], select: last}",
                            "validation: {metrics: [precision@5], select: last}",
                            "backend: {threads: -2}",
+                           "backend: {threads: 5000}",
                            "distributed: {bucket_mib: 0}",
                            "distributed: {warn_after: 0}",
                            "distributed: {timeout: 0}",
