@@ -51,6 +51,7 @@ class FieldReader::Unpacked : public std::streambuf {
 
  protected:
   int_type underflow() override {
+    if (ended_) return traits_type::eof();
     const std::size_t got = files_.read(piece_);
     setg(piece_.data(), piece_.data(), piece_.data() + got);
     if (got > 0) return traits_type::to_int_type(piece_.front());
@@ -59,6 +60,7 @@ class FieldReader::Unpacked : public std::streambuf {
           format("{} and {}: this archive holds several files: unpack it and give the one that is meant",
                  name_, files_.name()));
     }
+    ended_ = true;
     return traits_type::eof();
   }
 
@@ -66,6 +68,7 @@ class FieldReader::Unpacked : public std::streambuf {
   io::SourceReader files_;
   std::string name_;
   std::vector<char> piece_ = std::vector<char>(1 << 16);
+  bool ended_ = false;
 };
 
 FieldReader::FieldReader(const std::string& path) : path_(path), file_(nullptr) {
