@@ -73,7 +73,7 @@ void run_prepare(const CommandLine& line) {
               "it says how the raw ratings are written");
   require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
-  io::require_apart(file, "data.file", {line.config});
+  io::check_output(file, "data.file", {line.config});
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
@@ -90,6 +90,7 @@ void run_prepare(const CommandLine& line) {
 }
 
 void run_synthesize(const CommandLine& line) {
+  io::check_output(line.output, "OUT.h5", {});
   Voice voice = make_voice(line.verbosity);
   make_parent_folder(line.output);
   data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);

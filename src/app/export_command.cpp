@@ -257,7 +257,7 @@ void run_export(const CommandLine& line) {
   const Source source(line);
   std::vector<std::string> read = io::dataset_paths(source.dataset.path());
   read.push_back(line.subject);
-  io::require_apart(line.output, "--output", read);
+  io::check_output(line.output, "--output", read);
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());
   else

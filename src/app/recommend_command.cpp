@@ -137,7 +137,7 @@ class Recommending {
     for (const std::string& path :
          {config_, checkpoint_, arguments_.input, arguments_.users, arguments_.include, arguments_.exclude})
       read.push_back(path);
-    io::require_apart(arguments_.output, "--output", read);
+    io::check_output(arguments_.output, "--output", read);
     io::RecommendationHead head;
     head.users =
         users_.size() == audience_->size() ? audience_->users() : audience_->users().only(users_.begin);

@@ -107,7 +107,7 @@ void check_timeline(const CommandLine& line, const config::Config& config) {
     used.push_back(path);
   for (const auto& checkpoint : io::list_checkpoints(session.checkpoint_folder()))
     used.push_back(checkpoint.path);
-  io::require_apart(line.timeline, "--timeline", used);
+  io::check_output(line.timeline, "--timeline", used);
 }
 
 /// Two runs in one folder would take each other's checkpoints for their own.

@@ -132,6 +132,14 @@ Split split_into(SplitWriter& rows, RawRatings& ratings, const PrepareOptions& o
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
   check_options(options);
+  for (const char* const part : {"validation", "test"}) {
+    const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
+    if (path.empty() || options.split == "given") continue;
+    throw InputError(format(
+        "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: "
+        "given, or leave the path out",
+        part, path, options.split));
+  }
   const io::Attributes made_by = recipe(source, options, name);
   std::vector<std::string> paths = source_files(source).paths;
   if (options.split == "given" && source.format != "pro_sg") {
@@ -150,7 +158,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
   }
   for (const std::string& made : io::new_dataset_paths(output, options.layout.files))
-    io::require_apart(made, "data.file", paths);
+    io::check_output(made, "data.file", paths);
   PrepareReport report;
   if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths, options.layout);
   report.was_there = !report.stored_table.empty();

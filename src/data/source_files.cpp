@@ -167,7 +167,8 @@ std::vector<std::string> matching_paths(const std::string& path) {
     ::globfree(&found);
     std::sort(paths.begin(), paths.end(), natural_less);
   }
-  if (paths.empty()) throw InputError(format("{}: there is no such file: check data.source.path", path));
+  if (paths.empty())
+    throw InputError(format("{}: there is no such file: check the paths in data.source", path));
   return paths;
 }
 

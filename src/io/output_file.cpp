@@ -14,7 +14,10 @@ constexpr std::size_t buffered_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
+void check_output(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
+  std::error_code unknown;
+  if (output.ends_with('/') || std::filesystem::is_directory(output, unknown))
+    throw InputError(format("{} is {}, a folder; name a file", name, output));
   for (const std::string& path : read) {
     std::error_code ignored;
     if (!std::filesystem::equivalent(output, path, ignored)) continue;

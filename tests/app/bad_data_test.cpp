@@ -47,6 +47,9 @@ TEST(Prepare, RefusesBadRatingsAndLeavesNothing) {
   expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
   place.write("ratings.csv", ratings(20) + "21,1,nan,0\n");
   expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
+  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
+  place.write("ratings.csv", "\x89HDF\n1,2\n");
+  expect_refused(place, "prepare c.yaml", 2, "'\\x89HDF'");
   place.write("none.yaml", "name: x\n");
   expect_refused(place, "prepare none.yaml", 2, "data.file is not set");
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
@@ -85,6 +88,11 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
         "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
         "small.yaml --timeline runs/small/metrics.jsonl"}) {
     expect_refused(place, arguments, 2, apart);
+  }
+  for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
+                                "recommend small.yaml --output .", "small.yaml --timeline .",
+                                "prepare c.yaml --set data.file=none/"}) {
+    expect_refused(place, arguments, 2, "a folder; name a file");
   }
   EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
 }

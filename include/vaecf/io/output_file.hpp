@@ -8,8 +8,9 @@
 
 namespace vaecf::io {
 
-/// InputError where `output`, which `name` names, is one of the files `read`: it would take that one's place.
-void require_apart(const std::string& output, const std::string& name, const std::vector<std::string>& read);
+/// InputError where `output`, which `name` names, is a folder or one of the files `read`, whose place it
+/// would take.
+void check_output(const std::string& output, const std::string& name, const std::vector<std::string>& read);
 
 /// A file written from front to back in bounded memory, which has its name once it is whole: destroyed before
 /// commit() it leaves nothing. Makes the folder where need be. RunError where the disk is full or not
