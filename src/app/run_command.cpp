@@ -2,7 +2,6 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/locks.hpp>
@@ -98,16 +97,23 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   if (!advice.empty()) parts.log.warn("{}", advice);
 }
 
-/// A timeline would take the place of a file that the run reads or keeps.
+/// A timeline may not take the place of a file that the run reads, or keeps, be it not there yet.
 void check_timeline(const CommandLine& line, const config::Config& config) {
+  namespace fs = std::filesystem;
   const auto& session = config.session;
-  std::vector<std::string> used = io::dataset_paths(session.data.file);
-  for (const std::string& path : {line.config, line.resume, session.run_folder() + "/config.yaml",
-                                  session.run_folder() + "/metrics.jsonl"})
-    used.push_back(path);
-  for (const auto& checkpoint : io::list_checkpoints(session.checkpoint_folder()))
-    used.push_back(checkpoint.path);
-  io::check_output(line.timeline, "--timeline", used);
+  std::vector<std::string> read = io::dataset_paths(session.data.file);
+  read.push_back(line.config);
+  read.push_back(line.resume);
+  io::check_output(line.timeline, "--timeline", read);
+  const auto place = [](const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); };
+  const fs::path wanted = place(line.timeline);
+  bool kept = wanted.parent_path() == place(session.checkpoint_folder());
+  for (const char* const name : {"config.yaml", "metrics.jsonl", ".lock"})
+    kept = kept || wanted == place(session.run_folder() + "/" + name);
+  if (!kept) return;
+  throw InputError(
+      format("--timeline is {}, which the run keeps for itself, and would be replaced; name another file",
+             line.timeline));
 }
 
 /// Two runs in one folder would take each other's checkpoints for their own.

@@ -86,7 +86,10 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
         "recommend small.yaml --set data.file=parts.h5 --set name=parts --output parts-00001-of-00002.h5",
         "export model.onnx --output model.onnx", "small.yaml --timeline small.yaml",
         "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
-        "small.yaml --timeline runs/small/metrics.jsonl"}) {
+        "small.yaml --timeline runs/small/metrics.jsonl",
+        "small.yaml --set name=new --timeline runs/new/metrics.jsonl",
+        "small.yaml --timeline ./runs/small/.lock",
+        "small.yaml --set name=new --timeline runs/../runs/new/checkpoints/best.h5"}) {
     expect_refused(place, arguments, 2, apart);
   }
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
