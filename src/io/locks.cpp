@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -28,17 +29,36 @@ int open_something_at(const std::string& path) {
 
 constexpr std::chrono::milliseconds between_tries{50};
 
-/// Somebody else's file can be locked, too, if not written.
+/// -1 where the file system takes no file. InputError where one is there that cannot be opened, or is none.
 int open_lock(const std::string& path) {
-  const int own = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  return own >= 0 ? own : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  int code = errno;
+  // Somebody else's file can be locked, too, if not written.
+  if (descriptor < 0 && code == EACCES) {
+    descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    code = errno;
+  }
+  struct stat there {};
+  if (descriptor >= 0) {
+    if (::fstat(descriptor, &there) == 0 && S_ISREG(there.st_mode)) return descriptor;
+    ::close(descriptor);
+    code = ELOOP;
+  } else if (::lstat(path.c_str(), &there) != 0) {
+    return -1;
+  }
+  const std::string why =
+      code == ELOOP || code == EISDIR ? "is no file" : std::generic_category().message(code);
+  throw InputError(format(
+      "{}: cannot be opened ({}), and keeps two runs out of one folder: remove it where no other run works "
+      "there, or give this one another name or run.directory",
+      path, why));
 }
 
 /// Whether `path` still leads to the file behind `descriptor`.
 bool leads_to(const std::string& path, int descriptor) {
   struct stat by_path {};
   struct stat by_descriptor {};
-  return ::stat(path.c_str(), &by_path) == 0 && ::fstat(descriptor, &by_descriptor) == 0 &&
+  return ::lstat(path.c_str(), &by_path) == 0 && ::fstat(descriptor, &by_descriptor) == 0 &&
          by_path.st_ino == by_descriptor.st_ino && by_path.st_dev == by_descriptor.st_dev;
 }
 

@@ -85,6 +85,19 @@ TEST(FolderLocks, ARemovedOneIsNobodysAndRemovesNobodysFile) {
   EXPECT_NE(refusal(folder), "");
 }
 
+TEST(FolderLocks, OverwriteNothingThatALinkLeadsTo) {
+  const testing::TemporaryFolder place;
+  const std::string folder = place.path();
+  std::ofstream(folder + "/mine") << "mine";
+  std::filesystem::create_symlink(folder + "/mine", folder + "/.lock");
+  EXPECT_NE(refusal(folder).find(".lock: cannot be opened (is no file)"), std::string::npos)
+      << refusal(folder);
+  EXPECT_EQ(std::filesystem::file_size(folder + "/mine"), 4U);
+  std::filesystem::remove(folder + "/.lock");
+  std::filesystem::create_directory(folder + "/.lock");
+  EXPECT_NE(refusal(folder).find("is no file"), std::string::npos) << refusal(folder);
+}
+
 TEST(FolderLocks, WaitForOneThatIsAboutToEnd) {
   const testing::TemporaryFolder place;
   auto first = std::make_unique<FolderLock>(place.path(), milliseconds(0));

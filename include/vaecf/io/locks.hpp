@@ -22,7 +22,8 @@ Locks probe_locks(const std::string& path);
 class FolderLock {
  public:
   FolderLock() = default;
-  /// InputError, with who holds it, where nobody lets go of it within `patience`.
+  /// InputError, with who holds it, where nobody lets go of it within `patience`, and where it cannot be
+  /// opened.
   explicit FolderLock(const std::string& folder, std::chrono::milliseconds patience);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
