@@ -30,7 +30,7 @@ Key make_key(std::string path, Field field, std::string doc, std::type_identity_
   key.doc = std::move(doc);
   key.wants = type_name(T{});
   key.rule = rule.text;
-  if constexpr (std::is_same_v<T, backend::Precision>) key.rule = "one of auto, fp32, bf16, fp16";
+  if constexpr (std::is_same_v<T, backend::Precision>) key.rule = precision_rule;
   key.read = [field, rule](Config& config, const YAML::Node& node) {
     T value{};
     read_value(node, value);

@@ -139,7 +139,7 @@ void read_value(const YAML::Node& node, Precision& value) {
       return;
     }
   }
-  throw OutOfRange{"one of auto, fp32, bf16, fp16, tf32"};
+  throw OutOfRange{precision_rule};
 }
 
 void read_value(const YAML::Node& node, std::vector<std::int64_t>& value) {

@@ -15,6 +15,9 @@
 namespace vaecf::config {
 
 struct WrongType {};
+/// What train.precision may be.
+inline constexpr const char* precision_rule = "one of auto, fp32, bf16, fp16, tf32";
+
 struct OutOfRange {
   std::string limit;  ///< e.g. "at most 2147483647"
 };

@@ -17,6 +17,7 @@ TEST(Usage, HelpVersionAndReferenceGoToStandardOutput) {
   const Result reference = place.program("--help-config");
   EXPECT_EQ(reference.code, 0);
   EXPECT_NE(reference.out.find("learning_rate: 0.001"), std::string::npos) << reference.out;
+  EXPECT_NE(reference.out.find("(one of auto, fp32, bf16, fp16, tf32)"), std::string::npos) << reference.out;
   EXPECT_EQ(place.program("recommend --help").code, 0);
 }
 
