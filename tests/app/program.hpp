@@ -40,6 +40,11 @@ class Workplace {
   const std::filesystem::path& folder_ = temporary_.path();
 };
 
+/// Bash: waits until the small run has finished an epoch, 20 seconds at most.
+inline const std::string until_first_epoch =
+    "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
+    "done\n";
+
 int count(const std::string& text, const std::string& part);
 
 }  // namespace vaecf::app

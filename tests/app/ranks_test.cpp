@@ -74,8 +74,8 @@ TEST(Ranks, CtrlCEndsAllWithoutTraces) {
   // mpirun is waited for by its shell; what it started must be gone with it.
   const Result result = place.bash(
       "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
-      "job=$!\n"
-      "for i in $(seq 100); do grep -q epoch runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; done\n"
+      "job=$!\n" +
+      until_first_epoch +
       "kill -INT $job; wait $job; echo \"code $?\"\n"
       "sleep 0.2; pgrep -f 'small.yaml --train --set train.epochs=1000001' > /dev/null && echo left over\n"
       "exit 0");
@@ -94,9 +94,8 @@ TEST(Ranks, AKilledOneIsNamedAndEndsAll) {
   place.make_small_run();
   const Result result = place.bash(
       "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000002 --set validation.every=0 & "
-      "job=$!\n"
-      "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
-      "done\n"
+      "job=$!\n" +
+      until_first_epoch +
       "kill -KILL $(pgrep -P $job | tail -n 1); wait $job; echo \"code $?\"\n"
       "sleep 0.5; pgrep -f 'small.yaml --train --set train.epochs=1000002' > /dev/null && echo left over\n"
       "exit 0");

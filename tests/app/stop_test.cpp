@@ -15,12 +15,7 @@ namespace {
 /// prints how it ended.
 std::string stopped_run(const std::string& command, const std::string& signal,
                         const std::string& target = "$job") {
-  return command +
-         " --train --test --set train.epochs=1000000 & job=$!\n"
-         "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep "
-         "0.1; "
-         "done\n"
-         "kill -" +
+  return command + " --train --test --set train.epochs=1000000 & job=$!\n" + until_first_epoch + "kill -" +
          signal + " " + target + "; wait $job; echo \"code $?\"";
 }
 
@@ -54,9 +49,7 @@ TEST(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
   const Workplace place;
   place.make_small_run();
   const Result result = place.bash(
-      "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n"
-      "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
-      "done\n"
+      "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n" + until_first_epoch +
       "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
       "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
       "kill -USR1 $job; wait $job; echo \"first $?\"\n"
