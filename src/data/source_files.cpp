@@ -208,7 +208,7 @@ SourceFiles part_files(const SourceOptions& source, Part part) {
       path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
   for (const std::string& each : files.paths) {
     const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
-    if (io::holds_files(each) || std::none_of(train.begin(), train.end(), same)) continue;
+    if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
     const char* const name = test ? "test" : "validation";
     throw InputError(
         format("{}: is among the train files and would be the {} file, too: let data.source.path "
