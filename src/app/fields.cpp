@@ -41,7 +41,7 @@ std::string quoted_field(std::string_view line, std::size_t& at) {
 
 }  // namespace
 
-/// What a compressed file, or the only file of an archive, holds.
+/// What a file holds, be it compressed or the only one of an archive.
 class FieldReader::Unpacked : public std::streambuf {
  public:
   explicit Unpacked(const std::string& path) : files_({path}, [](const std::string&) { return true; }) {
