@@ -6,6 +6,14 @@
 
 namespace vaecf {
 
+/// Half-open range [begin, end) of flat elements, rows or users.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
 /// Rows of a sparse 0/1 matrix in compressed sparse row form, owned elsewhere.
 /// Row r holds columns[offsets[r] - offsets[0] .. offsets[r+1] - offsets[0]), ascending and unique.
 struct CsrView {
@@ -19,6 +27,14 @@ struct CsrView {
     return columns.subspan(static_cast<std::size_t>(offsets[r] - offsets[0]),
                            static_cast<std::size_t>(row_size(r)));
   }
+  /// Some of the rows.
+  CsrView slice(Range some) const {
+    if (some.size() == 0) return {};
+    const auto begin = static_cast<std::size_t>(offsets[some.begin] - offsets[0]);
+    const auto end = static_cast<std::size_t>(offsets[some.end] - offsets[0]);
+    return {offsets.subspan(static_cast<std::size_t>(some.begin), static_cast<std::size_t>(some.size()) + 1),
+            columns.subspan(begin, end - begin)};
+  }
 };
 
 /// The same, owning its memory.
@@ -28,14 +44,6 @@ struct Csr {
 
   CsrView view() const { return {offsets, columns}; }
   std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-};
-
-/// Half-open range [begin, end) of flat elements, rows or users.
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
 };
 
 }  // namespace vaecf

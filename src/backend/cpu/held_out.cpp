@@ -2,20 +2,49 @@
 #include <limits>
 
 #include "cpu_backend.hpp"
+#include "parallel.hpp"
 #include "scorer.hpp"
+#include "tile_scores.hpp"
 #include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {
 
-CsrView rows_of(CsrView all, Range rows) {
-  if (rows.size() == 0) return {};
-  const auto first = static_cast<std::size_t>(rows.begin);
-  const std::int64_t begin = all.offsets[first];
-  const std::int64_t end = all.offsets[static_cast<std::size_t>(rows.end)];
-  return {all.offsets.subspan(first, static_cast<std::size_t>(rows.size()) + 1),
-          all.columns.subspan(static_cast<std::size_t>(begin - all.offsets[0]),
-                              static_cast<std::size_t>(end - begin))};
+/// The rank of a target that `beating` scores beat, those of masked items, minus infinity all, among them:
+/// they do where its own is no better, or no number.
+std::int32_t rank_of(std::int32_t target, float score, std::int64_t beating,
+                     std::span<const std::int32_t> masked, std::int64_t items) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  if (std::ranges::binary_search(masked, target)) return static_cast<std::int32_t>(items);
+  if (!(score > -infinity)) {
+    beating -=
+        std::ranges::count_if(masked, [&](std::int32_t item) { return score != -infinity || item < target; });
+  }
+  return static_cast<std::int32_t>(beating);
+}
+
+/// The targets' scores first, then, panel by panel, how many scores beat them.
+void rank_by_tiles(const TileScores& scores, int threads, const CsrView& masked, const CsrView& targets,
+                   std::int64_t items, std::span<std::int32_t> ranks) {
+  const std::vector<float> own = scores.of(targets);
+  std::vector<std::vector<std::int64_t>> beating(static_cast<std::size_t>(threads));
+  for (auto& counts : beating) counts.resize(own.size());
+  scores.for_each_panel([&](int thread, std::int64_t u, std::int64_t first, std::span<const float> panel) {
+    std::int64_t entry = targets.offsets[u] - targets.offsets[0];
+    for (const std::int32_t item : targets.row(u)) {
+      beating[thread][entry] += count_beating(panel.data(), std::ssize(panel), own[entry], item - first);
+      ++entry;
+    }
+  });
+  std::size_t entry = 0;
+  for (std::int64_t u = 0; u < targets.rows(); ++u) {
+    for (const std::int32_t item : targets.row(u)) {
+      std::int64_t count = 0;
+      for (const auto& counts : beating) count += counts[entry];
+      ranks[entry] = rank_of(item, own[entry], count, masked.row(u), items);
+      ++entry;
+    }
+  }
 }
 
 }  // namespace
@@ -23,26 +52,29 @@ CsrView rows_of(CsrView all, Range rows) {
 void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
                                CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
                                std::span<std::int32_t> ranks) {
-  Scorer scorer(*this, cpu(hidden), cpu(batch), cpu(parameters), layer);
-  scorer.for_each_row([&](std::int64_t u, const float* scores) {
-    const auto wanted = targets.row(u);
-    std::int32_t* to = ranks.data() + (targets.offsets[u] - targets.offsets[0]);
-    const auto masked = cpu(batch).rows().row(u);
-    for (std::size_t k = 0; k < wanted.size(); ++k) {
-      const std::int32_t item = wanted[k];
-      const float score = scores[item];
-      if (std::binary_search(masked.begin(), masked.end(), item)) {
-        to[k] = static_cast<std::int32_t>(scorer.items());
-        continue;
-      }
-      std::int64_t rank = count_beating(scores, scorer.items(), score, item);
-      // Masked items count when the target's own score is minus infinity or no number.
-      if (!(score > -std::numeric_limits<float>::infinity())) {
-        for (const std::int32_t m : masked) rank -= !(score == scores[m]) || m < item ? 1 : 0;
-      }
-      to[k] = static_cast<std::int32_t>(rank);
-    }
-  });
+  const CsrView masked = cpu(batch).rows();
+  if (masked.rows() == 0) return;
+  const std::int64_t items = cpu(parameters).layout().tensors[layer.weight].spec.columns;
+  const auto ranks_from = [&](std::int64_t u) {
+    return ranks.subspan(static_cast<std::size_t>(targets.offsets[u] - targets.offsets[0]));
+  };
+  if (tiles_) {
+    for_slices(masked.rows(), slice_users, [&](Range users, bool, bool) {
+      const TileScores scores(*tiles_, workspace_->tiles, threads_, cpu(hidden), cpu(batch), cpu(parameters),
+                              layer, users);
+      rank_by_tiles(scores, threads_, masked.slice(users), targets.slice(users), items,
+                    ranks_from(users.begin));
+    });
+    return;
+  }
+  Scorer(*this, cpu(hidden), cpu(batch), cpu(parameters), layer)
+      .for_each_row([&](std::int64_t u, const float* scores) {
+        std::int32_t* to = ranks_from(u).data();
+        for (const std::int32_t item : targets.row(u)) {
+          const float score = scores[item];
+          *to++ = rank_of(item, score, count_beating(scores, items, score, item), masked.row(u), items);
+        }
+      });
 }
 
 std::unique_ptr<backend::MetricTotals> CpuBackend::make_metric_totals(std::size_t metrics) {
@@ -54,7 +86,7 @@ void CpuBackend::add_metrics(const backend::Activations& hidden, const backend::
                              const backend::Parameters& parameters, backend::Layer layer,
                              std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
   const auto& from = static_cast<const CpuRows&>(targets);
-  const CsrView wanted = rows_of(from.csr, rows);
+  const CsrView wanted = from.csr.slice(rows);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
   rank_held_out(hidden, batch, wanted, parameters, layer, ranks);
   auto& sums = static_cast<CpuMetricTotals&>(totals).sums;

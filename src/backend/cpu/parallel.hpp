@@ -44,6 +44,16 @@ inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1)
   return {begin < n ? begin : n, end < n ? end : n};
 }
 
+/// f(range, whether it is the first, whether it is the last) for slices of [0, n) of at most `largest`, of
+/// nearly the same size, so that few shapes of products occur; one at least.
+template <class F>
+void for_slices(std::int64_t n, std::int64_t largest, F&& f) {
+  const std::int64_t slices = n > largest ? (n + largest - 1) / largest : 1;
+  for (std::int64_t s = 0; s < slices; ++s) {
+    f(Range{n * s / slices, n * (s + 1) / slices}, s == 0, s == slices - 1);
+  }
+}
+
 /// f(thread) on each of `threads` threads. The first exception is thrown again here: none crosses OpenMP.
 template <class F>
 void on_each_thread(int threads, F&& f) {

@@ -266,19 +266,6 @@ class SoftmaxLayer {
   ProductSpec forward_, gradient_, hidden_gradient_;
 };
 
-namespace {
-
-// Slices of nearly the same size, so that few shapes of products occur.
-template <class F>
-void for_slices(std::int64_t users, F&& f) {
-  const std::int64_t slices = std::max<std::int64_t>(1, (users + slice_users - 1) / slice_users);
-  for (std::int64_t s = 0; s < slices; ++s) {
-    f(Range{users * s / slices, users * (s + 1) / slices}, s == 0, s == slices - 1);
-  }
-}
-
-}  // namespace
-
 template <class F>
 void CpuBackend::with_slice(const CpuActivations& hidden, const CpuBatch& batch,
                             const CpuParameters& parameters, backend::Layer layer, Range users, F&& use) {
@@ -322,7 +309,7 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
   }
   // Reported in stretches of whole blocks, several per thread: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
-  for_slices(hidden.rows(), [&](Range users, bool first, bool last) {
+  for_slices(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
     with_slice(cpu(hidden), cpu(batch), p, layer, users, [&](auto& slice) {
       cpu(step).nll += slice.forward(true);
       sink.first_slice = first;
@@ -351,7 +338,7 @@ void CpuBackend::softmax_layer_loss(const backend::Activations& hidden, const ba
                                     backend::StepState& step) {
   cpu(step).users = hidden.rows();
   if (hidden.rows() == 0) return;
-  for_slices(hidden.rows(), [&](Range users, bool, bool) {
+  for_slices(hidden.rows(), slice_users, [&](Range users, bool, bool) {
     with_slice(cpu(hidden), cpu(batch), cpu(parameters), layer, users,
                [&](auto& slice) { cpu(step).nll += slice.forward(false); });
   });

@@ -187,11 +187,13 @@ VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {
 VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, float score,
                                         std::int64_t target) {
   // Before the target an equal score wins, after it only a greater one.
+  const std::int64_t before = target < 0 ? 0 : target < n ? target : n;
+  const std::int64_t after = target < 0 ? 0 : target < n ? target + 1 : n;
   std::int32_t count = 0;
 #pragma omp simd reduction(+ : count)
-  for (std::int64_t i = 0; i < target; ++i) count += scores[i] < score ? 0 : 1;
+  for (std::int64_t i = 0; i < before; ++i) count += scores[i] < score ? 0 : 1;
 #pragma omp simd reduction(+ : count)
-  for (std::int64_t i = target + 1; i < n; ++i) count += scores[i] <= score ? 0 : 1;
+  for (std::int64_t i = after; i < n; ++i) count += scores[i] <= score ? 0 : 1;
   return count;
 }
 

@@ -42,7 +42,8 @@ void scale_row(const float* e, const float* factor, float* g, std::int64_t width
 void scale_row(const std::uint16_t* e, const float* factor, float* g, std::int64_t width);
 float sum_of_row(const float* x, std::int64_t n);
 
-/// How many of the n scores beat `score`: greater, or equal and before `target`. NaN counts as beating.
+/// How many of the n scores beat `score`: greater, or equal and before `target`, a place that may lie before
+/// or behind them all; what stands there does not count. NaN counts as beating.
 std::int64_t count_beating(const float* scores, std::int64_t n, float score, std::int64_t target);
 
 /// A place at or before the first of x[begin, n) that is greater than `threshold`, and less than 64 before

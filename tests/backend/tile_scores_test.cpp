@@ -1,0 +1,124 @@
+// Scores by the output layer's own kernel, over plain loops and over whatever this machine has.
+#include "backend/cpu/tile_scores.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/contract.hpp"
+#include "backend/cpu/cpu_backend.hpp"
+#include "support/emulated_tiles.hpp"
+
+namespace vaecf::testing {
+namespace {
+
+constexpr std::int64_t item_count = 700;  // two panels and a part of one, that no tile divides
+constexpr std::int64_t hidden_width = 65;
+constexpr std::int64_t user_count = 70;
+
+struct Case {
+  std::shared_ptr<const cpu::TileKernels> kernels;
+  int threads;
+  Range users;
+};
+
+std::vector<Case> cases() {
+  std::vector<std::shared_ptr<const cpu::TileKernels>> all{std::make_shared<EmulatedTiles>()};
+  if (auto kernels = cpu::choose_tiles()) all.push_back(std::move(kernels));
+  std::vector<Case> result;
+  for (const auto& kernels : all) {
+    for (const int threads : {1, 2, 5}) {
+      for (const Range users : {Range{0, user_count}, Range{3, 40}, Range{69, 70}}) {
+        result.push_back({kernels, threads, users});
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<float> floats(const Matrix& matrix) {
+  return {matrix.values.begin(), matrix.values.end()};
+}
+
+TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
+  const Matrix hidden = random_matrix(user_count, hidden_width, 1);
+  const Matrix weight = random_matrix(item_count, hidden_width, 2, 0.1F);
+  const Matrix bias = random_matrix(1, item_count, 3);
+  const Csr own = random_rows(user_count, item_count, 4, 60);
+  const Csr wanted = random_rows(user_count, item_count, 5, 90);
+  cpu::CpuBackend backend(1, backend::Precision::bf16, false);
+  const auto layout = backend.plan_parameters(std::vector<backend::TensorSpec>{
+      {"weight", hidden_width, item_count, backend::TensorKind::output_table, true},
+      {"bias", 1, item_count, backend::TensorKind::output_bias, false}});
+  const auto parameters = backend.make_parameters(layout, 0);
+  Matrix logical(hidden_width, item_count);
+  for (std::int64_t i = 0; i < item_count; ++i) {
+    for (std::int64_t k = 0; k < hidden_width; ++k) logical.at(k, i) = weight.at(i, k);
+  }
+  backend.import_rows(layout, 0, {0, hidden_width}, floats(logical), parameters->master());
+  backend.import_rows(layout, 1, {0, 1}, floats(bias), parameters->master());
+  backend.weights_changed(*parameters);
+  const auto activations = backend.make_activations(user_count, hidden_width);
+  backend.write_activations(*activations, user_count, floats(hidden));
+  const auto held = backend.hold_rows(own.view(), 0, item_count);
+  std::vector<std::int64_t> order(user_count);
+  for (std::int64_t u = 0; u < user_count; ++u) order[static_cast<std::size_t>(u)] = u;
+  const auto batch = backend.make_batch();
+  backend.gather_batch(*held, order, false, *batch);
+
+  for (const auto& [kernels, threads, users] : cases()) {
+    SCOPED_TRACE(format("{} {} {}", kernels->name(), threads, users.begin));
+    cpu::TileWorkspace workspace;
+    const cpu::TileScores scores(*kernels, workspace, threads, cpu::cpu(*activations), cpu::cpu(*batch),
+                                 cpu::cpu(*parameters), {0, 1}, users);
+    const CsrView first_wanted = wanted.view().slice(users);
+    const std::vector<float> first = scores.of(first_wanted);
+    const float unseen = std::nanf("");
+    std::vector<float> all(static_cast<std::size_t>(users.size() * item_count), unseen);
+    std::vector<int> times(all.size());
+    scores.for_each_panel([&](int, std::int64_t u, std::int64_t item, std::span<const float> panel) {
+      for (const float score : panel) {
+        const auto at = static_cast<std::size_t>(u * item_count + item++);
+        all[at] = score;
+        ++times[at];
+      }
+    });
+    std::size_t entry = 0;
+    for (std::int64_t u = 0; u < users.size(); ++u) {
+      const auto mine = own.view().row(users.begin + u);
+      const auto is_own = [&](std::int64_t i) { return std::ranges::binary_search(mine, i); };
+      for (std::int64_t i = 0; i < item_count; ++i) {
+        const auto at = static_cast<std::size_t>(u * item_count + i);
+        ASSERT_EQ(times[at], 1) << u << ", " << i;
+        double expected = bias.at(0, i);
+        for (std::int64_t k = 0; k < hidden_width; ++k) {
+          expected += static_cast<double>(round_to_bf16(static_cast<float>(hidden.at(users.begin + u, k)))) *
+                      static_cast<double>(round_to_bf16(static_cast<float>(weight.at(i, k))));
+        }
+        if (is_own(i)) {
+          ASSERT_EQ(all[at], -std::numeric_limits<float>::infinity()) << u << ", " << i;
+        } else {
+          ASSERT_NEAR(all[at], expected, 1e-5) << u << ", " << i;
+        }
+      }
+      for (const std::int32_t i : first_wanted.row(u)) {
+        const float score = first[entry++];
+        if (!is_own(i)) {
+          ASSERT_EQ(score, all[static_cast<std::size_t>(u * item_count + i)]) << u << ", " << i;
+        }
+      }
+    }
+    ASSERT_EQ(entry, first.size());
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::testing
