@@ -72,6 +72,8 @@ struct DatasetFile::Content {
       : path(paths.size() == 1 ? paths.front() : asked_for), file(paths.front(), how_to_get_one) {
     if (is_checkpoint(file.path())) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_one));
     h5::reading(file.path(), [&] {
+      if (file.has("item") && file.has("score"))
+        file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_one));
       attributes = read_attributes(file.id(), file.path());
       check_version(file, attributes);
       const PartOf part = take_part(file, attributes);

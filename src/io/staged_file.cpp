@@ -34,6 +34,23 @@ void refuse_device(const std::string& path) {
       format("{}: is a device or a pipe: name a file, which is put there whole or not at all", path));
 }
 
+/// Where a symbolic link leads: the file there is replaced, and the link stays what it is.
+std::string behind_links(const std::string& path) {
+  std::error_code ignored;
+  std::string place = path;
+  constexpr int longest_chain = 40;  // Linux's own limit
+  for (int i = 0; std::filesystem::is_symlink(place, ignored); ++i) {
+    if (i == longest_chain) throw_write_error(path, ELOOP);
+    place = folder_of(place) / std::filesystem::read_symlink(place, ignored);
+  }
+  return place;
+}
+
+std::string place_of(const std::string& path) {
+  refuse_device(path);
+  return behind_links(path);
+}
+
 }  // namespace
 
 void throw_write_error(const std::string& path, int code) {
@@ -85,10 +102,9 @@ void copy_bytes(int from, int to, const std::string& path) {
   }
 }
 
-StagedFile::StagedFile(std::string path, Staging staging)
-    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+StagedFile::StagedFile(const std::string& path, Staging staging)
+    : path_(place_of(path)), temporary_(temporary_name(path_)) {
   make_parent_folder(path_);
-  refuse_device(path_);
   if (staging == Staging::named || !open_unnamed()) open_named();
 }
 

@@ -23,18 +23,20 @@ void copy_bytes(int from, int to, const std::string& path);
 
 /// A file that comes into being whole or not at all: publish() gives it its name, and destruction without
 /// publish() leaves nothing. Until then it has no name, so that even a process that is killed leaves nothing;
-/// where the file system knows no such files, it is called temporary_name(path).
+/// where the file system knows no such files, it is called temporary_name(path). Where a symbolic link
+/// stands, the file that it leads to is meant.
 class StagedFile {
  public:
   enum class Staging { unnamed_where_possible, named };
 
   /// Makes the folder where need be. RunError where the folder or the file cannot be made, and where a
   /// folder, a device or a pipe stands there.
-  explicit StagedFile(std::string path, Staging staging = Staging::unnamed_where_possible);
+  explicit StagedFile(const std::string& path, Staging staging = Staging::unnamed_where_possible);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
 
+  /// Behind all links.
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
   /// fsync: all bytes are on the disk afterwards, still without the name. RunError where it refuses.

@@ -2,6 +2,7 @@
 #include "io/io_fixture.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/recommendation_file.hpp>
 
 #include <hdf5.h>
@@ -104,6 +105,16 @@ TEST_F(RecommendationFile, IdsKeepTheirKind) {
   const Table<std::int64_t> user(file("one.h5"), "user_id", H5T_NATIVE_INT64);
   EXPECT_EQ(user.kind, H5T_INTEGER) << "as the ids of many";
   EXPECT_EQ(user.values, std::vector<std::int64_t>{-3});
+}
+
+TEST_F(RecommendationFile, IsNotTakenForADataset) {
+  {
+    RecommendationWriter writer(file("top.h5"), head_);
+    append_all(writer);
+    writer.commit();
+  }
+  const std::string message = message_of<InputError>([&] { DatasetFile{file("top.h5")}; });
+  EXPECT_NE(message.find("top.h5: holds recommendations, not a dataset"), std::string::npos) << message;
 }
 
 TEST_F(RecommendationFile, IsNotThereWhereUsersAreMissing) {

@@ -89,6 +89,26 @@ TEST_P(StagedFileTest, ADeviceOrAPipeIsNotReplaced) {
   EXPECT_EQ(names().size(), 3U) << "no temporary is left";
 }
 
+// A dataset on a larger disk, say.
+TEST_P(StagedFileTest, WhatALinkLeadsToIsReplacedAndTheLinkStays) {
+  write_whole(file("disk/old"), "old", GetParam());
+  std::filesystem::create_symlink("disk/old", file("link"));
+  std::filesystem::create_symlink(file("link"), file("link_to_link"));
+  std::filesystem::create_symlink("disk/new/file", file("to_nothing_yet"));
+  write_whole(file("link_to_link"), "replaced", GetParam());
+  write_whole(file("to_nothing_yet"), "made", GetParam());
+  EXPECT_EQ(bytes_of(file("disk/old")), "replaced");
+  EXPECT_EQ(bytes_of(file("disk/new/file")), "made");
+  for (const char* link : {"link", "link_to_link", "to_nothing_yet"})
+    EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
+}
+
+TEST_P(StagedFileTest, ALinkToItselfIsAnError) {
+  std::filesystem::create_symlink("loop", file("loop"));
+  EXPECT_NE(message_of<RunError>([&] { write_whole(file("loop"), "bytes", GetParam()); }), "");
+  EXPECT_TRUE(std::filesystem::is_symlink(file("loop")));
+}
+
 TEST_P(StagedFileTest, ALeftoverOfTheSameNameIsNoHindrance) {
   put_bytes(temporary_name(file("c")), "left by a process of the same number");
   write_whole(file("c"), "1", GetParam());
