@@ -56,6 +56,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::take_times(bool on) {
   takes_times_ = on;
+  may_have_moved_ = true;
   clock_ = model::StepClock(services_.backend, on);
 }
 
@@ -77,9 +78,11 @@ void Trainer::start_epoch(std::int64_t epoch) {
   items_->set_order(drawn_.rows, drawn_.begin);
   if (features_) features_->set_order(drawn_.rows, drawn_.begin);
   services_.backend.clear_losses(*step_);
+  may_have_moved_ = true;
 }
 
 model::Model& Trainer::model() {
+  may_have_moved_ = true;
   services_.backend.finish_updates(model_.parameters());
   updater_->settle();
   return model_;
@@ -98,6 +101,7 @@ const backend::FloatBuffer& Trainer::gradient() const {
 }
 
 const backend::FloatBuffer& Trainer::flat(FlatState state) {
+  may_have_moved_ = true;
   return updater_->flat(state);
 }
 
@@ -173,13 +177,25 @@ void Trainer::run_step(std::int64_t users) {
 void Trainer::record_or_run_step(std::int64_t t) {
   const std::int64_t users = items_->users(t);
   if (!records_ || takes_times_ || !overlap_->decided()) return run_step(users);
-  // Ranks record together. A batch of so many users that starts at this virtual shard gives each rank the
-  // same number of them every time.
+  if (may_have_moved_) agree_on_recordings();
+  // Ranks record together, and replay together: the reductions in a recording are those of all ranks'
+  // recordings of the same step (NCCL's rule). A batch of so many users that starts at this virtual shard
+  // gives each rank the same number of them every time.
   const std::int64_t begin = alone() ? 0 : t * options_.train.batch_size % options_.data.virtual_shards;
   auto& recording = recordings_[{begin, alone() ? users : order_.batch_users(t)}];
   if (recording && services_.backend.replay(*recording)) return;
-  recording = services_.backend.record([&] { run_step(users); });
+  recording = services_.backend.record([this, users] { run_step(users); });
   records_ = recording != nullptr;
+  may_have_moved_ = true;
+}
+
+void Trainer::agree_on_recordings() {
+  may_have_moved_ = false;
+  if (alone()) return;  // one that does not fit is made again
+  const bool moved = std::ranges::any_of(
+      recordings_, [&](const auto& entry) { return !services_.backend.fits(*entry.second); });
+  if (services_.communicator.all_reduce(std::int64_t{moved ? 1 : 0}, comm::Reduction::max) == 0) return;
+  recordings_.clear();
 }
 
 backend::LossSums Trainer::accumulate(std::int64_t t) {

@@ -246,7 +246,9 @@ class Backend {
   /// backend (or `graph: off`) does not record: then `work` ran all the same. `work` may be called twice on
   /// the host, though what it asks for runs once: first to run it, then to record it.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
-  /// Runs a recording. False, and nothing ran, where memory that it used has moved since: record anew.
+  /// Whether a recording may run: false where memory that it used has moved since.
+  virtual bool fits(const Recording& recording) const = 0;
+  /// Runs a recording. False, and nothing ran, where it does not fit: record anew.
   virtual bool replay(Recording& recording) = 0;
 
   // The batch.

@@ -107,6 +107,8 @@ class Trainer {
   /// All verbs of a step, its beginning left out: the same for all steps of so many users.
   void run_step(std::int64_t users);
   void record_or_run_step(std::int64_t t);
+  /// Where a rank's memory has moved, all ranks forget their recordings. Collective.
+  void agree_on_recordings();
   /// Whether the backend updates layers while it makes their gradients.
   bool fuses() const;
   bool alone() const { return services_.communicator.size() == 1; }
@@ -132,6 +134,8 @@ class Trainer {
   bool records_ = false;
   // By the virtual shard that the batch starts at (0 in a world of one), and by its users.
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<backend::Recording>> recordings_;
+  // Memory may have moved since all ranks last found that their recordings fit. The same on all ranks.
+  bool may_have_moved_ = false;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;
 };

@@ -80,6 +80,7 @@ class CpuBackend : public backend::Backend {
   backend::LossScale loss_scale(backend::StepState&) override { return {1.0F, 0}; }
   void set_loss_scale(backend::LossScale, backend::StepState&) override {}
   std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
+  bool fits(const backend::Recording&) const override { return false; }
   bool replay(backend::Recording&) override { return false; }
 
   std::unique_ptr<backend::BatchOrder> make_batch_order() override;

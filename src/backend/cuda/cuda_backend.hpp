@@ -69,6 +69,7 @@ class CudaBackend : public backend::Backend {
   backend::LossScale loss_scale(backend::StepState& step) override;
   void set_loss_scale(backend::LossScale scale, backend::StepState& step) override;
   std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
+  bool fits(const backend::Recording& recording) const override;
   bool replay(backend::Recording& recording) override;
   std::unique_ptr<backend::BatchOrder> make_batch_order() override;
   void set_batch_order(const backend::UserRows& source, std::span<const std::int64_t> rows,

@@ -140,12 +140,9 @@ struct AddBroken {
 
 class CudaRecording : public backend::Recording {
  public:
-  CudaRecording(Graph work, std::uint64_t generation) : graph(std::move(work)), generation_(generation) {}
-  bool fits(const Generation& now) const { return now.value == generation_; }
+  CudaRecording(Graph work, std::uint64_t made_in) : graph(std::move(work)), generation(made_in) {}
   Graph graph;
-
- private:
-  std::uint64_t generation_;
+  std::uint64_t generation;
 };
 
 /// After an error, which says more than what the end of a spoilt capture has to say.
@@ -265,11 +262,14 @@ std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void
   return std::make_unique<CudaRecording>(queue_.end_capture(), generation_.value);
 }
 
+bool CudaBackend::fits(const backend::Recording& recording) const {
+  return static_cast<const CudaRecording&>(recording).generation == generation_.value;
+}
+
 bool CudaBackend::replay(backend::Recording& recording) {
   const NvtxRange nvtx("step, replayed");
-  auto& r = static_cast<CudaRecording&>(recording);
-  if (!r.fits(generation_)) return false;
-  queue_.run(r.graph);
+  if (!fits(recording)) return false;
+  queue_.run(static_cast<CudaRecording&>(recording).graph);
   return true;
 }
 

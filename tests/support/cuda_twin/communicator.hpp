@@ -8,7 +8,7 @@ namespace vaecf::cuda::twin {
 
 /// Pairs a communicator of host memory with the twin, whose memory lies there too. Started calls wait for the
 /// work that they come after: no memory is seen before it is written.
-class TwinCommunicator final : public comm::Communicator {
+class TwinCommunicator : public comm::Communicator {
  public:
   explicit TwinCommunicator(comm::Communicator& host) : host_(host) {}
 
