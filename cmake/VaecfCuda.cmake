@@ -67,17 +67,19 @@ function(_vaecf_try_nvcc nvcc reason libraries)
   endforeach()
   list(REMOVE_DUPLICATES includes)
   list(GET VAECF_CUDA_ARCHITECTURES 0 architecture)
-  string(REGEX MATCH "[0-9]+[a-z]?" architecture "${architecture}")
+  if(architecture MATCHES "^[0-9]+[a-z]?")
+    set(architecture "sm_${CMAKE_MATCH_0}")  # else native, all or all-major, which nvcc knows by the same names
+  endif()
   set(folder "${CMAKE_BINARY_DIR}/cuda_probe")
   file(MAKE_DIRECTORY "${folder}")
-  set(command "${nvcc}" -ccbin "${CMAKE_CXX_COMPILER}" -std=c++20 -arch=sm_${architecture} -cudart shared ${includes}
+  set(command "${nvcc}" -ccbin "${CMAKE_CXX_COMPILER}" -std=c++20 -arch=${architecture} -cudart shared ${includes}
       "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/probe.cu" -o "${folder}/probe" ${links})
   # The same question has the same answer: do not compile it again at every configure.
   string(SHA1 question "${command}")
   if(NOT "${VAECF_CUDA_PROBED}" STREQUAL "${question}")
     execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
     if(NOT status EQUAL 0)
-      string(REGEX MATCH "[^\n]*([Ee]rror|unsupported|undefined)[^\n]*" line "${output}")
+      string(REGEX MATCH "[^\n]*([Ee]rror|fatal|unsupported|undefined)[^\n]*" line "${output}")
       set(${reason} "${nvcc} cannot compile C++20 with ${CMAKE_CXX_COMPILER}: ${line}" PARENT_SCOPE)
       return()
     endif()
