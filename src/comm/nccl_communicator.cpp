@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "awake_clock.hpp"
 #include "nccl_agreement.hpp"
 #include "nccl_connection.hpp"
 #include "nccl_settings.hpp"
@@ -109,10 +110,19 @@ void let_mpi_proceed() {
 }
 
 NcclWatch::World this_world() {
-  return {[] {
-            return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  // Whoever waits looks far more often than this.
+  constexpr double longest_look = 1.0;
+  // NCCL hands most calls to a thread of its own, which is soon done: a sleep would be the longer part.
+  constexpr double soon = 2e-4;
+  return {[clock = AwakeClock(longest_look)]() mutable { return clock.now(); },
+          [](double waited) {
+            if (waited < soon) {
+              std::this_thread::yield();
+            } else {
+              std::this_thread::sleep_for(std::chrono::microseconds(20));
+            }
           },
-          [] { std::this_thread::sleep_for(std::chrono::microseconds(20)); }, let_mpi_proceed};
+          let_mpi_proceed};
 }
 
 ncclUniqueId share_id(Communicator& control) {

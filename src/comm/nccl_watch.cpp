@@ -34,7 +34,7 @@ void NcclWatch::until(const std::function<bool()>& done, const std::string& what
           "chooses it)");
     }
     world_.let_others();
-    world_.pause();
+    world_.pause(waited);
   }
 }
 

@@ -10,9 +10,10 @@ class NcclWatch {
  public:
   /// The world as a wait sees it.
   struct World {
-    std::function<double()> now;       ///< of a clock that never goes back
-    std::function<void()> pause;       ///< until the next look
-    std::function<void()> let_others;  ///< lets calls of other ranks proceed (MPI progress)
+    std::function<double()>
+        now;  ///< of a clock that never goes back, and stands while the process cannot run
+    std::function<void(double waited)> pause;  ///< until the next look
+    std::function<void()> let_others;          ///< lets calls of other ranks proceed (MPI progress)
   };
   /// A device in whose work points can be marked.
   struct Device {

@@ -15,7 +15,9 @@ class Watch : public testing::Test {
  protected:
   NcclWatch::World world() {
     return {[this] { return now_; },
-            [this] {
+            [this](double waited) {
+              EXPECT_NEAR(waited, last_wait_ < 0.0 ? 0.0 : last_wait_ + pause_, 1e-6);
+              last_wait_ = waited;
               now_ += pause_;
               ++pauses_;
             },
@@ -48,6 +50,7 @@ class Watch : public testing::Test {
 
   double now_ = 1000.0;
   double pause_ = 0.1;
+  double last_wait_ = -1.0;
   int pauses_ = 0;
   int let_others_ = 0;
   int marks_ = 0;
@@ -114,6 +117,7 @@ TEST_F(Watch, AGraceLeavesOthersTheTimeToNameWhoIsAtFault) {
   const std::string text = message_of([&] { look_for(2.0); });
   expect_parts(text, {"has waited 40 s, since ", "distributed.timeout (30 s)"});
   const double begin = now_;
+  last_wait_ = -1.0;
   message_of([&] { watch_.until([] { return false; }, "NCCL"); });
   EXPECT_NEAR(now_ - begin, timeout + 10.0, 1.0);
 }
