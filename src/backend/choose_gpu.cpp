@@ -1,7 +1,10 @@
 #include "choose_gpu.hpp"
 
+#include <vaecf/backend/cuda_device.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+
+#include <algorithm>
 
 namespace vaecf::backend {
 
@@ -17,6 +20,15 @@ int choose_gpu(int devices, const BackendOptions& options) {
                options.local_size, devices, devices, devices));
   }
   return options.local_rank % devices;
+}
+
+std::string why_too_old(const std::vector<int>& generations) {
+  const auto newest = std::ranges::max_element(generations);
+  if (newest == generations.end() || *newest >= cuda::oldest_generation) return "";
+  return format(
+      "the GPU of this machine has compute capability {}.{}, and this program needs {}.{} (A100) or newer: "
+      "choose another machine",
+      *newest / 10, *newest % 10, cuda::oldest_generation / 10, cuda::oldest_generation % 10);
 }
 
 }  // namespace vaecf::backend

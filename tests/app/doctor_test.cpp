@@ -282,6 +282,23 @@ TEST(DoctorGpus, AreToldWithTheirLinks) {
   EXPECT_EQ(by_subject(check_gpus(question))["gpu"].health, Health::ok);
 }
 
+// srun --gpus-per-task 1.
+TEST(DoctorGpus, MayBeShownToOneRankEach) {
+  GpuQuestion question;
+  question.availability = {true, 1, ""};
+  question.facts = {13000, 13000, {{"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90}}, {}};
+  question.driver = "580.1";
+  question.nccl = "NCCL 2.28.9";
+  question.ranks_on_host = 8;
+  EXPECT_EQ(by_subject(check_gpus(question))["gpu"].health, Health::ok);
+  question.shared = "ranks 0, 1 of node1 share GPU-1";
+  Finding found = by_subject(check_gpus(question))["gpu"];
+  EXPECT_EQ(found.health, Health::fail);
+  EXPECT_EQ(found.text, question.shared);
+  question.allow_shared_gpu = true;
+  EXPECT_EQ(by_subject(check_gpus(question))["gpu"].health, Health::warn);
+}
+
 TEST(DoctorLibraries, ComplainOfSlowTransports) {
   const comm::MpiTransports tcp{{"TCP"}, {"OMPI_MCA_btl=tcp,self"}};
   const Finding slow = check_mpi("Open MPI", tcp, 2, true);

@@ -80,6 +80,13 @@ TEST(ChooseGpu, FewerGpusThanRanksAreRefusedUnlessShared) {
   }
 }
 
+TEST(ChooseGpu, LeavesOldOnesAlone) {
+  EXPECT_EQ(why_too_old({90}), "");
+  EXPECT_EQ(why_too_old({75, 80}), "") << "one that can be used";
+  const std::string why = why_too_old({70, 75});
+  EXPECT_NE(why.find("compute capability 7.5, and this program needs 8.0"), std::string::npos) << why;
+}
+
 TEST(MakeBackend, AutoTakesBf16OnlyWithAmx) {
   const auto expected = cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
   EXPECT_EQ(make_backend({.device = "cpu", .threads = 1})->precision(), expected);

@@ -6,6 +6,9 @@
 
 namespace vaecf::cuda {
 
+/// Compute capability times ten that this program needs, for bf16: 80 of an A100.
+inline constexpr int oldest_generation = 80;
+
 /// Whether CUDA can be used here and now, and if not, what stands in the way.
 struct Availability {
   bool compiled = false;  ///< this program holds CUDA code

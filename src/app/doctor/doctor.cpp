@@ -11,10 +11,12 @@
 #include <functional>
 #include <set>
 
+#include "app/device_map.hpp"
 #include "app/doctor/disk_checks.hpp"
 #include "app/doctor/host_checks.hpp"
 #include "app/doctor/library_checks.hpp"
 #include "app/doctor/rank_checks.hpp"
+#include "app/gather.hpp"
 #include "app/outcome.hpp"
 #include "app/ranks.hpp"
 
@@ -105,6 +107,7 @@ class Examination {
   void look_around() {
     const auto& session = order_.config.session;
     gpus_.availability = cuda::availability();
+    const std::string shared = shared_gpus();
     check(About::host, "gpu", [&] {
       gpus_ = {cuda::availability(),
                {},
@@ -112,6 +115,7 @@ class Examination {
                host_.nvidia_driver,
                order_.config.backend.device,
                ranks_.local_size(),
+               shared,
                order_.config.backend.allow_shared_gpu};
       gpus_.facts = cuda::cuda_facts();
       gpus_.nccl = gpus_.availability.devices > 0 ? comm::nccl_library() : "";
@@ -132,6 +136,23 @@ class Examination {
       return std::vector<Finding>{
           check_run_folder(order_.has_config ? session.run_folder() : ".", checkpoint_bytes())};
     });
+  }
+
+  /// Which ranks of this host would compute on one GPU together; what cannot be told is told elsewhere.
+  /// Collective.
+  std::string shared_gpus() {
+    std::string mine;
+    (void)attempt([&] {
+      const auto gpus = cuda::cuda_facts().gpus;
+      if (!gpus.empty()) mine = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
+    });
+    const auto hosts = gather_texts(ranks_, ranks_.host());
+    const auto ids = gather_texts(ranks_, mine);
+    std::vector<RankDevice> here;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      here.push_back({hosts[rank], "cuda", hosts[rank] == ranks_.host() ? ids[rank] : ""});
+    }
+    return shared_devices(here);
   }
 
   /// Of all checkpoints that a run keeps, and the one being written.

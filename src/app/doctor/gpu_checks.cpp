@@ -35,8 +35,7 @@ Finding describe(const cuda::GpuFacts& gpu, std::size_t number) {
                          static_cast<double>(gpu.memory_bytes) / 1073741824.0, gpu.generation / 10,
                          gpu.generation % 10, gpu.pci, gpu.id),
                   ""};
-  constexpr int oldest = 80;
-  if (gpu.generation < oldest) {
+  if (gpu.generation < cuda::oldest_generation) {
     finding.health = Health::fail;
     finding.advice = "this program needs compute capability 8.0 (A100) or newer: use device: cpu";
   }
@@ -75,10 +74,15 @@ std::vector<Finding> check_gpus(const GpuQuestion& question) {
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) findings.push_back(describe(facts.gpus[i], i));
   for (Finding& finding : check_links(facts.links)) findings.push_back(std::move(finding));
   const int gpus = static_cast<int>(facts.gpus.size());
-  if (question.device != "cpu" && question.ranks_on_host > gpus) {
+  const Health sharing = question.allow_shared_gpu ? Health::warn : Health::fail;
+  // A launcher may show each rank one GPU, and each another one.
+  if (question.device != "cpu" && gpus == 1 && !question.shared.empty()) {
+    findings.push_back({"gpu", sharing, question.shared,
+                        "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check "
+                        "CUDA_VISIBLE_DEVICES, or use device: cpu"});
+  } else if (question.device != "cpu" && gpus > 1 && question.ranks_on_host > gpus) {
     findings.push_back(
-        {"gpu", question.allow_shared_gpu ? Health::warn : Health::fail,
-         format("{} ranks on this host see {} GPU{}", question.ranks_on_host, gpus, gpus == 1 ? "" : "s"),
+        {"gpu", sharing, format("{} ranks on this host see {} GPUs", question.ranks_on_host, gpus),
          format("start at most {} ranks per host (mpirun --map-by ppr:{}:node), make more GPUs "
                 "visible (CUDA_VISIBLE_DEVICES), or use device: cpu",
                 gpus, gpus)});

@@ -26,6 +26,7 @@ struct GpuQuestion {
   std::string driver;           ///< the NVIDIA driver's version, as the system tells; empty: none
   std::string device = "auto";  ///< as configured
   int ranks_on_host = 1;
+  std::string shared;  ///< shared_devices() of this host's ranks
   bool allow_shared_gpu = false;
 };
 std::vector<Finding> check_gpus(const GpuQuestion& question);
