@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# The part `benchmark` of launch/gpu-check, which reads this file and lends it step, row, configuration and its settings.
+# The part `benchmark` of launch/gpu-check, which reads this file and lends it step, row, asked_for, configuration and its settings.
 
 # value LOG LABEL FIELD: that field, behind the label, of a line of the program's table.
 value() {
@@ -130,7 +130,8 @@ part_benchmark() {
   if find_opponent; then against=1; else row benchmark 'PyTorch beside ours' 'left out' "$why"; fi
   configuration "$out/benchmark.yaml" "$out/ml20m-size.h5" 'name: benchmark'
   for precision in bf16 tf32 fp32; do
+    if ! asked_for "benchmark:$precision"; then continue; fi
     for batch in 500 24576; do benchmark_pair "$precision" "$batch"; done
   done
-  benchmark_epochs
+  if asked_for benchmark:epochs; then benchmark_epochs; fi
 }

@@ -90,6 +90,7 @@ class Nccl : public testing::Test {
   template <class T>
   static void write(T* device, const std::vector<T>& values) {
     check(cudaMemcpy(device, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    check(cudaDeviceSynchronize());  // a copy from pageable memory may be under way when the call returns
   }
   template <class T>
   std::vector<T> read(const T* device, std::int64_t count) {
