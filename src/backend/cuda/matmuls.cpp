@@ -184,7 +184,7 @@ struct Matmuls::State {
   std::function<void()> check_now;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
-  std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it
+  std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it that runs
 };
 
 /// The algorithms that cuBLASLt expects to be fastest, best first.
@@ -258,7 +258,7 @@ const cublasLtMatmulAlgo_t& Matmuls::State::fastest(const std::vector<cublasLtMa
   return algorithms[best];
 }
 
-/// Null where cuBLASLt has no algorithm.
+/// Null where cuBLASLt has no algorithm, or none that runs.
 Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
   const auto [place, is_new] = plans.try_emplace(key_of(spec, x));
   std::optional<Plan>& plan = place->second;
@@ -284,8 +284,14 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   Plan* plan = plan_for(queue, spec, x);
   if (plan == nullptr) return false;
   if (spec.bias) set(plan->description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
-  check(start(*plan, plan->algorithm, spec.accumulate, x, static_cast<cudaStream_t>(queue.native())),
-        "a product");
+  const cublasStatus_t status =
+      start(*plan, plan->algorithm, spec.accumulate, x, static_cast<cudaStream_t>(queue.native()));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // nothing ran: its advice was wrong
+    cudaGetLastError();
+    plans[key_of(spec, x)].reset();
+    return false;
+  }
+  check(status, "a product");
   return true;
 }
 
