@@ -140,7 +140,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         "given, or leave the path out",
         part, path, options.split));
   }
-  const io::Attributes made_by = recipe(source, options, name);
+  const io::Attributes made_by = recipe(source, options);
   std::vector<std::string> paths = source_files(source).paths;
   if (options.split == "given" && source.format != "pro_sg") {
     for (const Part part : {Part::validation, Part::test}) {
@@ -184,6 +184,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   rows.report(report, options.split == "given", log);
 
   for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
+  writer.set_attribute("name", name);
   writer.set_attribute("users", static_cast<std::int64_t>(split.users.size()));
   writer.set_attribute("items", static_cast<std::int64_t>(split.items.size()));
   writer.set_attribute("interactions", rows.interactions());

@@ -27,10 +27,9 @@ constexpr std::array<std::string_view, 10> optional_keys{"source_file",        "
 
 }  // namespace
 
-io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options, const std::string& name) {
+io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options) {
   io::Attributes attributes{
       {"recipe_version", recipe_version},
-      {"name", name},
       {"source_format", source.format},
       {"min_rating", options.min_rating},
       {"min_user_items", options.min_user_items},

@@ -8,8 +8,8 @@
 namespace vaecf::data {
 
 /// What a dataset's attributes say about how it was made: everything that decides what is in it, but the
-/// source's own bytes.
-io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options, const std::string& name);
+/// source's own bytes. Not the name: whoever asks for the same dataset under another one has it.
+io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options);
 
 /// The table stored in the dataset at `path` where that was made by `recipe` from sources that `describe()`
 /// tells, and lies in such files; empty where it is not there, cannot be read, or was made otherwise.

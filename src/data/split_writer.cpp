@@ -69,8 +69,9 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
   report.steps.push_back(part.targets.step(part.name + ": targets"));
   report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
-    log.warn("{} of {} {} users have no target, since they have too few events: metrics leave them out",
-             part.without_target, part.rows, part.name);
+    log.warn("{} of {} {} users have no target, since they have too few events{}: metrics leave them out",
+             part.without_target, part.rows, part.name,
+             part.unknown.events > 0 ? ", or no train user has the item" : "");
   }
   // A split of one's own may ask for what the user has already.
   if (given && part.seen_targets > 0) {

@@ -203,6 +203,14 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
   return by_id;
 }
 
+TEST_F(Prepare, AnotherNameIsNoOtherDataset) {
+  run();
+  const std::string before = io::DatasetFile(output_).fingerprint();
+  const auto again = prepare(source_, options_, "renamed", output_, mode_, log_, progress_);
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(io::DatasetFile(output_).fingerprint(), before);
+}
+
 TEST_F(Prepare, TitlesComeFromBesideTheRatings) {
   run();
   EXPECT_FALSE(io::DatasetFile(output_).has_ids("items/title"));
