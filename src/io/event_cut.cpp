@@ -49,6 +49,9 @@ bool is_event(const nlohmann::json& line) {
 CutEvents cut_events(const std::string& path, const std::function<bool(const EventView&)>& keep) {
   std::error_code missing;
   if (!std::filesystem::exists(path, missing) && !missing) return {};
+  // A pipe would keep whoever opens it waiting.
+  if (!missing && !std::filesystem::is_regular_file(path))
+    throw InputError(format("{}: is not a regular file; move it away to start a new log", path));
   errno = 0;
   std::ifstream old(path, std::ios::binary);
   if (!old) throw_read_error(path);

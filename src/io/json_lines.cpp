@@ -7,7 +7,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace vaecf::io {
 namespace {
@@ -47,6 +49,10 @@ std::optional<Json> parse_json(std::string_view text) {
 }
 
 std::vector<Json> read_json_lines(const std::string& path) {
+  std::error_code missing;
+  // A pipe would keep whoever opens it waiting.
+  if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
+    throw InputError(format("{}: is not a regular file", path));
   std::ifstream file(path);
   if (!file) throw InputError(format("{}: cannot be read: {}", path, std::strerror(errno)));
   std::vector<Json> lines;

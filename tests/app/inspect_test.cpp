@@ -30,6 +30,17 @@ TEST(Inspect, TellsDatasetsFromCheckpoints) {
   EXPECT_EQ(place.program("inspect runs/small/checkpoints/best.h5").code, 2) << "a damaged checkpoint";
 }
 
+TEST(Inspect, WaitsForNoPipe) {
+  const Workplace place;
+  const Result made = place.bash("mkfifo pipe pipe.jsonl; mkdir run; mkfifo run/metrics.jsonl");
+  ASSERT_EQ(made.code, 0) << made.err;
+  for (const char* const path : {"pipe", "pipe.jsonl", "run"}) {
+    const Result result = place.bash(std::string("timeout 20 $PROGRAM inspect ") + path);
+    EXPECT_EQ(result.code, 2) << path;
+    EXPECT_NE(result.err.find("is not a regular file"), std::string::npos) << result.err;
+  }
+}
+
 TEST(Inspect, DrawsTheCurvesOfARun) {
   const Workplace place;
   place.make_small_run();

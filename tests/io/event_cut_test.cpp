@@ -81,6 +81,13 @@ TEST_F(EventCut, NothingToDo) {
   EXPECT_EQ(names().size(), 2u);
 }
 
+TEST_F(EventCut, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);
+  const std::string message =
+      message_of<InputError>([&] { cut_events(file("log"), [](const EventView&) { return true; }); });
+  EXPECT_NE(message.find("is not a regular file; move it away"), std::string::npos) << message;
+}
+
 TEST_F(EventCut, WhatFailsLeavesTheOldLog) {
   const std::string bytes = "{\"event\":\"start\"}\n{\"event\":\"end\"}\n";
   put_bytes(file("m.jsonl"), bytes);
@@ -92,7 +99,7 @@ TEST_F(EventCut, WhatFailsLeavesTheOldLog) {
                RunError);
   EXPECT_EQ(bytes_of(file("m.jsonl")), bytes);
   EXPECT_EQ(names().size(), 1u);
-  EXPECT_THROW(cut_events(folder_.string(), keep_all), RunError);
+  EXPECT_THROW(cut_events(folder_.string(), keep_all), InputError);
 }
 
 TEST_F(EventCut, ALogGoesOnAfterACut) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 
 namespace vaecf::app {
 namespace {
@@ -28,6 +29,9 @@ Kind kind_of(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw InputError(
         format("{} is a folder without metrics.jsonl: give an HDF5 file or the folder of a run", path));
+  std::error_code missing;
+  if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
+    throw InputError(format("{}: is not a regular file: give an HDF5 file or the folder of a run", path));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(format("cannot read {}: {}", path, std::strerror(errno)));
   std::array<char, 512 + signature.size()> head{};
