@@ -82,11 +82,21 @@ std::int64_t features_of(const io::CheckpointFile& checkpoint) {
   return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
 }
 
+/// The one that --data names, or that the checkpoint's run read: from another folder its path leads nowhere.
+io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained_on) {
+  std::error_code unknown;
+  if (line.data.empty() && !std::filesystem::exists(io::dataset_paths(trained_on).front(), unknown)) {
+    throw InputError(format("{}: its run read the dataset {}, which is not here; name it with --data",
+                            line.subject, trained_on));
+  }
+  return io::DatasetFile(line.data.empty() ? trained_on : line.data);
+}
+
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.subject),
         config(config::parse(checkpoint.attribute<std::string>("configuration"), line.subject)),
-        dataset(line.data.empty() ? config.session.data.file : line.data),
+        dataset(open_dataset(line, config.session.data.file)),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())),
         shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");

@@ -142,7 +142,10 @@ TEST(Export, RefusesWhatItCannotDo) {
   EXPECT_EQ(count(other.err, "name the dataset it was trained on"), 1) << other.err;
   EXPECT_FALSE(place.exists("m.onnx"));
   place.bash("mv data.h5 moved.h5");
-  EXPECT_EQ(place.program(command + "m.onnx").code, 2);
+  const Result moved = place.program(command + "m.onnx");
+  EXPECT_EQ(moved.code, 2);
+  EXPECT_EQ(count(moved.err, "its run read the dataset data.h5, which is not here; name it with --data"), 1)
+      << moved.err;
   EXPECT_EQ(place.program(command + "m.onnx --data moved.h5 --quiet").code, 0);
 }
 
