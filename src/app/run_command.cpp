@@ -97,6 +97,16 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   if (!advice.empty()) parts.log.warn("{}", advice);
 }
 
+void check_deterministic(const config::Config& config) {
+  const auto& distributed = config.session.distributed;
+  if (!config.backend.deterministic || distributed.strategy != "parameter_server" ||
+      distributed.updates != "asynchronous")
+    return;
+  throw InputError(
+      "train.deterministic: true asks for the same run every time, and distributed.updates: asynchronous "
+      "takes gradients as they come: leave one of them out");
+}
+
 /// A timeline may not take the place of a file that the run reads, or keeps, be it not there yet.
 void check_timeline(const CommandLine& line, const config::Config& config) {
   namespace fs = std::filesystem;
@@ -167,6 +177,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   const train::Services services{ranks, *parts.backend, parts.log, *parts.progress};
   code = agree(ranks, attempt([&] {
                  train::check(config.session, services);
+                 check_deterministic(config);
                  if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
                }));
   if (code != ExitCode::done || !line.train) return code;

@@ -67,6 +67,8 @@ TEST(Served, BadSettingsComeFromOneRank) {
   expect(1, "", "distributed.servers: 1 leaves no worker in a world of 1");
   expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker in a world of 2");
   expect(1, "--set distributed.staleness=-1", "distributed.staleness must be at least 0");
+  expect(2, asynchronous + "--set train.deterministic=true",
+         "train.deterministic: true asks for the same run");
 }
 
 /// Starts a run for ever in the background, waits for its first epoch, sends a signal, says how it ended.
