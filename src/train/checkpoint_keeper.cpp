@@ -15,27 +15,28 @@
 namespace vaecf::train {
 namespace {
 
-/// By when they were written: their names count in epochs and in steps.
-std::vector<std::string> files_to_go_on_from(const std::string& folder) {
-  std::vector<std::pair<std::filesystem::file_time_type, std::string>> files;
+/// By how far training had come: their names count in epochs and in steps, and a copied folder has lost when
+/// they were written.
+std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int64_t steps_per_epoch) {
+  std::vector<std::pair<std::int64_t, std::string>> files;
   for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
-    std::error_code ignored;
-    if (file.kind != io::CheckpointKind::best) {
-      files.emplace_back(std::filesystem::last_write_time(file.path, ignored), file.path);
-    }
+    if (file.kind == io::CheckpointKind::best) continue;
+    const std::int64_t unit = file.kind == io::CheckpointKind::epoch ? steps_per_epoch : 1;
+    files.emplace_back(file.number * unit, file.path);
   }
   std::sort(files.begin(), files.end());
   std::vector<std::string> paths;
-  for (auto& [time, path] : files) paths.push_back(std::move(path));
+  for (auto& [step, path] : files) paths.push_back(std::move(path));
   return paths;
 }
 
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
-                                   const DatasetMark& dataset, RunLog& events)
+                                   const DatasetMark& dataset, std::int64_t steps_per_epoch, RunLog& events)
     : options_(options), services_(services), dataset_(dataset), events_(events) {
-  if (services.communicator.rank() == 0) kept_ = files_to_go_on_from(options.checkpoint_folder());
+  if (services.communicator.rank() == 0)
+    kept_ = files_to_go_on_from(options.checkpoint_folder(), steps_per_epoch);
 }
 
 CheckpointKeeper::~CheckpointKeeper() {

@@ -29,7 +29,7 @@ struct Purpose {
 class CheckpointKeeper {
  public:
   CheckpointKeeper(const SessionOptions& options, const Services& services, const DatasetMark& dataset,
-                   RunLog& events);
+                   std::int64_t steps_per_epoch, RunLog& events);
   /// Waits for the write under way.
   ~CheckpointKeeper();
 

@@ -159,14 +159,15 @@ bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& co
   return there == 1;
 }
 
-void settle_best(const SessionOptions& options, const Services& services, RunState& state) {
+void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
+                 RunState& state) {
   if (state.best_epoch == 0) return;
   std::int64_t there = 0;
   on_root(services.communicator, [&] {
     std::string other;
-    if (io::CheckpointFile(options.resume_from).attribute<std::string>("select") !=
-        options.validation.select) {
-      other = "validation.select is another than before";
+    const auto before = io::CheckpointFile(options.resume_from).attribute<std::string>("select");
+    if (before != select) {
+      other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", before, select);
     } else if (!best_is_there(options, state)) {
       other =
           format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);

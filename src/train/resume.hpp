@@ -13,6 +13,7 @@ bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& co
 /// Sees to it that best.h5 is the best epoch that `state` knows of; collective. Where that epoch is lost, it
 /// warns, and the state forgets it: the next validation is the best so far. What best.h5 then held moves to
 /// checkpoints.old.
-void settle_best(const SessionOptions& options, const Services& services, RunState& state);
+void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
+                 RunState& state);
 
 }  // namespace vaecf::train

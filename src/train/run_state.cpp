@@ -98,7 +98,7 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
       {"users_seen", state.users_seen},
       {"best_metric", state.best_metric},
       {"best_epoch", state.best_epoch},
-      {"select", options.validation.select},
+      {"select", state.select},
       {"patience_count", state.patience_count},
       {"loss_scale", static_cast<double>(state.loss_scale.scale)},
       {"loss_scale_good_steps", std::int64_t{state.loss_scale.good_steps}},

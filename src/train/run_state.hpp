@@ -24,6 +24,8 @@ struct RunState {
   backend::LossScale loss_scale{0.0F, 0};  ///< 0: it had none, not being fp16
   /// Of the epoch under way, by rank. Their total is exact only for as many ranks as there were.
   std::vector<backend::LossSums> epoch_sums = {};
+  /// The metric that tells the best epoch; "last" where none does, also for want of validation.
+  std::string select = "last";
 
   /// What rank `rank` of `size` goes on adding to: its own sums, or, where the ranks are others than before,
   /// all of them on rank 0.

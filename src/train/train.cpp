@@ -38,7 +38,7 @@ class TrainingRun {
         services_(services),
         dataset_(options.data.file),
         mark_{dataset_.fingerprint(), feature_hashing_of(dataset_)},
-        validates_(options.validation.every > 0 && dataset_.rows("validation/fold_in") > 0),
+        validates_(options.validation.every > 0 && dataset_.entries("validation/held_out") > 0),
         selects_(validates_ && options.validation.select != "last"),
         selection_(options.train.patience),
         boundary_(options.run, services, steps_between_agreements(options.distributed)) {
@@ -69,15 +69,15 @@ class TrainingRun {
     keeper_->finish(stopped);
     const double seconds = seconds_since(begin);
     const bool over = selection_.over() && epochs_done_ < options_.train.epochs;
-    events_->write(io::Event("end")
-                       .set("reason", std::string(stopped ? "stopped"
-                                                  : over  ? "patience"
-                                                          : "epochs"))
-                       .set("epoch", epochs_done_)
-                       .set("step", trainer_->updates_done())
-                       .set("best_epoch", selection_.best_epoch())
-                       .set("best_metric", selection_.best_metric())
-                       .set("seconds", seconds));
+    io::Event end("end");
+    end.set("reason", std::string(stopped ? "stopped"
+                                  : over  ? "patience"
+                                          : "epochs"))
+        .set("epoch", epochs_done_)
+        .set("step", trainer_->updates_done())
+        .set("best_epoch", selection_.best_epoch());
+    if (selects_ && selection_.best_epoch() > 0) end.set("best_metric", selection_.best_metric());
+    events_->write(end.set("seconds", seconds));
     on_root(services_.communicator, [&] { events_->finish(); });
     if (stopped) {
       const std::string& file = keeper_->last_file();
@@ -102,10 +102,10 @@ class TrainingRun {
     });
     if (!events_) events_.emplace(options_, services_, RunLog::Mode::append);
     if (resumes) {
-      settle_best(options_, services_, state);
+      settle_best(options_, services_, select(), state);
       go_on_from(state, goes_on);
     }
-    keeper_.emplace(options_, services_, mark_, *events_);
+    keeper_.emplace(options_, services_, mark_, trainer_->steps_per_epoch(), *events_);
     recorder_.emplace(timeline(), *trainer_);
   }
 
@@ -119,6 +119,9 @@ class TrainingRun {
     boundary_.saved(state.updates_done);
     take_up_epoch();
   }
+
+  /// What tells the best epoch.
+  std::string select() const { return selects_ ? options_.validation.select : "last"; }
 
   const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.exchanges().timeline(); }
 
@@ -143,8 +146,9 @@ class TrainingRun {
       services_.log.info("between ranks, in a step: {}", wire_line(trainer_->wire_bytes()));
     }
     if (options_.validation.every > 0 && !validates_) {
-      services_.log.warn("{} holds no validation users: the last epoch will count as the best one",
-                         options_.data.file);
+      const bool none = dataset_.rows("validation/fold_in") == 0;
+      services_.log.warn("{} holds no validation users{}: the last epoch will count as the best one",
+                         options_.data.file, none ? "" : " that have a held-out item");
     }
     if (!options_.resume_from.empty()) {
       events_->write(io::Event("resume")
@@ -310,6 +314,7 @@ class TrainingRun {
     state.epoch = epochs_done_;
     state.step_in_epoch = first_step_;
     state.users_seen = trainer_->users_seen();
+    state.select = select();
     state.best_metric = selection_.best_metric();
     state.best_epoch = selection_.best_epoch();
     state.patience_count = selection_.waited();

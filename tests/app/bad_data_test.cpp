@@ -1,5 +1,7 @@
 #include "app/program.hpp"
 
+#include <vaecf/base/format.hpp>
+
 #include <gtest/gtest.h>
 
 namespace vaecf::app {
@@ -112,6 +114,32 @@ TEST(TestUsers, AreAskedForBeforeTraining) {
   expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
   EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
   EXPECT_EQ(place.program("small.yaml --train --quiet").code, 0);
+}
+
+// Three items are too few for one to be held out.
+TEST(TestUsers, MustHaveWhatCanBeFound) {
+  const Workplace place;
+  std::string lines = "user,item\n";
+  for (int user = 0; user < 60; ++user) {
+    for (int k = 0; k < 3; ++k) lines += format("{},{}\n", user, (user + 7 * k) % 30);
+  }
+  place.write("pairs.csv", lines);
+  place.write("c.yaml",
+              "name: few\n"
+              "data:\n"
+              "  file: few.h5\n"
+              "  source: {format: delimited, path: pairs.csv}\n"
+              "  prepare: {min_rating: 0, min_user_items: 0, validation_users: 10, test_users: 10}\n"
+              "model: {hidden: [8], latent: 4}\n"
+              "train: {epochs: 1, batch_size: 20}\n");
+  ASSERT_EQ(place.program("prepare c.yaml").code, 0);
+  expect_refused(place, "c.yaml", 2, "none of its test users has a held-out item");
+  EXPECT_FALSE(place.exists("runs/few/metrics.jsonl"));
+  const Result trained = place.program("c.yaml --train");
+  EXPECT_EQ(trained.code, 0);
+  EXPECT_NE(trained.err.find("holds no validation users that have a held-out item: the last epoch"),
+            std::string::npos)
+      << trained.err;
 }
 
 TEST(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {

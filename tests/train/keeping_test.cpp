@@ -44,6 +44,28 @@ TEST_F(Keeping, TheLastTwoAndTheBest) {
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
 }
 
+// A copy of a run's folder, or its files from a backup, tell nothing by when they were written.
+TEST_F(Keeping, TheLastAreThoseOfTheLatestSteps) {
+  options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps an epoch
+  options_.run.keep = 9;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
+                                               "step-00000008.h5", "step-00000016.h5", "best.h5"}));
+  auto time = std::filesystem::file_time_type::clock::now();
+  for (const char* const name :
+       {"epoch-0003.h5", "step-00000016.h5", "epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) {
+    std::filesystem::last_write_time(options_.checkpoint_folder() + "/" + name,
+                                     time += std::chrono::hours(1));
+  }
+  options_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
+  options_.train.epochs = 4;
+  options_.run.checkpoint_every = {1, 0, 0.0};
+  options_.run.keep = 3;
+  run();
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
+}
+
 TEST_F(Keeping, ByEpochsEndsWithTheLast) {
   options_.train.epochs = 5;
   options_.run.checkpoint_every = {2, 0, 0.0};
@@ -200,7 +222,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     services.communicator.barrier();
     if (!log) log.emplace(options_, services, RunLog::Mode::append);
     Trainer trainer(options_, services, dataset, 0);
-    CheckpointKeeper keeper(options_, services, {dataset.fingerprint(), ""}, *log);
+    CheckpointKeeper keeper(options_, services, {dataset.fingerprint(), ""}, trainer.steps_per_epoch(), *log);
     RunState state;
     state.epoch = 1;
     keeper.save(state, {.go_on = true, .best = true}, trainer);

@@ -104,6 +104,34 @@ TEST_F(Session, StopsWhenPatienceIsOver) {
   EXPECT_NE(events("end").at(0).find("patience"), std::string::npos);
 }
 
+TEST_F(Session, WhereNoUserHasATargetTheLastEpochCounts) {
+  MadeUpData data;
+  data.without_target = data.validation;
+  options_.data.file = make("no_targets.h5", data);
+  options_.train.epochs = 2;
+  options_.train.patience = 0;
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.best_epoch, 2);
+  EXPECT_TRUE(events("validation").empty());
+  EXPECT_EQ(events("end").at(0).find("best_metric"), std::string::npos) << events("end").at(0);
+  const io::CheckpointFile best(options_.best_checkpoint());
+  EXPECT_EQ(best.attribute<std::string>("select"), "last");
+  EXPECT_EQ(best.attribute<std::int64_t>("epoch"), 2);
+}
+
+// What was chosen by validation does not give way to whatever comes last.
+TEST_F(Session, ABestEpochStaysWhereValidationIsTurnedOff) {
+  options_.train.epochs = 2;
+  run(1);
+  options_.validation.every = 0;
+  options_.train.patience = 0;
+  options_.train.epochs = 3;
+  options_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
+  EXPECT_EQ(run(1).best_epoch, 3);
+  const io::CheckpointFile aside(options_.checkpoint_folder() + ".old/best.h5");
+  EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
+}
+
 TEST_F(Session, ValidatesEverySoOftenAndAtTheEnd) {
   options_.train.epochs = 5;
   options_.validation.every = 2;
