@@ -10,6 +10,8 @@
 #include "io/matrices.hpp"
 #include "io/stored_matrix.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -46,6 +48,25 @@ void check_version(const InputFile& file, const Attributes& attributes) {
   if (version == nullptr || *version != format_version) {
     file.refuse(format("its format_version is not {}, the one that this program reads; {}", format_version,
                        how_to_get_one));
+  }
+}
+
+/// Items of all users, and all ids, of a file of somebody's own.
+void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add) {
+  constexpr std::int64_t block_rows = 1 << 14;
+  for (const auto name : matrix_names) {
+    const std::string matrix(name);
+    const std::int64_t rows = file.rows(matrix);
+    for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
+      const Csr block = file.read_rows(matrix, {begin, std::min(rows, begin + block_rows)});
+      add(std::as_bytes(std::span(block.columns)));
+    }
+  }
+  for (const char* const path : {"items/id", "train/user_id", "validation/user_id", "test/user_id"}) {
+    if (!file.has_ids(path)) continue;
+    const IdList ids = file.read_ids(path);
+    add(std::as_bytes(std::span(ids.numbers)));
+    for (const std::string& id : ids.strings) add(std::as_bytes(std::span(id)));
   }
 }
 
@@ -212,13 +233,14 @@ IdList DatasetFile::read_ids(const std::string& path, Range rows) const {
 std::string DatasetFile::fingerprint() const {
   if (content_->parts->count() > 1) return content_->parts->whole();
   const Matrices& matrices = content_->matrices;
-  return h5::reading(path(), [&] {
-    return fingerprint_of(attributes(),
-                          {[&](std::size_t m) { return matrices[m] ? matrices[m]->rows() : -1; },
-                           [&](std::size_t m, const OffsetSource::Use& use) {
-                             for_each_offset_piece(content_->file, *matrices[m], use);
-                           }});
-  });
+  const OffsetSource offsets{[&](std::size_t m) { return matrices[m] ? matrices[m]->rows() : -1; },
+                             [&](std::size_t m, const OffsetSource::Use& use) {
+                               for_each_offset_piece(content_->file, *matrices[m], use);
+                             }};
+  // What `prepare` and `synthesize` made, follows from its attributes: source, with checksums, and options.
+  Contents contents;
+  if (!attributes().contains("source")) contents = [&](const auto& add) { add_contents(*this, add); };
+  return h5::reading(path(), [&] { return fingerprint_of(attributes(), offsets, contents); });
 }
 
 }  // namespace vaecf::io

@@ -25,7 +25,8 @@ std::string text_of(const Attribute& attribute) {
 
 }  // namespace
 
-std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets) {
+std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets,
+                           const Contents& contents) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
@@ -47,6 +48,12 @@ std::string fingerprint_of(const Attributes& attributes, const OffsetSource& off
   for (const auto& [name, value] : attributes) {
     add(name);
     add(text_of(value));
+  }
+  if (contents) {
+    contents([&](std::span<const std::byte> bytes) {
+      add_size(bytes.size());
+      XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+    });
   }
   return format("{:016x}", XXH3_64bits_digest(state.get()));
 }

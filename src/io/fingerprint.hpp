@@ -17,8 +17,12 @@ struct OffsetSource {
   std::function<void(std::size_t matrix, const Use& use)> for_each_piece;  ///< all of its rows + 1 offsets
 };
 
-/// What tells two datasets apart: xxh3 over the offsets of all matrices, each as one whole, and the
-/// attributes; 16 digits. The same however many files they lie in, and packed or not.
-std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets);
+/// Hands over whatever else is to be told apart, piece by piece.
+using Contents = std::function<void(const std::function<void(std::span<const std::byte>)>& add)>;
+
+/// What tells two datasets apart: xxh3 over the offsets of all matrices, each as one whole, the attributes,
+/// and what `contents` adds; 16 digits. The same however many files they lie in, and packed or not.
+std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets,
+                           const Contents& contents = {});
 
 }  // namespace vaecf::io

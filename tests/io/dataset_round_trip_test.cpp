@@ -119,6 +119,30 @@ TEST_F(DatasetRoundTrip, FingerprintTellsDatasetsApart) {
   EXPECT_NE(DatasetFile(file("b.h5")).fingerprint(), print);
 }
 
+// Users with as many items as before, but other ones: nothing but the items tells.
+TEST_F(DatasetRoundTrip, FingerprintOfAFileOfOnesOwnCoversItsContents) {
+  const std::string path = file("own.h5");
+  const auto print_with = [&](const std::string& name, const std::vector<std::int64_t>& values, hid_t type) {
+    write_small_dataset(path);
+    {
+      test::Hdf5Editor editor(path);
+      editor.remove_attribute("source");  // as what `prepare` makes has
+      editor.remove(name);
+      editor.put_integers(name, values, type);
+    }
+    return DatasetFile(path).fingerprint();
+  };
+  const std::vector<std::int64_t> items = {0, 2, 5, 1, 0, 1, 2, 3, 4, 5};
+  const std::vector<std::int64_t> others = {0, 2, 5, 3, 0, 1, 2, 3, 4, 5};
+  EXPECT_NE(print_with("/train/indices", items, H5T_STD_I32LE),
+            print_with("/train/indices", others, H5T_STD_I32LE));
+  const std::vector<std::int64_t> users = {7, -3, 4, 0};
+  EXPECT_EQ(print_with("/train/user_id", users, H5T_STD_I64LE),
+            print_with("/train/user_id", users, H5T_STD_I64LE));
+  EXPECT_NE(print_with("/train/user_id", users, H5T_STD_I64LE),
+            print_with("/train/user_id", {0, 4, -3, 7}, H5T_STD_I64LE));
+}
+
 TEST_F(DatasetRoundTrip, ThreadsReadBesideEachOther) {
   write_small_dataset(file("small.h5"));
   std::atomic<int> good = 0;

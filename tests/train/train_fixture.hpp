@@ -82,6 +82,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   }
   writer.set_attribute("format_version", std::int64_t{1});
   writer.set_attribute("name", std::string("made up"));
+  writer.set_attribute("source", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
   if (data.features) {
