@@ -86,6 +86,10 @@ ColumnIndices column_indices(const SourceLayout& layout, const std::string& file
                  "columns, or that this is the right file",
                  file, wanted, excerpt(header)));
     }
+    if (std::count(found, names.end(), wanted) > 1) {
+      throw InputError(
+          format("{}:1: several columns are called '{}': give the number of one, from 0", file, wanted));
+    }
     return static_cast<int>(found - names.begin());
   };
   ColumnIndices columns;

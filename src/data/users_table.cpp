@@ -32,7 +32,14 @@ class Header {
     const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), index);
     const bool number = error == std::errc{} && end == wanted.data() + wanted.size();
     const auto named = std::find(names_.begin(), names_.end(), wanted);
-    if (named != names_.end()) return static_cast<std::size_t>(named - names_.begin());
+    if (named != names_.end()) {
+      if (std::count(named, names_.end(), wanted) > 1) {
+        throw InputError(
+            format("{}:1: several columns are called '{}', which {}: give the number of one, from 0", file_,
+                   excerpt(wanted), why));
+      }
+      return static_cast<std::size_t>(named - names_.begin());
+    }
     if (number && index < count_) return index;
     std::string has;
     for (const std::string& name : names_) has += (has.empty() ? "" : ", ") + excerpt(name);

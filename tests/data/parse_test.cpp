@@ -192,6 +192,8 @@ TEST_F(Parse, RefusesMissingColumnsAndEmptyFields) {
   expect("movielens_csv", header + "1, ,5\n", "/ratings:2: '1, ,5': the item is empty");
   expect("movielens_csv", header + "1,2,,3\n", "/ratings:2: '1,2,,3': the rating is empty");
   expect("movielens_csv", "user,movieId,rating\n1,2,3\n", "/ratings:1: no column 'userId'");
+  expect("movielens_csv", "userId,movieId,rating,movieId\n1,2,3,4\n",
+         "/ratings:1: several columns are called 'movieId'");
   expect("movielens_100k", "1::2::3::4\n", "/ratings:1: '1::2::3::4': too few columns");
 }
 

@@ -107,6 +107,12 @@ TEST_F(UsersTables, RefusesWhatIsNotThere) {
       << refusal({"agee"});
   EXPECT_NE(refusal({"2"}).find("no column '2'"), std::string::npos);
   EXPECT_NE(refusal({"-1"}).find("no column '-1'"), std::string::npos);
+  use("twice.csv", "id,age,city,age\n1,30,here,31\n");
+  EXPECT_NE(refusal({"age"}).find("twice.csv:1: several columns are called 'age', which a test wants"),
+            std::string::npos)
+      << refusal({"age"});
+  EXPECT_EQ(values_of(read({"3"}).columns[0]), Texts{"31"});
+  use("people.csv", "id,age\n1,30\n");
   options_.user_column = "name";
   EXPECT_NE(refusal({"age"}).find("no column 'name', which data.source.users.user_column names"),
             std::string::npos);
