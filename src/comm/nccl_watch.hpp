@@ -10,8 +10,7 @@ class NcclWatch {
  public:
   /// The world as a wait sees it.
   struct World {
-    std::function<double()>
-        now;  ///< of a clock that never goes back, and stands while the process cannot run
+    std::function<double()> now;               ///< never goes back; stands while the process cannot run
     std::function<void(double waited)> pause;  ///< until the next look
     std::function<void()> let_others;          ///< lets calls of other ranks proceed (MPI progress)
   };

@@ -30,6 +30,14 @@ TEST(Inspect, TellsDatasetsFromCheckpoints) {
   EXPECT_EQ(place.program("inspect runs/small/checkpoints/best.h5").code, 2) << "a damaged checkpoint";
 }
 
+TEST(Inspect, NamesNoMetricWhereNoneChose) {
+  const Workplace place;
+  place.make_small_run();
+  ASSERT_EQ(place.program("small.yaml --train --quiet --set validation.every=0").code, 0);
+  const Result result = place.program("inspect runs/small/checkpoints/best.h5");
+  EXPECT_EQ(count(result.out, "best: whichever epoch is the last\n"), 1) << result.out;
+}
+
 TEST(Inspect, WaitsForNoPipe) {
   const Workplace place;
   const Result made = place.bash("mkfifo pipe pipe.jsonl; mkdir run; mkfifo run/metrics.jsonl");

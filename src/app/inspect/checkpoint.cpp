@@ -29,8 +29,9 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
                 text("model_hidden"), text("model_latent"), text("items"));
   out += format("  trained: {} epochs, {} steps, and {} steps of the next epoch; {} users seen\n",
                 text("epoch"), text("step"), text("step_in_epoch"), text("users_seen"));
-  out +=
-      format("  best so far: {} {} in epoch {}\n", text("select"), text("best_metric"), text("best_epoch"));
+  out += text("select") == "last" ? std::string("  best: whichever epoch is the last\n")
+                                  : format("  best so far: {} {} in epoch {}\n", text("select"),
+                                           text("best_metric"), text("best_epoch"));
   out += format("  dataset checksum: {}\ntensors\n", text("dataset_checksum"));
   std::int64_t weights = 0;
   std::int64_t others = 0;
