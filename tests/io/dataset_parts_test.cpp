@@ -52,6 +52,7 @@ class SeveralFiles : public IoTest {
     writer.set_attribute("items", std::int64_t{40});
     writer.set_attribute("features", std::int64_t{12});
     writer.set_attribute("name", std::string("several"));
+    writer.set_attribute("source", std::string("a test"));
     writer.set_attribute("report", std::string("all\nwell\n"));
     writer.commit();
   }
