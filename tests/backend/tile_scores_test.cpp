@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -117,7 +118,55 @@ TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
       }
     }
     ASSERT_EQ(entry, first.size());
+
+    // Row by row they are the same numbers.
+    const std::int64_t stride = (item_count + 127) / 128 * 128;
+    std::vector<float> rows(static_cast<std::size_t>((users.size() + 31) / 32 * 32 * stride));
+    scores.write_rows(rows.data(), stride);
+    for (std::int64_t u = 0; u < users.size(); ++u) {
+      const auto mine = own.view().row(users.begin + u);
+      for (std::int64_t i = 0; i < item_count; ++i) {
+        if (std::ranges::binary_search(mine, i)) continue;
+        ASSERT_EQ(rows[static_cast<std::size_t>(u * stride + i)] + static_cast<float>(bias.at(0, i)),
+                  all[static_cast<std::size_t>(u * item_count + i)])
+            << u << ", " << i;
+      }
+    }
   }
+}
+
+// Few threads rank by panels, many by rows.
+TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
+  const auto ranked_on = [](int threads) {
+    cpu::CpuBackend backend(threads, backend::Precision::bf16, false, cpu::LateUpdates::off,
+                            std::make_shared<EmulatedTiles>());
+    const auto layout = backend.plan_parameters(std::vector<backend::TensorSpec>{
+        {"weight", hidden_width, item_count, backend::TensorKind::output_table, true},
+        {"bias", 1, item_count, backend::TensorKind::output_bias, false}});
+    const auto parameters = backend.make_parameters(layout, 0);
+    backend.import_rows(layout, 0, {0, hidden_width},
+                        floats(random_matrix(hidden_width, item_count, 2, 0.1F)), parameters->master());
+    backend.weights_changed(*parameters);
+    constexpr std::int64_t users = 300;  // more than are scored at a time
+    const auto hidden = backend.make_activations(users, hidden_width);
+    backend.write_activations(*hidden, users, floats(random_matrix(users, hidden_width, 1)));
+    const Csr own = random_rows(users, item_count, 4, 60);
+    const Csr targets = random_rows(users, item_count, 5, 20);
+    const auto held = backend.hold_rows(own.view(), 0, item_count);
+    std::vector<std::int64_t> order(users);
+    for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
+    const auto batch = backend.make_batch();
+    backend.gather_batch(*held, order, false, *batch);
+    std::vector<std::int32_t> ranks(targets.columns.size());
+    backend.rank_held_out(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
+    std::vector<std::int32_t> items(users * 40);
+    std::vector<float> scores(users * 40);
+    backend.top_k(*hidden, *batch, *parameters, {0, 1}, 40, items, scores);
+    return std::tuple(ranks, items, scores);
+  };
+  const auto few = ranked_on(2);
+  EXPECT_EQ(ranked_on(cpu::TileScores::most_threads), few);
+  EXPECT_EQ(ranked_on(cpu::TileScores::most_threads + 1), few);
 }
 
 }  // namespace

@@ -27,12 +27,13 @@ std::int32_t rank_of(std::int32_t target, float score, std::int64_t beating,
 void rank_by_tiles(const TileScores& scores, int threads, const CsrView& masked, const CsrView& targets,
                    std::int64_t items, std::span<std::int32_t> ranks) {
   const std::vector<float> own = scores.of(targets);
-  std::vector<std::vector<std::int64_t>> beating(static_cast<std::size_t>(threads));
+  std::vector<std::vector<std::int32_t>> beating(static_cast<std::size_t>(threads));
   for (auto& counts : beating) counts.resize(own.size());
   scores.for_each_panel([&](int thread, std::int64_t u, std::int64_t first, std::span<const float> panel) {
     std::int64_t entry = targets.offsets[u] - targets.offsets[0];
     for (const std::int32_t item : targets.row(u)) {
-      beating[thread][entry] += count_beating(panel.data(), std::ssize(panel), own[entry], item - first);
+      beating[thread][entry] +=
+          static_cast<std::int32_t>(count_beating(panel.data(), std::ssize(panel), own[entry], item - first));
       ++entry;
     }
   });
@@ -58,7 +59,7 @@ void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend
   const auto ranks_from = [&](std::int64_t u) {
     return ranks.subspan(static_cast<std::size_t>(targets.offsets[u] - targets.offsets[0]));
   };
-  if (tiles_) {
+  if (tiles_ && threads_ <= TileScores::most_threads) {
     for_slices(masked.rows(), slice_users, [&](Range users, bool, bool) {
       const TileScores scores(*tiles_, workspace_->tiles, threads_, cpu(hidden), cpu(batch), cpu(parameters),
                               layer, users);

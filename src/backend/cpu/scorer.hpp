@@ -6,6 +6,7 @@
 
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
+#include "tile_scores.hpp"
 #include "vector_kernels.hpp"
 #include "workspace.hpp"
 
@@ -23,6 +24,8 @@ class Scorer {
         w_(*backend.workspace_),
         hidden_(hidden),
         batch_(batch),
+        parameters_(parameters),
+        layer_(layer),
         k_(hidden.columns()),
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         padded_((items_ + tile_items - 1) / tile_items * tile_items),
@@ -55,6 +58,12 @@ class Scorer {
  private:
   void multiply(std::int64_t first, std::int64_t count) {
     w_.scores.reserve(scored_users * padded_);
+    if (b_.tiles_) {
+      TileScores(*b_.tiles_, w_.tiles, b_.threads_, hidden_, batch_, parameters_, layer_,
+                 {first, first + count})
+          .write_rows(w_.scores.data(), padded_);
+      return;
+    }
     const bool bf16 = b_.bf16();
     const void* users = hidden_.row(first);
     if (bf16) {
@@ -83,6 +92,8 @@ class Scorer {
   Workspace& w_;
   const CpuActivations& hidden_;
   const CpuBatch& batch_;
+  const CpuParameters& parameters_;
+  backend::Layer layer_;
   std::int64_t k_;
   std::int64_t items_;
   std::int64_t padded_;

@@ -82,13 +82,36 @@ void TileScores::pack_block(PerThread& mine, std::int64_t rows, RowOf&& row_of, 
   }
 }
 
+void TileScores::pack_items(PerThread& mine, std::int64_t first, std::int64_t count,
+                            std::uint16_t* to) const {
+  const std::uint16_t* from = weights_ + first * k_;
+  pack_block(
+      mine, std::min(tile_side, count), [&](std::int64_t r) { return from + r * k_; }, to);
+}
+
 void TileScores::pack_panel(PerThread& mine, std::int64_t first, std::int64_t count) const {
   for (std::int64_t b = 0; b < tiles_for(count); ++b) {
-    const std::uint16_t* from = weights_ + (first + b * tile_side) * k_;
-    pack_block(
-        mine, std::min(tile_side, count - b * tile_side), [&](std::int64_t r) { return from + r * k_; },
-        mine.weights.data() + b * k_tiles_ * tile_numbers);
+    pack_items(mine, first + b * tile_side, count - b * tile_side,
+               mine.weights.data() + b * k_tiles_ * tile_numbers);
   }
+}
+
+void TileScores::write_rows(float* rows, std::int64_t stride) const {
+  on_ranges(threads_, tiles_for(items_), 1, [&](int thread, Range blocks) {
+    const TileScope scope(kernels_);
+    PerThread& mine = w_.threads[thread];
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t first = b * tile_side;
+      pack_items(mine, first, items_ - first, mine.weights.data());
+      for (std::int64_t tile = 0; tile < user_tiles_; ++tile) {
+        kernels_.multiply({.a = hidden_tiles(tile),
+                           .b = mine.weights.data(),
+                           .c = rows + tile * tile_side * stride + first,
+                           .reduced = k_,
+                           .stride = stride});
+      }
+    }
+  });
 }
 
 // (32 users, panel_items), without bias; the next panel's weights come nearer meanwhile.
@@ -97,7 +120,8 @@ float* TileScores::multiply(PerThread& mine, std::int64_t user_tile, std::int64_
   const std::int64_t next_items = std::clamp<std::int64_t>(items_ - first - panel_items, 0, panel_items);
   const std::int64_t pieces = user_tiles_ * panel_blocks;
   const std::int64_t piece = next_items * k_ * 2 / pieces;
-  const auto* next = reinterpret_cast<const char*>(weights_ + (first + next_items) * k_);
+  const auto* next =
+      reinterpret_cast<const char*>(weights_ + (next_items > 0 ? first + panel_items : first) * k_);
   for (std::int64_t b = 0; b < tiles_for(count); ++b) {
     kernels_.multiply({.a = hidden_tiles(user_tile),
                        .b = mine.weights.data() + b * k_tiles_ * tile_numbers,

@@ -46,19 +46,19 @@ class BestScores {
     }
   }
 
-  /// Takes over what another has of other items; then only sorted() may be asked for.
+  /// Takes over what another has of other items.
   void add(BestScores& other) {
     best_.insert(best_.end(), other.best_.begin(), other.best_.end());
     other.best_ = {};
   }
 
-  /// Best first.
-  std::vector<Scored>& sorted() {
+  /// The end of it: best first.
+  void sort() {
     const std::size_t found = std::min(k_, best_.size());
     std::partial_sort(best_.begin(), best_.begin() + static_cast<std::ptrdiff_t>(found), best_.end(), better);
     best_.resize(found);
-    return best_;
   }
+  const std::vector<Scored>& sorted() const { return best_; }
 
  private:
   std::size_t k_;
@@ -113,6 +113,7 @@ void best_by_tiles(const TileScores& scores, int threads, const CsrView& masked,
     for (std::int64_t u = part.begin; u < part.end; ++u) {
       BestScores& mine = best[static_cast<std::size_t>(u)];
       for (int t = 1; t < threads; ++t) mine.add(best[static_cast<std::size_t>(t * users + u)]);
+      mine.sort();
       lists.put(first_user + u, mine.sorted());
     }
   });
@@ -146,7 +147,7 @@ void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch&
   const BestLists lists{static_cast<std::size_t>(k), items, scores};
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
-  if (tiles_) {
+  if (tiles_ && threads_ <= TileScores::most_threads) {
     for_slices(masked.rows(), slice_users, [&](Range users, bool, bool) {
       const TileScores panels(*tiles_, workspace_->tiles, threads_, cpu(hidden), cpu(batch), cpu(parameters),
                               layer, users);
@@ -158,6 +159,7 @@ void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch&
       .for_each_row([&](std::int64_t u, const float* row) {
         BestScores best(lists.k);
         best.look_at({row, static_cast<std::size_t>(all_items)}, 0);
+        best.sort();
         std::size_t place = best.sorted().size();
         lists.put(u, best.sorted());
         if (place == lists.k) return;
