@@ -164,7 +164,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 
-  const std::string folder = std::filesystem::path(output).parent_path().string();
+  const std::string first_file =
+      io::behind_links(io::new_dataset_paths(output, options.layout.files).front());
+  const std::string folder = std::filesystem::path(first_file).parent_path().string();
   io::remove_stale_temporaries(folder.empty() ? "." : folder);
   // Before the long work: a folder that cannot be written shows now.
   io::DatasetWriter writer(output, options.layout);
@@ -175,7 +177,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
   Wanted wanted = wanted_of(options, mode.strict);
-  wanted.spill_beside = io::new_dataset_paths(output, options.layout.files).front();
+  wanted.spill_beside = first_file;
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);
   SplitWriter rows(writer);

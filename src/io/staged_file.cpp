@@ -4,6 +4,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -34,7 +35,13 @@ void refuse_device(const std::string& path) {
       format("{}: is a device or a pipe: name a file, which is put there whole or not at all", path));
 }
 
-/// Where a symbolic link leads: the file there is replaced, and the link stays what it is.
+std::string place_of(const std::string& path) {
+  refuse_device(path);
+  return behind_links(path);
+}
+
+}  // namespace
+
 std::string behind_links(const std::string& path) {
   std::error_code ignored;
   std::string place = path;
@@ -45,13 +52,6 @@ std::string behind_links(const std::string& path) {
   }
   return place;
 }
-
-std::string place_of(const std::string& path) {
-  refuse_device(path);
-  return behind_links(path);
-}
-
-}  // namespace
 
 void throw_write_error(const std::string& path, int code) {
   const char* advice = "check the folder and its permissions";

@@ -346,6 +346,19 @@ TEST_F(Spilled, WhatAProgramThatWasKilledLeftGoes) {
   EXPECT_TRUE(std::filesystem::exists(other));
 }
 
+// Temporary files lie beside the dataset, not beside a link to it.
+TEST_F(Spilled, WhereALinkLeadsIsWhereItWorks) {
+  use_csv();
+  std::filesystem::create_directory(folder_.path("large"));
+  std::filesystem::create_symlink("large/disk.h5", folder_.path("link.h5"));
+  const std::string left = folder_.write("large/disk.h5.spill.tmp-elsewhere-1", "x");
+  std::filesystem::last_write_time(left, std::filesystem::last_write_time(left) - std::chrono::hours(2));
+  run("link.h5", 500);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder_.path("large/disk.h5")));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_.path("link.h5")));
+}
+
 TEST_F(Spilled, OnlyWhatDoesNotFit) {
   use_csv();
   Wanted wanted = wanted_of(options_, false);

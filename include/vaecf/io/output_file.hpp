@@ -12,6 +12,10 @@ namespace vaecf::io {
 /// would take.
 void check_output(const std::string& output, const std::string& name, const std::vector<std::string>& read);
 
+/// Where a path leads whose last part is a symbolic link: outputs replace the file there, and the link stays
+/// what it is. RunError for links that lead nowhere but to each other.
+std::string behind_links(const std::string& path);
+
 /// A file written from front to back in bounded memory, which has its name once it is whole: destroyed before
 /// commit() it leaves nothing. Makes the folder where need be. RunError where the disk is full or not
 /// writable.
