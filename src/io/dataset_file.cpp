@@ -11,10 +11,12 @@
 #include "io/stored_matrix.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace vaecf::io {
 namespace {
@@ -51,22 +53,33 @@ void check_version(const InputFile& file, const Attributes& attributes) {
   }
 }
 
-/// Items of all users, and all ids, of a file of somebody's own.
+/// Items of all users, and all ids, of a file of somebody's own; of a very large one the items of every n-th
+/// block of users, 256 MB of them, as each rank looks.
 void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add) {
-  constexpr std::int64_t block_rows = 1 << 14;
+  constexpr std::int64_t block_rows = 1 << 10;
+  constexpr std::int64_t block_ids = 1 << 16;
+  constexpr std::int64_t most_entries = 1 << 26;
   for (const auto name : matrix_names) {
     const std::string matrix(name);
     const std::int64_t rows = file.rows(matrix);
-    for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
+    const std::int64_t every = 1 + file.entries(matrix) / most_entries;
+    for (std::int64_t begin = 0; begin < rows; begin += every * block_rows) {
       const Csr block = file.read_rows(matrix, {begin, std::min(rows, begin + block_rows)});
       add(std::as_bytes(std::span(block.columns)));
     }
   }
-  for (const char* const path : {"items/id", "train/user_id", "validation/user_id", "test/user_id"}) {
+  const std::array<std::pair<const char*, std::int64_t>, 4> ids{
+      {{"items/id", file.items()},
+       {"train/user_id", file.rows("train")},
+       {"validation/user_id", file.rows("validation/fold_in")},
+       {"test/user_id", file.rows("test/fold_in")}}};
+  for (const auto& [path, count] : ids) {
     if (!file.has_ids(path)) continue;
-    const IdList ids = file.read_ids(path);
-    add(std::as_bytes(std::span(ids.numbers)));
-    for (const std::string& id : ids.strings) add(std::as_bytes(std::span(id)));
+    for (std::int64_t begin = 0; begin < count; begin += block_ids) {
+      const IdList block = file.read_ids(path, {begin, std::min(count, begin + block_ids)});
+      add(std::as_bytes(std::span(block.numbers)));
+      for (const std::string& id : block.strings) add(std::as_bytes(std::span(id)));
+    }
   }
 }
 

@@ -21,7 +21,8 @@ struct OffsetSource {
 using Contents = std::function<void(const std::function<void(std::span<const std::byte>)>& add)>;
 
 /// What tells two datasets apart: xxh3 over the offsets of all matrices, each as one whole, the attributes,
-/// and what `contents` adds; 16 digits. The same however many files they lie in, and packed or not.
+/// and what `contents` adds; 16 digits. The same however many files they lie in, and packed or not; of
+/// contents several files know nothing.
 std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets,
                            const Contents& contents = {});
 
