@@ -14,7 +14,14 @@ std::unique_ptr<backend::Backend> make_cuda_backend(const backend::BackendOption
   if (gpus.devices == 0) {
     throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", gpus.reason));
   }
-  return std::make_unique<CudaBackend>(options, backend::choose_gpu(gpus.devices, options));
+  const int chosen = backend::choose_gpu(gpus.devices, options);
+  const std::string too_old =
+      backend::why_too_old({cuda_facts().gpus.at(static_cast<std::size_t>(chosen)).generation});
+  if (!too_old.empty()) {
+    throw InputError(format("GPU {} of this host cannot be used: {}, or leave it out of CUDA_VISIBLE_DEVICES",
+                            chosen, too_old));
+  }
+  return std::make_unique<CudaBackend>(options, chosen);
 }
 
 }  // namespace vaecf::cuda
