@@ -189,8 +189,8 @@ class BenchmarkRun {
 
   /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
   void measure_evaluation() {
-    const std::string split = dataset_.rows("validation/fold_in") > 0 ? "validation" : "test";
-    if (dataset_.rows(split + "/fold_in") == 0) return;
+    const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
+    if (dataset_.entries(split + "/held_out") == 0) return;
     Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
     model::Model& model = trainer_.model();
     double seconds = 0.0;

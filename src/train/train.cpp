@@ -227,7 +227,10 @@ class TrainingRun {
                          options_.validation.select, options_.train.patience, selection_.best_epoch());
     }
     const bool wants_best = selection_.best_epoch() == 0;  // lost, with no epoch left to find another in
-    if (wants_best) selection_.better(epochs_done_, 0.0);
+    if (wants_best) {
+      selects_ = false;
+      selection_.better(epochs_done_, 0.0);
+    }
     const bool wants_last = (writes_to_go_on() || stopped) &&
                             keeper_->last_step() != trainer_->updates_done() &&
                             resumed_at_ != trainer_->updates_done();

@@ -132,6 +132,16 @@ TEST_F(Session, ABestEpochStaysWhereValidationIsTurnedOff) {
   EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
 }
 
+TEST_F(Session, TheLastEpochCountsWhereTheBestIsLostAndNoneIsLeft) {
+  options_.train.epochs = 2;
+  run(1);
+  options_.validation.select = "recall@5";
+  options_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
+  EXPECT_EQ(run(2).best_epoch, 2);
+  EXPECT_EQ(events("end").back().find("best_metric"), std::string::npos) << events("end").back();
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::string>("select"), "last");
+}
+
 TEST_F(Session, ValidatesEverySoOftenAndAtTheEnd) {
   options_.train.epochs = 5;
   options_.validation.every = 2;
