@@ -239,7 +239,7 @@ struct DatasetWriter::File {
       part->staged.finish();
       part->staged.sync();
     }
-    std::vector<std::string> now_there;
+    std::vector<std::string> now_there;  // behind links
     try {
       for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
         (*part)->staged.publish();
@@ -251,7 +251,8 @@ struct DatasetWriter::File {
       throw;
     }
     std::error_code ignored;
-    for (const std::string& file : replaced_dataset_paths(path, now_there)) {
+    const auto names = new_dataset_paths(path, static_cast<std::int64_t>(parts.size()));
+    for (const std::string& file : replaced_dataset_paths(path, names)) {
       std::filesystem::remove(file, ignored);
     }
   }
