@@ -22,24 +22,10 @@ struct Wanted {
 TileScores::TileScores(const TileKernels& kernels, TileWorkspace& workspace, int threads,
                        const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
                        backend::Layer layer, Range users)
-    : kernels_(kernels),
-      w_(workspace),
-      threads_(threads),
-      hidden_(hidden),
-      batch_(batch),
-      users_(users),
-      k_(hidden.columns()),
-      k_tiles_(tiles_for(k_)),
-      items_(parameters.layout().tensors[layer.weight].spec.columns),
-      user_tiles_(tiles_for(users.size())),
-      bias_(parameters.weights(layer.bias)),
-      weights_(parameters.shadow().data()) {
-  w_.threads.resize(static_cast<std::size_t>(threads));
-  w_.hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
+    : TileSlice(kernels, workspace, threads, hidden, batch, parameters, layer, users) {
   for (PerThread& t : w_.threads) {
     t.weights.reserve(panel_blocks * k_tiles_ * tile_numbers);
     t.logits.reserve(tile_side * panel_items);
-    t.tile.reserve(2 * tile_numbers);
   }
   load_hidden();
 }

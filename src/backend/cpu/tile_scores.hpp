@@ -5,15 +5,14 @@
 #include <span>
 #include <vector>
 
-#include "storage.hpp"
-#include "tile_softmax.hpp"
+#include "tile_slice.hpp"
 
 namespace vaecf::cpu {
 
 /// Scores of a slice of users by the output layer's own kernel: in panels that do not leave the nearer
 /// caches, 32 users by 256 items, 32 KiB, or row by row. A score's bits do not depend on what else is in its
 /// tile, so those that the others are to be compared with can be had first.
-class TileScores {
+class TileScores : private TileSlice {
  public:
   static constexpr std::int64_t panel_blocks = 8;
   static constexpr std::int64_t panel_items = panel_blocks * tile_side;
@@ -38,8 +37,6 @@ class TileScores {
   void write_rows(float* rows, std::int64_t stride) const;
 
  private:
-  using PerThread = TileWorkspace::PerThread;
-
   void load_hidden();
   template <class RowOf>
   void pack_block(PerThread& mine, std::int64_t rows, RowOf&& row_of, std::uint16_t* to) const;
@@ -51,19 +48,6 @@ class TileScores {
   const std::uint16_t* hidden_tiles(std::int64_t user_tile) const {
     return w_.hidden.data() + user_tile * k_tiles_ * tile_numbers;
   }
-
-  const TileKernels& kernels_;
-  TileWorkspace& w_;
-  int threads_;
-  const CpuActivations& hidden_;
-  const CpuBatch& batch_;
-  Range users_;
-  std::int64_t k_;
-  std::int64_t k_tiles_;
-  std::int64_t items_;
-  std::int64_t user_tiles_;
-  const float* bias_;
-  const std::uint16_t* weights_;  // (padded items, K)
 };
 
 }  // namespace vaecf::cpu

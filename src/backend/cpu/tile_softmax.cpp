@@ -22,30 +22,16 @@ constexpr float far = 3e38F;
 TileSoftmax::TileSoftmax(const TileKernels& kernels, TileWorkspace& workspace, int threads,
                          const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
                          backend::Layer layer, Range users)
-    : kernels_(kernels),
-      w_(workspace),
-      threads_(threads),
-      hidden_(hidden),
-      batch_(batch),
-      users_(users),
-      k_(hidden.columns()),
-      k_tiles_(tiles_for(k_)),
-      items_(parameters.layout().tensors[layer.weight].spec.columns),
+    : TileSlice(kernels, workspace, threads, hidden, batch, parameters, layer, users),
       blocks_(tiles_for(items_)),
-      user_tiles_(tiles_for(users.size())),
-      width_(user_tiles_ * tile_side),
-      bias_(parameters.weights(layer.bias)),
-      weights_(parameters.shadow().data()) {
+      width_(user_tiles_ * tile_side) {
   if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
   const auto width = static_cast<std::size_t>(width_);
-  w_.threads.resize(static_cast<std::size_t>(threads));
   w_.reference.resize(width);
   w_.factor.resize(width);
-  w_.hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
   for (PerThread& t : w_.threads) {
     t.weights.reserve(k_tiles_ * tile_numbers);
     t.logits.reserve(tile_numbers);
-    t.tile.reserve(2 * tile_numbers);
     t.sum.resize(width);
     t.own_logits.resize(width);
     t.largest.resize(width);

@@ -1,37 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "gradient_sink.hpp"
-#include "storage.hpp"
-#include "tile_kernels.hpp"
+#include "tile_slice.hpp"
 
 namespace vaecf::cpu {
-
-/// Scratch memory of TileSoftmax, kept between steps. Tiles in the order in which products walk them.
-struct TileWorkspace {
-  struct PerThread {
-    AlignedArray<std::uint16_t> weights;  // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
-    AlignedArray<std::uint16_t> e;        // of a chunk, transposed: (user tiles, blocks)
-    AlignedArray<float> d_hidden;         // this thread's share: (K tiles, user tiles)
-    AlignedArray<float> d_weights;        // of a block: (32, K)
-    AlignedArray<float> logits;           // a tile
-    AlignedArray<std::uint16_t> tile;     // two tiles to convert in
-    std::vector<double> sum;              // (width): of the exponentials
-    std::vector<double> own_logits;       // (width): sum of the logits of the user's items
-    std::vector<float> largest;           // (width): of logit - reference
-    std::vector<std::uint16_t> own;       // places in a tile of the users' own items, by user tile
-    std::vector<std::int32_t> own_begin;
-  };
-
-  std::vector<PerThread> threads;
-  AlignedArray<std::uint16_t> e;                // (item blocks, user tiles)
-  AlignedArray<std::uint16_t> hidden;           // (user tiles, K tiles), paired along K
-  AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
-  std::vector<float> reference;                 // (width)
-  std::vector<float> factor;                    // (width): N_u / sum of exponentials
-};
 
 /// One slice of users through the output layer in bf16, by a kernel of our own, in two passes over blocks of
 /// 32 items, each of which reads the weights once.
@@ -44,7 +18,7 @@ struct TileWorkspace {
 /// Pass 2 subtracts x / s_u at the few places where x is 1 and multiplies: dW = E^T (s H), with s in a column
 /// of its own for the bias, and d_hidden = s (E W), by chunks of blocks. Finished gradients go to the sink
 /// out of the cache.
-class TileSoftmax {
+class TileSoftmax : private TileSlice {
  public:
   static constexpr std::int64_t items_per_block = tile_side;
 
@@ -61,8 +35,6 @@ class TileSoftmax {
   std::int64_t blocks() const { return blocks_; }
 
  private:
-  using PerThread = TileWorkspace::PerThread;
-
   std::int64_t rows_of(std::int64_t block) const;
   std::uint16_t* exponentials(std::int64_t block) const;
   void pack_weights(std::int64_t block, std::int64_t tile, std::uint16_t* to) const;
@@ -78,20 +50,8 @@ class TileSoftmax {
   void add_hidden_gradient(PerThread& mine, Range chunk) const;
   void weight_gradient(PerThread& mine, std::int64_t block, const GradientSink& sink) const;
 
-  const TileKernels& kernels_;
-  TileWorkspace& w_;
-  int threads_;
-  const CpuActivations& hidden_;
-  const CpuBatch& batch_;
-  Range users_;
-  std::int64_t k_;
-  std::int64_t k_tiles_;
-  std::int64_t items_;
   std::int64_t blocks_;
-  std::int64_t user_tiles_;
   std::int64_t width_;
-  const float* bias_;
-  const std::uint16_t* weights_;  // (padded items, K)
 };
 
 }  // namespace vaecf::cpu

@@ -4,7 +4,7 @@
 
 #include "product.hpp"
 #include "storage.hpp"
-#include "tile_softmax.hpp"
+#include "tile_slice.hpp"
 
 namespace vaecf::cpu {
 
