@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# The part `benchmark` of launch/gpu-check, which reads this file and lends it step, row, asked_for, configuration and its settings.
+# The part `benchmark` of launch/gpu-check, which reads this file and lends it step, row, asked_for, configuration and
+# its settings.
 
 # value LOG LABEL FIELD: that field, behind the label, of a line of the program's table.
 value() {

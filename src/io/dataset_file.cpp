@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -170,6 +171,8 @@ struct DatasetFile::Content {
   std::int64_t features = 0;
   Matrices matrices;
   std::optional<DatasetParts> parts;
+  std::once_flag printed;
+  std::string print;  // the fingerprint, which takes reading
 };
 
 DatasetFile::DatasetFile(const std::string& path) : content_(std::make_unique<Content>(path)) {}
@@ -244,6 +247,11 @@ IdList DatasetFile::read_ids(const std::string& path, Range rows) const {
 }
 
 std::string DatasetFile::fingerprint() const {
+  std::call_once(content_->printed, [&] { content_->print = take_print(); });
+  return content_->print;
+}
+
+std::string DatasetFile::take_print() const {
   if (content_->parts->count() > 1) return content_->parts->whole();
   const Matrices& matrices = content_->matrices;
   const OffsetSource offsets{[&](std::size_t m) { return matrices[m] ? matrices[m]->rows() : -1; },

@@ -95,10 +95,13 @@ class DatasetFile {
   /// InputError where they are absent, or neither integers nor strings of fixed length.
   IdList read_ids(const std::string& path) const;
   IdList read_ids(const std::string& path, Range rows) const;
-  /// xxh3 over the offsets of all matrices and the attributes: tells two datasets apart, cheap to compute.
+  /// Tells two datasets apart: xxh3 over the offsets of all matrices and the attributes, and over items and
+  /// ids of a file that `prepare` and `synthesize` did not make. Taken once.
   std::string fingerprint() const;
 
  private:
+  std::string take_print() const;
+
   struct Content;
   std::unique_ptr<Content> content_;
 };

@@ -21,8 +21,7 @@ constexpr std::int64_t tiles_for(std::int64_t n) {
 /// one after the other, B the same numbers by 32 columns; behind them, in the last tile, one of the two is
 /// zero and the other finite. c is fp32, (32, 32), with `stride` numbers between its rows; those behind
 /// `rows` may be overwritten. Sums are fp32; the bits of one depend on its row of A and column of B alone,
-/// wherever those stand. Meanwhile [ahead, ahead + ahead_bytes) may be brought nearer in
-/// the caches.
+/// wherever those stand. Meanwhile [ahead, ahead + ahead_bytes) may be brought nearer in the caches.
 struct TileProduct {
   const std::uint16_t* a = nullptr;
   const std::uint16_t* b = nullptr;

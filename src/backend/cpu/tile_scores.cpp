@@ -1,7 +1,6 @@
 #include "tile_scores.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "parallel.hpp"
@@ -34,35 +33,19 @@ TileScores::TileScores(const TileKernels& kernels, TileWorkspace& workspace, int
 void TileScores::load_hidden() {
   on_ranges(threads_, user_tiles_, 1, [&](int, Range part) {
     for (std::int64_t u = part.begin; u < part.end; ++u) {
-      const std::int64_t rows = std::min(tile_side, users_.size() - u * tile_side);
-      for (std::int64_t k = 0; k < k_tiles_; ++k) {
-        std::uint16_t* tile = w_.hidden.data() + (u * k_tiles_ + k) * tile_numbers;
-        const std::int64_t columns = std::min(tile_side, k_ - k * tile_side);
-        std::fill_n(tile, tile_numbers, std::uint16_t{0});
-        for (std::int64_t r = 0; r < rows; ++r) {
-          to_bf16(hidden_.row(users_.begin + u * tile_side + r) + k * tile_side, tile + r * tile_side,
-                  columns);
-        }
-      }
+      for (std::int64_t k = 0; k < k_tiles_; ++k)
+        copy_hidden(u, k, w_.hidden.data() + (u * k_tiles_ + k) * tile_numbers);
     }
   });
 }
 
 // A right operand of `rows` items, row_of(r) their weights: (K, items), paired.
 template <class RowOf>
-void TileScores::pack_block(PerThread& mine, std::int64_t rows, RowOf&& row_of, std::uint16_t* to) const {
+void TileScores::pack_block(PerThread& mine, std::int64_t rows, const RowOf& row_of,
+                            std::uint16_t* to) const {
   std::uint16_t* tile = mine.tile.data();
   for (std::int64_t k = 0; k < k_tiles_; ++k) {
-    const std::int64_t columns = std::min(tile_side, k_ - k * tile_side);
-    if (rows < tile_side || columns < tile_side) std::fill_n(tile, tile_numbers, std::uint16_t{0});
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::uint16_t* from = row_of(r) + k * tile_side;
-      if (columns == tile_side) {
-        std::memcpy(tile + r * tile_side, from, 2 * tile_side);  // of a known size: a few instructions
-      } else {
-        std::copy_n(from, columns, tile + r * tile_side);
-      }
-    }
+    copy_weights(rows, k, row_of, tile);
     kernels_.transpose(tile, tile + tile_numbers);
     kernels_.pair(tile + tile_numbers, to + k * tile_numbers);
   }

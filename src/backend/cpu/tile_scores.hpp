@@ -39,7 +39,7 @@ class TileScores : private TileSlice {
  private:
   void load_hidden();
   template <class RowOf>
-  void pack_block(PerThread& mine, std::int64_t rows, RowOf&& row_of, std::uint16_t* to) const;
+  void pack_block(PerThread& mine, std::int64_t rows, const RowOf& row_of, std::uint16_t* to) const;
   void pack_items(PerThread& mine, std::int64_t first, std::int64_t count, std::uint16_t* to) const;
   void pack_panel(PerThread& mine, std::int64_t first, std::int64_t count) const;
   float* multiply(PerThread& mine, std::int64_t user_tile, std::int64_t first, std::int64_t count) const;

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "storage.hpp"
 #include "tile_kernels.hpp"
+#include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
 
@@ -54,6 +57,31 @@ class TileSlice {
     w_.threads.resize(static_cast<std::size_t>(threads));
     w_.hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
     for (PerThread& t : w_.threads) t.tile.reserve(2 * tile_numbers);
+  }
+
+  /// A tile of hidden units in bf16: row-major (users, K), zeros behind both.
+  void copy_hidden(std::int64_t user_tile, std::int64_t k_tile, std::uint16_t* tile) const {
+    const std::int64_t first = user_tile * tile_side;
+    const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
+    std::fill_n(tile, tile_numbers, std::uint16_t{0});
+    for (std::int64_t r = 0; r < std::min(tile_side, users_.size() - first); ++r) {
+      to_bf16(hidden_.row(users_.begin + first + r) + k_tile * tile_side, tile + r * tile_side, columns);
+    }
+  }
+  /// A tile of `rows` items' weights, of item r from row_of(r) on: row-major (items, K), zeros behind both.
+  template <class RowOf>
+  void copy_weights(std::int64_t rows, std::int64_t k_tile, const RowOf& row_of, std::uint16_t* tile) const {
+    const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
+    for (std::int64_t r = 0; r < rows; ++r, tile += tile_side) {
+      const std::uint16_t* from = row_of(r) + k_tile * tile_side;
+      if (columns == tile_side) {
+        std::memcpy(tile, from, 2 * tile_side);  // of a known size: a few instructions
+      } else {
+        std::copy_n(from, columns, tile);
+        std::fill_n(tile + columns, tile_side - columns, std::uint16_t{0});
+      }
+    }
+    std::fill_n(tile, (tile_side - rows) * tile_side, std::uint16_t{0});
   }
 
   const TileKernels& kernels_;

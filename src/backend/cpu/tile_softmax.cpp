@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -46,18 +45,11 @@ std::uint16_t* TileSoftmax::exponentials(std::int64_t block) const {
   return w_.e.data() + block * user_tiles_ * tile_numbers;
 }
 
-// Rows of items are padded in storage, columns are not.
+// Rows of items are padded in storage.
 void TileSoftmax::pack_weights(std::int64_t block, std::int64_t tile, std::uint16_t* to) const {
-  const std::uint16_t* from = weights_ + block * tile_side * k_ + tile * tile_side;
-  const std::int64_t columns = std::min(tile_side, k_ - tile * tile_side);
-  for (std::int64_t r = 0; r < tile_side; ++r, from += k_, to += tile_side) {
-    if (columns == tile_side) {
-      std::memcpy(to, from, 2 * tile_side);  // of a known size: a few instructions
-    } else {
-      std::copy_n(from, columns, to);
-      std::fill_n(to + columns, tile_side - columns, std::uint16_t{0});
-    }
-  }
+  const std::uint16_t* from = weights_ + block * tile_side * k_;
+  copy_weights(
+      tile_side, tile, [&](std::int64_t r) { return from + r * k_; }, to);
 }
 
 void TileSoftmax::load_hidden() {
@@ -66,12 +58,7 @@ void TileSoftmax::load_hidden() {
     std::uint16_t* tile = w_.threads[thread].tile.data();
     for (std::int64_t u = part.begin; u < part.end; ++u) {
       for (std::int64_t k = 0; k < k_tiles_; ++k) {
-        const std::int64_t columns = std::min(tile_side, k_ - k * tile_side);
-        std::fill_n(tile, tile_numbers, std::uint16_t{0});
-        for (std::int64_t r = 0; r < std::min(tile_side, users_.size() - u * tile_side); ++r) {
-          to_bf16(hidden_.row(users_.begin + u * tile_side + r) + k * tile_side, tile + r * tile_side,
-                  columns);
-        }
+        copy_hidden(u, k, tile);
         kernels_.transpose(tile, tile + tile_numbers);
         kernels_.pair(tile + tile_numbers, w_.hidden.data() + (u * k_tiles_ + k) * tile_numbers);
       }
