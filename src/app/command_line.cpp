@@ -8,7 +8,11 @@
 
 #include "app/version.hpp"
 
+#include <charconv>
+#include <cstdint>
+#include <limits>
 #include <sstream>
+#include <system_error>
 
 namespace vaecf::app {
 namespace {
@@ -36,6 +40,18 @@ CLI::Validator at_least(std::int64_t least) {
     std::int64_t value = 0;
     if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
     return format("{} is not a whole number of at least {}", text, least);
+  };
+  return {check, "NUMBER"};
+}
+
+/// CLI11 would take -1 for the largest number there is, and larger ones for the same.
+CLI::Validator seed_number() {
+  const auto check = [](const std::string& text) {
+    std::uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (stop == end && error == std::errc()) return std::string();
+    return format("{} is not a whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
   };
   return {check, "NUMBER"};
 }
@@ -86,7 +102,9 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
   command->add_option("--items", options.items, "items")->capture_default_str();
   command->add_option("--interactions-per-user", options.interactions_per_user, "mean")
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "the same seed makes the same data")->capture_default_str();
+  command->add_option("--seed", options.seed, "the same seed makes the same data")
+      ->check(seed_number())
+      ->capture_default_str();
   command->add_option("--validation-users", options.validation_users, "default: a tenth, at most 10,000")
       ->check(at_least(0));
   command->add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")

@@ -58,6 +58,12 @@ TEST(CommandLine, SaysWhichNumbersItTakes) {
         << refused.message;
   }
   EXPECT_EQ(parse({"synthesize", "o.h5", "--test-users", "0"}).synthesize.test_users, 0);
+  for (const char* number : {"-1", "18446744073709551616", "1e3", "0x"}) {
+    const Outcome refused = attempt([&] { parse({"synthesize", "o.h5", "--seed", number}); });
+    EXPECT_EQ(refused.code, ExitCode::bad_input) << number;
+  }
+  EXPECT_EQ(parse({"synthesize", "o.h5", "--seed", "18446744073709551615"}).synthesize.seed,
+            18446744073709551615U);
 }
 
 TEST(CommandLine, ADashIsStandardOutput) {
