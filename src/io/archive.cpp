@@ -102,7 +102,9 @@ std::ptrdiff_t Archive::read_outer(archive* opened, void* self, const void** byt
 }
 
 void Archive::check(std::ptrdiff_t result, int lowest) {
-  if (result >= lowest) return;
+  // RETRY is less bad than WARN by its number, but it is said where a damaged header was skipped, and the
+  // file behind it with it.
+  if (result >= lowest && result != ARCHIVE_RETRY) return;
   if (!outer_error_.empty()) throw InputError(outer_error_);
   const char* const why = archive_error_string(archive_.get());
   throw InputError(

@@ -34,7 +34,7 @@ std::string host_in_names() {
 }
 
 struct Owner {
-  std::string_view host;  // empty: not told
+  std::string_view host;
   pid_t process = 0;
 };
 
@@ -44,17 +44,17 @@ std::optional<Owner> owner_of(std::string_view name) {
   if (begin == 0 || begin == std::string_view::npos) return std::nullopt;
   const std::string_view who = name.substr(begin + mark.size());
   const auto dash = who.rfind('-');
+  if (dash == 0 || dash == std::string_view::npos) return std::nullopt;
   Owner owner;
-  if (dash != std::string_view::npos) owner.host = who.substr(0, dash);
-  const std::string_view digits = dash == std::string_view::npos ? who : who.substr(dash + 1);
+  owner.host = who.substr(0, dash);
+  const std::string_view digits = who.substr(dash + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), owner.process);
   if (error != std::errc{} || end != digits.data() + digits.size() || owner.process <= 0) return std::nullopt;
   return owner;
 }
 
 bool is_stale(const std::filesystem::path& file, const Owner& owner, const std::string& host) {
-  const bool gone = ::kill(owner.process, 0) != 0 && errno == ESRCH;
-  if (owner.host == host && gone) return true;
+  if (owner.host == host) return ::kill(owner.process, 0) != 0 && errno == ESRCH;
   std::error_code error;
   const auto written = std::filesystem::last_write_time(file, error);
   return !error && std::filesystem::file_time_type::clock::now() - written > surely_abandoned;
@@ -66,14 +66,14 @@ std::string temporary_name(const std::string& path) {
   return format("{}{}{}-{}", path, mark, host_in_names(), ::getpid());
 }
 
-void remove_stale_temporaries(const std::string& folder) {
+void remove_stale_temporaries(const std::string& folder, std::string_view prefix) {
   const std::string host = host_in_names();
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   while (!error && entry != std::filesystem::directory_iterator()) {
     const std::filesystem::path path = entry->path();
     const std::string name = path.filename().string();
-    const auto owner = owner_of(name);
+    const auto owner = name.starts_with(prefix) ? owner_of(name) : std::nullopt;
     std::error_code ignored;
     if (owner && std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
         is_stale(path, *owner, host)) {

@@ -54,6 +54,13 @@ class SourceReaderTest : public ::testing::Test {
   }();
 };
 
+// libarchive would go on with the next header that is whole.
+TEST_F(SourceReaderTest, ADamagedHeaderIsNotSkippedWithItsFile) {
+  std::string tar = packed({{"a.txt", "1"}, {"b.txt", "2"}, {"c.txt", "3"}}, "tar", "none");
+  tar.at(tar.find("b.txt") + 20) ^= 1;
+  EXPECT_NE(refusal(write("x.tar", tar)).find("is damaged"), std::string::npos);
+}
+
 TEST_F(SourceReaderTest, PlainFilesOneAfterTheOther) {
   const auto a = write("a.csv", "1,2\n");
   const auto b = write("b.csv", "");
