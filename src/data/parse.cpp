@@ -19,7 +19,7 @@ void read_part(const SourceOptions& source, const SourceFiles& of, Part part, Ra
   if (source.format == "netflix") {
     read_netflix(files, to, progress);
   } else if (source.format == "adjacency") {
-    read_lists(source, part, files, to, progress);
+    read_lists(source, of, part, files, to, progress);
   } else if (source.format == "pinterest") {
     read_boards(files, to, progress);
   } else if (source.format == "pro_sg") {
@@ -56,10 +56,26 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
 
 }  // namespace
 
+bool wants(const Wanted& wanted, Part part) {
+  switch (part) {
+    case Part::train:
+      return true;
+    case Part::validation:
+    case Part::validation_fold_in:
+      return wanted.validation;
+    case Part::test:
+    case Part::test_fold_in:
+      return wanted.test;
+  }
+  return true;
+}
+
 Wanted wanted_of(const PrepareOptions& options, bool strict) {
   Wanted wanted;
   wanted.min_rating = options.min_rating;
   wanted.part = options.split == "given";
+  wanted.validation = options.validation_users > 0;
+  wanted.test = options.test_users > 0;
   wanted.time = (options.split == "leave_one_out" || options.split == "ratio") && options.pick == "last";
   wanted.strict = strict;
   return wanted;
@@ -71,6 +87,7 @@ RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& 
   read_part(source, train, Part::train, to, progress);
   if (wanted.part && source.format != "pro_sg") {
     for (const Part part : {Part::validation, Part::test}) {
+      if (!wants(wanted, part)) continue;
       const SourceFiles files = part_files(source, part);
       if (!files.paths.empty()) read_part(source, files, part, to, progress);
     }

@@ -141,9 +141,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         part, path, options.split));
   }
   const io::Attributes made_by = recipe(source, options);
+  Wanted wanted = wanted_of(options, mode.strict);
   std::vector<std::string> paths = source_files(source).paths;
   if (options.split == "given" && source.format != "pro_sg") {
     for (const Part part : {Part::validation, Part::test}) {
+      if (!wants(wanted, part)) continue;
       for (const std::string& path : part_files(source, part).paths) {
         if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
       }
@@ -157,17 +159,20 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     users = users_file_of(source);
     if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
   }
-  for (const std::string& made : io::new_dataset_paths(output, options.layout.files))
-    io::check_output(made, "data.file", paths);
+  const std::vector<std::string> made = io::new_dataset_paths(output, options.layout.files);
+  for (const std::string& file : made) io::check_output(file, "data.file", paths);
+  for (const std::string& file : io::replaced_dataset_paths(output, made))
+    io::check_output(file, "data.file", paths);
   PrepareReport report;
   if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths, options.layout);
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 
-  const std::string first_file =
-      io::behind_links(io::new_dataset_paths(output, options.layout.files).front());
-  const std::string folder = std::filesystem::path(first_file).parent_path().string();
-  io::remove_stale_temporaries(folder.empty() ? "." : folder);
+  const std::string first_file = io::behind_links(made.front());
+  const std::filesystem::path place(first_file);
+  std::string own_names = place.stem().string();
+  own_names.resize(std::min(own_names.size(), own_names.rfind("-00000-of-")));
+  io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".", own_names);
   // Before the long work: a folder that cannot be written shows now.
   io::DatasetWriter writer(output, options.layout);
   std::stop_source unwanted;
@@ -176,7 +181,6 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   const StopAtEnd stop_at_end{unwanted};
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
-  Wanted wanted = wanted_of(options, mode.strict);
   wanted.spill_beside = first_file;
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);

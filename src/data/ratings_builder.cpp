@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "data/dates.hpp"
 #include "data/event_buckets.hpp"
 
 namespace vaecf::data {
@@ -28,7 +29,6 @@ bool parse_number(std::string_view field, double& number) {
 
 std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
   kind = Id::known;
-  if (field.find('\0') != std::string_view::npos) return -1;  // files of ours could not give it back
   if (!text_) {
     // Those so far print back as they were written, or they would be text already.
     for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
@@ -57,23 +57,23 @@ std::string RatingsBuilder::where() const {
   return format("{}:{}: '{}'", file_, line_, excerpt(text_));
 }
 
-bool RatingsBuilder::number(IdColumn& column, std::string_view field, const char* what,
-                            std::int32_t& number) {
+bool RatingsBuilder::is_id(std::string_view field, const char* what) {
   if (field.empty()) {
     drop(format("the {} is empty", what));
-    return false;
-  }
-  if (field.size() > longest_id) {
+  } else if (field.size() > longest_id) {
     drop(format("the {} id is longer than {} bytes", what, longest_id));
-    return false;
-  }
-  auto kind = IdColumn::Id::known;
-  number = column.number(field, kind);
-  if (number < 0) {
+  } else if (field.find('\0') != std::string_view::npos) {  // files of ours could not give it back
     drop(format("the {} id holds a zero byte", what));
-    return false;
+  } else {
+    return true;
   }
-  if (kind == IdColumn::Id::known) return true;
+  return false;
+}
+
+std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, const char* what) {
+  auto kind = IdColumn::Id::known;
+  const std::int32_t number = column.number(field, kind);
+  if (kind == IdColumn::Id::known) return number;
   if (kind == IdColumn::Id::turned_to_text) {
     log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text, and sorted as text", file_,
                line_, what, excerpt(field), what);
@@ -81,15 +81,15 @@ bool RatingsBuilder::number(IdColumn& column, std::string_view field, const char
   if (!is_utf8(field)) {
     findings().kept(format("the {} id is not UTF-8 and is taken as it is", what), [&] { return where(); });
   }
-  return true;
+  return number;
 }
 
 bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool liked, double time,
                          bool and_more) {
-  std::int32_t user = 0;
-  std::int32_t item = 0;
-  if (!number(users_, user_field, "user", user) || !number(items_, item_field, "item", item)) return false;
-  append(user, item, liked, time, and_more);
+  // Both first: what is dropped gives nobody a number, nor makes text of the others' ids.
+  if (!is_id(user_field, "user") || !is_id(item_field, "item")) return false;
+  const std::int32_t user = number(users_, user_field, "user");
+  append(user, number(items_, item_field, "item"), liked, time, and_more);
   return true;
 }
 
@@ -126,28 +126,19 @@ bool RatingsBuilder::read_rating(std::string_view field, bool& liked) {
 }
 
 bool RatingsBuilder::read_time(std::string_view field, double& time) {
-  if (parse_number(field, time) && std::isfinite(time)) return true;
-  // 2005-09-06, with or without 13:59:01 behind it: the digits alone are in order.
-  constexpr std::size_t date = 8;
-  constexpr std::size_t date_and_time = 14;
-  std::string digits;
-  bool other = false;
-  for (const char c : field) {
-    if (c >= '0' && c <= '9') {
-      digits += c;
-    } else if (c != '-' && c != ':' && c != ' ' && c != 'T' && c != 'Z' && c != '/') {
-      other = true;
+  Times form = Times::numbers;
+  if (!parse_number(field, time) || !std::isfinite(time)) {
+    if (!parse_date(field, time)) {
+      drop("the time is neither a number nor a date with the year first");
+      return false;
     }
+    form = Times::dates;
   }
-  // 12/31/2004 would not be in order.
-  constexpr std::size_t year = 4;
-  const bool year_first = digits.starts_with(field.substr(0, year));
-  if (other || !year_first || (digits.size() != date && digits.size() != date_and_time)) {
-    drop("the time is neither a number nor a date with the year first");
-    return false;
-  }
-  digits.resize(date_and_time, '0');
-  return parse_number(digits, time);
+  if (times_ == Times::unknown) times_ = form;
+  if (times_ == form) return true;
+  drop(form == Times::dates ? "the time is a date, but a number on the lines before"
+                            : "the time is a number, but a date on the lines before");
+  return false;
 }
 
 void RatingsBuilder::more_room(double share_read) {

@@ -22,7 +22,6 @@ class IdColumn {
  public:
   enum class Id { known, fresh, turned_to_text };
 
-  /// -1 for a text that cannot be an id.
   std::int32_t number(std::string_view field, Id& kind) {
     std::int64_t id = 0;
     if (text_ || !parse_integer_id(field, id)) return number_of_text(field, kind);
@@ -65,6 +64,8 @@ struct Wanted {
   double min_rating = 0.0;
   bool time = false;
   bool part = false;
+  bool validation = true;  ///< of a source that is split already
+  bool test = true;
   bool strict = false;
   /// As much memory as events may take, over all that is done with them, in bytes; beyond it they go to a
   /// file beside `spill_beside`.
@@ -102,7 +103,8 @@ class RatingsBuilder {
   std::int64_t count() const { return ratings_.size(); }
   /// rating >= min_rating; false where it is no finite number, and the line is dropped.
   bool read_rating(std::string_view field, bool& liked);
-  /// Seconds, or a date such as 2005-09-06; false where it is neither, and the line is dropped.
+  /// Numbers, or dates such as 2005-09-06; false, and the line is dropped, for what is neither, and for the
+  /// one where the first line has the other: they would not be in order.
   bool read_time(std::string_view field, double& time);
   /// To be called now and then: makes room for as many events as the rest of the source will bring, by the
   /// share that is read, or puts those so far aside where that would be too many.
@@ -121,7 +123,9 @@ class RatingsBuilder {
   void grow(double share_read);
   void spill(double share_read);
   void append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more);
-  bool number(IdColumn& column, std::string_view field, const char* what, std::int32_t& number);
+  /// Whether it can be one; if not, the line is dropped.
+  bool is_id(std::string_view field, const char* what);
+  std::int32_t number(IdColumn& column, std::string_view field, const char* what);
 
   Wanted wanted_;
   Log* log_;
@@ -134,6 +138,7 @@ class RatingsBuilder {
   Part part_ = Part::train;
   std::int64_t line_ = 0;
   std::string_view text_;
+  enum class Times { unknown, numbers, dates } times_ = Times::unknown;
 };
 
 /// Text from a file, short and printable, for a message.

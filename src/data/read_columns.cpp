@@ -41,13 +41,8 @@ void read_columns(const SourceOptions& source, const SourceFiles& of, Part part,
   std::string name;
   std::int64_t headers = 0;
   while (lines.next_file()) {
-    if (of.paths.size() == 1 && !first_of_archive.empty()) {
-      const bool any_name = of.looked_for.starts_with("file ");
-      throw InputError(format("{} and {}: this archive holds several files{}", first_of_archive, files.name(),
-                              any_name ? ": let data.source.file say which is to be read"
-                                       : " of this name: unpack it, and let data.source.path name the one "
-                                         "to be read"));
-    }
+    if (of.paths.size() == 1 && !first_of_archive.empty())
+      refuse_second_file(of, first_of_archive, files.name());
     first_of_archive = files.name();
     to.start_file(files.name(), part);
     std::string_view line;

@@ -32,14 +32,21 @@ std::int64_t count_words(std::string_view line) {
 
 }  // namespace
 
-void read_lists(const SourceOptions& source, Part part, io::SourceReader& files, RatingsBuilder& to,
-                Progress& progress) {
+void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, io::SourceReader& files,
+                RatingsBuilder& to, Progress& progress) {
   const bool counted = source.list_starts_with == "count";
   LineReader lines(files, progress);
   std::string_view line;
-  bool found = false;
-  while (!found && lines.next_file()) {
-    found = true;
+  std::string first_file;
+  while (lines.next_file()) {
+    if (of.paths.size() == 1 && !first_file.empty()) refuse_second_file(of, first_file, files.name());
+    if (counted && !first_file.empty()) {
+      throw InputError(
+          format("{} and {}: users without ids are numbered by their lines, which these two files would both "
+                 "begin at 0: let data.source.path name one file",
+                 first_file, files.name()));
+    }
+    first_file = files.name();
     to.start_file(files.name(), part);
     while (lines.next(line)) {
       to.start_line(lines.number(), line);

@@ -53,6 +53,7 @@ class MovieFiles {
   void start_file(const std::string& name) {
     to_->start_file(name, Part::train);
     movie_.clear();
+    named_.clear();
     named_by_line_ = false;
     first_ = true;
   }
@@ -63,21 +64,26 @@ class MovieFiles {
       start_movie(line);
       return;
     }
-    splitter_.split(line, most_columns);
+    splitter_.split(line, most_columns + 1);
     const auto& fields = splitter_.fields();
     // One variant has no line `N:`, and the movie before the customer instead.
-    if (first_) named_by_line_ = fields.size() == most_columns;
-    if (first_ && named_by_line_) start_movie(fields[0]);
-    first_ = false;
+    if (first_ && (fields.size() == most_columns || fields.size() == most_columns - 1)) {
+      named_by_line_ = fields.size() == most_columns;
+      first_ = false;
+    }
     const std::size_t shift = named_by_line_ ? 1 : 0;
     if (fields.size() != 3 + shift)
       return to_->drop(fields.size() < 3 + shift ? "too few columns" : "too many columns");
-    if (movie_.empty()) return to_->drop("no line 'N:' before it names the movie");
+    if (named_by_line_) {
+      if (fields[0] != named_ && !start_movie(fields[0])) return;
+    } else if (movie_.empty()) {
+      return to_->drop("no line 'N:' before it names the movie");
+    }
     bool liked = false;
     double time = 0;
     if (!to_->read_rating(fields[1 + shift], liked)) return;
     if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
-    to_->add(fields[shift], named_by_line_ ? fields[0] : std::string_view(movie_), liked, time);
+    to_->add(fields[shift], movie_, liked, time);
     movies_.back().events.end = to_->count();
   }
 
@@ -86,21 +92,27 @@ class MovieFiles {
  private:
   static constexpr std::size_t most_columns = 4;
 
-  void start_movie(std::string_view name) {
+  bool start_movie(std::string_view name) {
     first_ = false;
     movie_.clear();
+    named_.clear();
     MovieSegment segment;
     segment.events = {to_->count(), to_->count()};
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), segment.movie);
-    if (error != std::errc{} || end != name.data() + name.size())
-      return to_->drop("the movie is not a number");
+    if (error != std::errc{} || end != name.data() + name.size()) {
+      to_->drop("the movie is not a number");
+      return false;
+    }
+    named_ = name;
     movie_ = std::to_string(segment.movie);  // one copy has "003:" for movie 3
     movies_.push_back(segment);
+    return true;
   }
 
   RatingsBuilder* to_;
   FieldSplitter splitter_{",", false};
-  std::string movie_;
+  std::string movie_;  // its number; empty where none is known
+  std::string named_;  // the same as the source writes it
   bool named_by_line_ = false;
   bool first_ = true;
   std::vector<MovieSegment> movies_;

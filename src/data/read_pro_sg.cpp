@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <unordered_map>
 
 #include "data/fields.hpp"
 #include "data/line_reader.hpp"
@@ -31,12 +32,23 @@ bool parse_index(std::string_view field, std::int32_t& index) {
 io::IdList read_ids(LineReader& lines) {
   io::IdList ids;
   std::vector<std::string> texts;
+  std::unordered_map<std::string, std::int64_t> line_of;
   std::string_view line;
   bool numbers = true;
   while (lines.next(line)) {
     if (static_cast<std::int64_t>(texts.size()) + 1 != lines.number()) {
       throw InputError(format("{}:{}: there is an empty line, but lines are numbers of users or items",
                               lines.files().name(), lines.number()));
+    }
+    const auto refuse = [&](const std::string& what) {
+      throw InputError(format("{}:{}: '{}': {}", lines.files().name(), lines.number(), excerpt(line), what));
+    };
+    if (line.size() > longest_id) refuse(format("the id is longer than {} bytes: shorten it", longest_id));
+    if (line.find('\0') != std::string_view::npos) refuse("the id holds a zero byte: take it out");
+    const auto [first, is_first] = line_of.try_emplace(std::string(line), lines.number());
+    if (!is_first) {
+      refuse(format("this id is that of line {}, too, but each line must have its own: the files are damaged",
+                    first->second));
     }
     std::int64_t id = 0;
     numbers = numbers && parse_integer_id(line, id);
@@ -49,9 +61,13 @@ io::IdList read_ids(LineReader& lines) {
   return ids;
 }
 
+struct Number {
+  std::int32_t value = -1;
+  std::string where{};
+};
+
 struct Largest {
-  std::int32_t user = -1;
-  std::int32_t item = -1;
+  Number user, item;
 };
 
 // Lines `uid,sid` of one of the five files.
@@ -85,17 +101,25 @@ void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& large
       to.drop("uid or sid is not a number from 0");
     } else {
       to.add_numbered(user, item);
-      largest.user = std::max(largest.user, user);
-      largest.item = std::max(largest.item, item);
+      if (user > largest.user.value) largest.user = {user, to.where()};
+      if (item > largest.item.value) largest.item = {item, to.where()};
       to.make_room(lines);
     }
   }
 }
 
-// 0, 1, .. where the source has no list of ids; InputError where the list is too short.
-void complete(io::IdList& ids, std::int32_t largest, const char* list, const char* what) {
-  const std::int64_t most = std::int64_t{largest} + 1;
+// 0, 1, .. where the source has no list of ids; InputError where the list is too short, and where there are
+// far more numbers than lines: a single wrong one would make a dataset that is nearly all empty.
+void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const char* list,
+              const char* what) {
+  const std::int64_t most = std::int64_t{largest.value} + 1;
   if (ids.size() == 0) {
+    if (most > 2 * lines + 1000) {
+      throw InputError(
+          format("{}: {} {}, of {} lines: they are numbered from 0, one after the other, and this "
+                 "one is far behind; correct it, or give {}",
+                 largest.where, what, largest.value, lines, list));
+    }
     for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
   } else if (ids.size() < most) {
     throw InputError(format("{} has {} lines, but there is a {} {}: the files are not of one split", list,
@@ -125,6 +149,7 @@ void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress
     } else if (name == "unique_uid.txt") {
       ratings.user_ids = read_ids(lines);
     } else if (const auto part = parts_of_files().find(name); part != parts_of_files().end()) {
+      if (!wants(to.wanted(), part->second)) continue;
       read_pairs(lines, part->second, to, largest);
     } else {
       throw InputError(
@@ -138,8 +163,8 @@ void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress
       throw InputError(format("there is no {} beside the other files of the pro_sg folder: add it", name));
     }
   }
-  complete(ratings.item_ids, largest.item, "unique_sid.txt", "sid");
-  complete(ratings.user_ids, largest.user, "unique_uid.txt", "uid");
+  complete(ratings.item_ids, largest.item, ratings.lines, "unique_sid.txt", "sid");
+  complete(ratings.user_ids, largest.user, ratings.lines, "unique_uid.txt", "uid");
 }
 
 }  // namespace vaecf::data

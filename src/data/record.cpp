@@ -19,11 +19,18 @@ namespace {
 constexpr std::int64_t recipe_version = 2;
 
 // Options that only some recipes have: without them something else was made than with them.
-constexpr std::array<std::string_view, 10> optional_keys{"source_file",        "source_list_starts_with",
-                                                         "source_separator",   "source_header",
-                                                         "source_quotes",      "source_user_column",
-                                                         "source_item_column", "source_rating_column",
-                                                         "source_time_column", "features_of"};
+constexpr std::array<std::string_view, 14> optional_keys{
+    "source_member",      "source_validation",  "source_test",
+    "users_member",       "source_file",        "source_list_starts_with",
+    "source_separator",   "source_header",      "source_quotes",
+    "source_user_column", "source_item_column", "source_rating_column",
+    "source_time_column", "features_of"};
+
+// The file of an archive that `path` names in place of the folder the archive would be unpacked to: the
+// archive's name and sum alone do not tell which was read. Empty where there is no such archive.
+std::string member_of_archive(const std::string& path) {
+  return archive_for(path).empty() ? "" : std::filesystem::path(path).filename().string();
+}
 
 }  // namespace
 
@@ -42,6 +49,15 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
       {"seed", static_cast<std::int64_t>(options.seed)},
   };
   if (!source.file.empty()) attributes["source_file"] = source.file;
+  const auto tell = [&](const char* key, const std::string& value) {
+    if (!value.empty()) attributes[key] = value;
+  };
+  // Other formats know what their files are called.
+  if (source.format == "delimited" || source.format == "adjacency")
+    tell("source_member", member_of_archive(source.path));
+  // Which file is which part, where that is said.
+  tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
+  tell("source_test", std::filesystem::path(source.test_path).filename().string());
   if (source.format == "adjacency") attributes["source_list_starts_with"] = source.list_starts_with;
   if (source.format == "delimited") {
     attributes["source_separator"] = source.separator;
@@ -57,6 +73,7 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
     attributes["feature_hashes"] = options.feature_hashes;
     attributes["feature_buckets"] = options.feature_buckets;
     attributes["users_file"] = source.users.file;
+    tell("users_member", member_of_archive(source.users.path));
     attributes["users_separator"] = source.users.separator;
     attributes["users_header"] = std::int64_t{source.users.header};
     attributes["users_quotes"] = std::int64_t{source.users.quotes};

@@ -180,6 +180,14 @@ SourceFiles source_files(const SourceOptions& source) {
   return files_at(source, source.path, names_of(source));
 }
 
+void refuse_second_file(const SourceFiles& files, const std::string& first, const std::string& second) {
+  const bool any_name = files.looked_for.starts_with("file ");
+  throw InputError(format("{} and {}: this archive holds several files{}", first, second,
+                          any_name ? ": let data.source.file say which is to be read"
+                                   : " of this name: unpack it, and let data.source.path name the one "
+                                     "to be read"));
+}
+
 namespace {
 
 /// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.

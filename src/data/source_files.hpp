@@ -35,6 +35,10 @@ std::string archive_for(const std::string& path);
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
 
+/// InputError: `first` and `second` are files of the one archive of `files`, and only one can be meant.
+[[noreturn]] void refuse_second_file(const SourceFiles& files, const std::string& first,
+                                     const std::string& second);
+
 /// For the record: names, sizes and sha256 of `paths`. Reads all of them, unless `stop` says that nobody
 /// wants to know any more.
 std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});

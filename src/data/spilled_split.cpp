@@ -106,7 +106,8 @@ class SpilledSplit {
   bool holds(Part part) const { return filter_->users_of_part[static_cast<std::size_t>(part)].size() > 0; }
 
   void order_users() {
-    if (given_) require_given_parts(holds(Part::train), holds(Part::validation) || holds(Part::test));
+    if (given_)
+      require_given_parts(holds(Part::train), holds(Part::validation) || holds(Part::test), *options_);
     if (ratings_->numbered_by_source) return number_users();
     std::vector<bool> present(filter_->events_of.size());
     for (std::size_t u = 0; u < present.size(); ++u) present[u] = filter_->events_of[u] > 0;

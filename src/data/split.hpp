@@ -108,7 +108,7 @@ Split weak_split(const Events& events, const std::vector<std::int32_t>& users, c
 Split given_split(const RawRatings& ratings, const PrepareOptions& options);
 
 /// InputError where a source that is split already has no train part, or holds nothing out.
-void require_given_parts(bool train, bool held_out);
+void require_given_parts(bool train, bool held_out, const PrepareOptions& options);
 
 /// The numbers of the users of a source that has numbered them itself, from the first to the last of each
 /// part. InputError where they overlap.

@@ -81,9 +81,10 @@ Split split_by_number(const RawRatings& ratings) {
 
 }  // namespace
 
-void require_given_parts(bool train, bool held_out) {
+void require_given_parts(bool train, bool held_out, const PrepareOptions& options) {
   if (!train) throw InputError("the train part of the source holds no event to train on");
-  if (!held_out) {
+  const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
+  if (!held_out && !none_wanted) {
     throw InputError(
         "data.prepare.split is given, but there is neither a validation nor a test file beside the "
         "train file: name them in data.source.validation_path and data.source.test_path, or use "
@@ -101,7 +102,7 @@ StrongParts require_apart(const StrongParts& users) {
 Split given_split(const RawRatings& ratings, const PrepareOptions& options) {
   const Events& events = ratings.events;
   require_given_parts(holds(events, Part::train),
-                      holds(events, Part::validation) || holds(events, Part::test));
+                      holds(events, Part::validation) || holds(events, Part::test), options);
   if (ratings.numbered_by_source) return split_by_number(ratings);
   const auto users = shuffled_users(sorted_users(events, ratings.user_ids), options.seed);
   return weak_split(events, users, events.part, true);

@@ -97,6 +97,14 @@ TEST_F(Dirty, OddLinesAreCountedAndShownWithFileAndLine) {
   EXPECT_EQ(ratings.lines, 16);
 }
 
+// Nor do they make text of all others' ids, and with it another order.
+TEST_F(Dirty, IdsOfDroppedLinesCountForNothing) {
+  const RawRatings ratings = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
+  EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{10, 11, 12}));
+  EXPECT_EQ(ratings.findings.lines_dropped(), 3);
+}
+
 TEST_F(Dirty, StrictRefusesTheFirst) {
   const auto message = test::message_of<InputError>([&] { read(good + "5,10,good\n5,10,5\n", true); });
   EXPECT_NE(message.find("dirty.csv:10: '5,10,good': the rating is not a number"), std::string::npos)

@@ -1,5 +1,6 @@
 // Every format of docs/DATA.md but the plain ones of parse_test.cpp, in small files of our own that have the
 // quirks of the published ones.
+#include "data/dates.hpp"
 #include "data/parse.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -116,6 +117,17 @@ TEST_F(Formats, NetflixWithoutMovieLines) {
   EXPECT_EQ(pairs(read("netflix", folder_.path("flat"))), netflix_pairs);
 }
 
+TEST_F(Formats, NetflixWithoutMovieLinesInAnyOrder) {
+  const RawRatings ratings =
+      read("netflix", folder_.write("mv_all.txt",
+                                    "movie,user,rating,date\n10,7,5,2005-01-01\n0001,7,4,2005-09-06\n"
+                                    "2,9,4,2004-12-31\n1,9,3,2005-05-13\n1,9,3,2005-05-13,x\n"));
+  EXPECT_EQ(pairs(ratings), netflix_pairs);
+  ASSERT_EQ(ratings.findings.list().size(), 2U);
+  EXPECT_EQ(ratings.findings.list()[0].what, "the movie is not a number");
+  EXPECT_EQ(ratings.findings.list()[1].what, "too many columns");
+}
+
 TEST_F(Formats, NetflixLinesWithoutAMovieAreDropped) {
   const RawRatings ratings = read(
       "netflix", folder_.write("combined_data_1.txt", "7,4,2005-09-06\n1:\n7,4,2005-09-06\n9,3,x\n7,4\n"));
@@ -178,6 +190,20 @@ TEST_F(Formats, AdjacencyLists) {
   const RawRatings counted = read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
   EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
   EXPECT_EQ(counted.findings.list().at(0).what, "the number at its start is not that of the items behind it");
+}
+
+TEST_F(Formats, AdjacencyInSeveralFiles) {
+  folder_.write("part1.txt", "1 10 11\n");
+  folder_.write("part2.txt", "2 10\n");
+  EXPECT_EQ(pairs(read("adjacency", folder_.path("part*.txt"))), (Pairs{"1/10", "1/11", "2/10"}));
+  source_.list_starts_with = "count";
+  folder_.write("part1.txt", "2 10 11\n");
+  folder_.write("part2.txt", "1 10\n");
+  EXPECT_NE(refusal("adjacency", folder_.path("part*.txt")).find("would both begin at 0"), std::string::npos);
+  source_.list_starts_with = "user";
+  const std::string two =
+      folder_.write("two.zip", packed({{"a/train.txt", "1 10\n"}, {"b/train.txt", "2 11\n"}}, "zip", "none"));
+  EXPECT_NE(refusal("adjacency", two).find("holds several files of this name"), std::string::npos);
 }
 
 TEST_F(Formats, AdjacencyOfAGivenSplit) {
@@ -272,13 +298,44 @@ TEST_F(Formats, TimesAreNumbersOrDates) {
   wanted_.time = true;
   source_.header = false;
   source_.time_column = "2";
-  const RawRatings ratings =
+  const RawRatings numbers =
+      read("delimited", folder_.write("t.csv", "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n1,4,soon\n"));
+  EXPECT_EQ(numbers.events.time, (std::vector<double>{978300760, 978300760.5}));
+  ASSERT_EQ(numbers.findings.list().size(), 2U);
+  EXPECT_EQ(numbers.findings.list()[0].what, "the time is a date, but a number on the lines before");
+
+  const RawRatings dates =
       read("delimited", folder_.write("t.csv",
-                                      "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n"
-                                      "1,4,2005-09-06 13:59:01\n1,5,soon\n1,6,\n1,7,12/31/2004\n"));
-  EXPECT_EQ(ratings.events.time,
-            (std::vector<double>{978300760, 978300760.5, 20050906000000, 20050906135901}));
-  EXPECT_EQ(ratings.findings.list().at(0).count, 3) << "digits of a date with the day first are in no order";
+                                      "1,3,2005-09-06\n1,4,2005-09-06 13:59:01\n1,5,20050907\n1,6,\n"
+                                      "1,7,12/31/2004\n1,8,2005-09-07\n"));
+  EXPECT_EQ(dates.events.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
+  ASSERT_EQ(dates.findings.list().size(), 2U);
+  EXPECT_EQ(dates.findings.list()[0].what, "the time is a number, but a date on the lines before");
+  EXPECT_EQ(dates.findings.list()[1].count, 2) << "digits of a date with the day first are in no order";
+}
+
+// Seconds as `date -u -d ... +%s` has them.
+TEST(Dates, YearFirst) {
+  const auto seconds = [](std::string_view text) {
+    double value = -1;
+    return parse_date(text, value) ? value : -1.0;
+  };
+  for (const char* same : {"2005-09-06T13:59:01", "2005/09/06 13:59:01", "20050906T135901",
+                           "2005-09-06t13:59:01z", "2005-09-06 13:59:01+00:00", "2005-09-06T15:59:01+02:00",
+                           "2005-09-06 08:29:01 -0530", "2005-09-06T14:59:01+01"}) {
+    EXPECT_EQ(seconds(same), 1126015141.0) << same;
+  }
+  EXPECT_NEAR(seconds("2005-09-06T13:59:01.25Z"), 1126015141.25, 1e-6);
+  EXPECT_EQ(seconds("2005-09-06 13:59"), 1126015140.0);
+  EXPECT_EQ(seconds("2004-02-29"), 1078012800.0);
+  EXPECT_EQ(seconds("1969-12-31T23:59:00"), -60.0);
+  for (const char* none :
+       {"", "2005", "2005-09", "2005-13-01", "2005-02-29", "2005-09-06 ", "2005-09-06T", "2005-09-06T13",
+        "2005-09-06 25:00", "2005-09-06 13:60", "2005-09-06 13:59:", "2005-09-06 13:59:01.", "06.09.2005",
+        "2005-09-06 13:59:01+", "2005-09-06 13:59:01+02:", "2005-09-06 13:59:01 UTC", "-005-09-06",
+        "2005--9-06", "2005-09-06x"}) {
+    EXPECT_EQ(seconds(none), -1.0) << none;
+  }
 }
 
 TEST(NaturalOrder, DigitsCountAsNumbers) {

@@ -275,6 +275,50 @@ TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
   EXPECT_FALSE(run().was_there);
 }
 
+TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
+  const std::string text = ratings_csv();
+  source_.format = "delimited";
+  source_.user_column = "userId";
+  source_.item_column = "movieId";
+  folder_.write("both.zip",
+                vaecf::testing::packed({{"a.csv", text}, {"b.csv", text + "100,501,5,0\n101,500,5,0\n"}},
+                                       "zip", "none"));
+  source_.path = folder_.path("both/a.csv");
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  source_.path = folder_.path("both/b.csv");
+  EXPECT_FALSE(run().was_there);
+}
+
+TEST_F(Prepare, TheSameFileAsAnotherPartIsAnotherDataset) {
+  options_.split = "given";
+  source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  std::swap(source_.test_path, source_.validation_path);
+  EXPECT_FALSE(run().was_there);
+}
+
+TEST_F(Prepare, NeverRemovesItsSource) {
+  options_.layout.files = 2;
+  output_ = source_.path;
+  EXPECT_NE(refusal().find("which is read, and would be replaced"), std::string::npos) << refusal();
+  EXPECT_TRUE(std::filesystem::exists(source_.path));
+}
+
+TEST_F(Prepare, FilesOfOthersBesideItsOwnStay) {
+  const auto old = [&](const std::string& name) {
+    const std::string path = folder_.write(name, "x");
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::hours(2));
+    return path;
+  };
+  const std::string left = old("tiny.h5.tmp-elsewhere-1");
+  const std::string others = old("thesis.pdf.tmp-elsewhere-12");
+  run();
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(others));
+}
+
 TEST_F(Prepare, TheTableSaysWhatWasDroppedAndWhy) {
   source_.path = folder_.write("odd.csv", ratings_csv() + "100,501,,0\n100,500,4.0,0\n,501,5,0\n");
   const std::string table = to_table(run());

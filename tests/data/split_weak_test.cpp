@@ -169,6 +169,16 @@ TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
   EXPECT_EQ(s.validation.targets.rows(), 0);
 }
 
+TEST_F(Given, PartsThatNobodyAsksForAreLeftOut) {
+  options_.test_users = 0;
+  folder_.write("val.txt", "1 11\n");
+  const Split s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
+  EXPECT_EQ(s.test.targets.rows(), 0);
+  EXPECT_EQ(items(s.validation.targets, 1), (Ids{11}));
+  options_.validation_users = 0;
+  EXPECT_EQ(lists("1 10 11\n2 10\n", "1 12\n").validation.targets.rows(), 0);
+}
+
 TEST_F(Given, APairCountsOnceInEachPart) {
   const Split s = lists("1 10 11 10\n2 10\n", "1 10 12 12\n");
   EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
@@ -246,6 +256,32 @@ TEST_F(ProSg, IsTakenAsItIs) {
   EXPECT_EQ(rows_of(s.test.targets), (Rows{{}, {}, {0, 1}}));
   EXPECT_EQ(s.users, (std::vector<std::int32_t>{0, 1, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(s.test.without_target, 2);
+}
+
+TEST_F(ProSg, PartsThatNobodyAsksForAreLeftOut) {
+  write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
+  options_.validation_users = 0;
+  const Split s = test::run_split(source_, options_).split;
+  EXPECT_EQ(s.validation.targets.rows(), 0);
+  EXPECT_EQ(s.users, (std::vector<std::int32_t>{0, 1, 6, 7, 8}));
+}
+
+TEST_F(ProSg, IdsMustLeadBack) {
+  write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
+  const auto refusal = [&] {
+    return test::message_of<InputError>([&] { test::run_split(source_, options_); });
+  };
+  folder_.write("unique_sid.txt", "a\nb\na\nd\n");
+  EXPECT_NE(refusal().find("unique_sid.txt:3: 'a': this id is that of line 1, too"), std::string::npos)
+      << refusal();
+  folder_.write("unique_sid.txt", std::string("a\nb\nc\0\nd\n", 9));
+  EXPECT_NE(refusal().find("zero byte"), std::string::npos) << refusal();
+}
+
+TEST_F(ProSg, ANumberFarBehindAllOthersIsRefused) {
+  write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n60000000,1\n");
+  const std::string refusal = test::message_of<InputError>([&] { test::run_split(source_, options_); });
+  EXPECT_NE(refusal.find("test_tr.csv:3: '60000000,1': uid 60000000"), std::string::npos) << refusal;
 }
 
 TEST_F(ProSg, UsersOfTwoPartsAreRefused) {
