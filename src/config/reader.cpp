@@ -43,6 +43,17 @@ bool holds_several_documents(const std::string& text) {
   return parser.HandleNextDocument(nothing) && parser.HandleNextDocument(nothing);
 }
 
+/// The first line that begins with a tab, perhaps after blanks; 0 where there is none.
+int line_with_tab(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const auto first = line.find_first_not_of(' ');
+    if (first != std::string::npos && line[first] == '\t') return number;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string Reader::place(const YAML::Node& node) const {
@@ -60,6 +71,10 @@ void Reader::read_file_text(const std::string& text, const std::string& name) {
     }
     document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
+    if (const int line = line_with_tab(text); line > 0) {
+      throw InputError(
+          format("{}:{}: not valid YAML: a tab before the key; put blanks there instead", file_, line));
+    }
     throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, error.msg));
   }
   visit_section("", document);
@@ -122,6 +137,11 @@ void Reader::visit(const std::string& path, const YAML::Node& key, const YAML::N
 }
 
 void Reader::read_key(const Key& key, const YAML::Node& node, const std::string& where) {
+  // Once with its section around it and once with dots, say. Of --set the last one counts.
+  if (override_.empty() && layer_.contains(key.path)) {
+    throw InputError(
+        format("{}: {} is given twice, here and at {}; keep one", where, key.path, places_.at(key.path)));
+  }
   try {
     key.read(config_, node);
   } catch (const WrongType&) {
@@ -138,7 +158,9 @@ std::string Reader::unknown_key(const std::string& path) const {
   const std::string prefix = dot == std::string::npos ? "" : path.substr(0, dot + 1);
   std::vector<std::string> siblings;  // keys and sections beside it
   std::vector<std::string> elsewhere;
+  std::vector<std::string> paths;
   for (const Key& key : keys_) {
+    paths.push_back(key.path);
     if (key.path.starts_with(prefix)) {
       const std::string rest = key.path.substr(prefix.size());
       const std::string name = rest.substr(0, rest.find('.'));
@@ -149,6 +171,8 @@ std::string Reader::unknown_key(const std::string& path) const {
   const std::string message = path + " is not a key";
   const std::string near = nearest(leaf(path), siblings);
   if (!near.empty()) return message + format(" (did you mean {}?)", near);
+  if (const std::string alike = nearest(path, paths); siblings.empty() && !alike.empty())
+    return message + format(" (did you mean {}?)", alike);
   if (!elsewhere.empty()) return message + format(" (did you mean {}?)", elsewhere.front());
   if (siblings.empty()) return message + "; --help-config lists all keys";
   return message +

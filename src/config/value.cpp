@@ -33,6 +33,10 @@ T read_number(const YAML::Node& node) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = end == text.data() + text.size();
   if (error == std::errc::result_out_of_range && whole) {
+    if constexpr (std::is_floating_point_v<T>) {
+      throw OutOfRange{format("0, or a number between {:.3g} and {:.3g} in size",
+                              std::numeric_limits<T>::min(), std::numeric_limits<T>::max())};
+    }
     throw OutOfRange{
         format("between {} and {}", std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max())};
   }
@@ -128,7 +132,10 @@ void read_value(const YAML::Node& node, double& value) {
 }
 
 void read_value(const YAML::Node& node, std::string& value) {
-  value = scalar(node);
+  const std::string& text = scalar(node);
+  // Names of files and folders would end there.
+  if (text.find('\0') != std::string::npos) throw OutOfRange{"a text without a zero byte"};
+  value = text;
 }
 
 void read_value(const YAML::Node& node, Precision& value) {

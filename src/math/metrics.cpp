@@ -40,7 +40,8 @@ Metric parse_metric(std::string_view name) {
   const std::string_view digits = name.substr(at + 1);
   std::int32_t k = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), k);
-  if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1) {
+  // One name for each: 010 would be another one for 10.
+  if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1 || digits.starts_with('0')) {
     throw InputError(
         format("metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it "
                "like {}@100",

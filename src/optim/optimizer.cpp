@@ -16,10 +16,13 @@ backend::OptimizerKind parse_kind(const std::string& type) {
   throw InputError(format("train.optimizer.type: {} is not an optimizer: choose adam, rmsprop or sgd", type));
 }
 
+/// Also as the fp32 number that the update computes with.
 void require_share(const char* key, double value) {
-  if (value >= 0.0 && value < 1.0) return;
+  if (value >= 0.0 && static_cast<float>(value) < 1.0F) return;
   throw InputError(
-      format("train.optimizer.{}: {} would never forget: give a number from 0 to below 1", key, value));
+      format("train.optimizer.{}: {} would never forget: give a number from 0 to below 1, in fp32, that is "
+             "to 0.9999999",
+             key, value));
 }
 
 /// Also as the fp32 number that the update computes with.

@@ -231,6 +231,35 @@ TEST(Config, DuplicateKeysAreRefused) {
             "c.yaml:3: train is given twice; keep one");
 }
 
+TEST(Config, DuplicatesAreSeenWithDotsAndWithSections) {
+  const std::string twice = ": train.epochs is given twice, here and at c.yaml:";
+  EXPECT_EQ(refusal("train: {epochs: 1}\ntrain.epochs: 3\n"), "c.yaml:2" + twice + "1; keep one");
+  EXPECT_EQ(refusal("train.epochs: 3\ntrain: {epochs: 1}\n"), "c.yaml:2" + twice + "1; keep one");
+}
+
+TEST(Config, TextsHoldNoZeroByte) {
+  EXPECT_NE(refusal("name: \"a\\0b\"\n").find("c.yaml:1: name must be "), std::string::npos)
+      << refusal("name: \"a\\0b\"\n");
+}
+
+TEST(Config, NumbersTooSmallForFp64SayWhatFits) {
+  EXPECT_EQ(refusal("train: {weight_decay: 1e-400}\n"),
+            "c.yaml:1: train.weight_decay must be 0, or a number between 2.23e-308 and 1.8e+308 in size, got "
+            "\"1e-400\"");
+}
+
+TEST(Config, ATabIsNamed) {
+  EXPECT_EQ(refusal("name: x\ntrain:\n\tepochs: 1\n"),
+            "c.yaml:3: not valid YAML: a tab before the key; put blanks there instead");
+}
+
+TEST(Config, AMistakeInASectionIsSeen) {
+  EXPECT_EQ(refusal("train: {optimiser: {type: adam}}\n"),
+            "c.yaml:1: train.optimiser is not a key (did you mean optimizer?)");
+  EXPECT_EQ(refusal("train.optimiser.type: adam\n"),
+            "c.yaml:1: train.optimiser.type is not a key (did you mean train.optimizer.type?)");
+}
+
 TEST(Config, BrokenYamlNamesTheLine) {
   EXPECT_TRUE(refusal("name: x\ntrain: {epochs: 2\n").starts_with("c.yaml:"))
       << refusal("name: x\ntrain: {epochs: 2\n");

@@ -21,7 +21,7 @@ TEST(MetricName, ReadsAndWrites) {
 TEST(MetricName, BadNamesAreInputErrors) {
   for (const char* name :
        {"", "ndcg", "ndcg@", "@10", "NDCG@10", "precision@10", "ndcg@0", "ndcg@-5", "ndcg@1.5", "ndcg@10 ",
-        "ndcg@ 10", "ndcg@ten", "recall@2147483648", "ndcg@10@20"}) {
+        "ndcg@ 10", "ndcg@010", "ndcg@ten", "recall@2147483648", "ndcg@10@20"}) {
     EXPECT_THROW(parse_metric(name), InputError) << name;
   }
   try {

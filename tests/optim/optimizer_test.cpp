@@ -200,6 +200,7 @@ TEST(Optimizer, RefusesOptionsByTheirKey) {
   EXPECT_NE(message([](O& o) { o.learning_rate = 1e-50; }).find("train.optimizer.learning_rate"),
             std::string::npos);
   EXPECT_NE(message([](O& o) { o.beta1 = 1.0; }).find("train.optimizer.beta1"), std::string::npos);
+  EXPECT_NE(message([](O& o) { o.beta1 = 0.99999999; }).find("train.optimizer.beta1"), std::string::npos);
   EXPECT_NE(message([](O& o) { o.beta2 = -0.1; }).find("train.optimizer.beta2"), std::string::npos);
   EXPECT_NE(message([](O& o) { o.epsilon = 0.0; }).find("train.optimizer.epsilon"), std::string::npos);
   EXPECT_NE(message([](O& o) { o.type = "sgd", o.momentum = 1.0; }).find("train.optimizer.momentum"),
