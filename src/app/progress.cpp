@@ -48,12 +48,12 @@ ProgressStyle progress_style(bool quiet, bool terminal, const char* environment)
   return terminal ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
-void Stretch::begin(std::string_view label, std::int64_t total, std::string_view unit,
+void Stretch::begin(std::string_view label, std::int64_t total, std::string_view unit, std::int64_t already,
                     Clock::time_point now) {
   label_ = label;
   unit_ = unit;
   total_ = total;
-  done_ = 0;
+  done_ = already_ = already;
   start_ = now;
   running_ = true;
 }
@@ -68,17 +68,18 @@ double Stretch::seconds(Clock::time_point now) const {
 
 std::string Stretch::rate(Clock::time_point now) const {
   const double passed = seconds(now);
-  if (done_ <= 0 || passed <= 0) return "";
-  const double rate = static_cast<double>(done_) / passed;
+  if (done_ <= already_ || passed <= 0) return "";
+  const double rate = static_cast<double>(done_ - already_) / passed;
   std::string text = rate >= 100 ? format("{} {}/s", grouped(static_cast<std::int64_t>(rate)), unit_)
                                  : format("{:.1f} {}/s", rate, unit_);
   if (total_ > done_) text += format(", {} left", clock_text(static_cast<double>(total_ - done_) / rate));
   return text;
 }
 
-void TerminalProgress::begin(std::string_view label, std::int64_t total, std::string_view unit) {
+void TerminalProgress::begin(std::string_view label, std::int64_t total, std::string_view unit,
+                             std::int64_t already) {
   const auto now = Clock::now();
-  stretch_.begin(label, total, unit, now);
+  stretch_.begin(label, total, unit, already, now);
   draw(now);
 }
 
@@ -113,8 +114,9 @@ void TerminalProgress::draw(Clock::time_point now) {
   std::fflush(out_);
 }
 
-void LineProgress::begin(std::string_view label, std::int64_t total, std::string_view unit) {
-  stretch_.begin(label, total, unit, Clock::now());
+void LineProgress::begin(std::string_view label, std::int64_t total, std::string_view unit,
+                         std::int64_t already) {
+  stretch_.begin(label, total, unit, already, Clock::now());
   next_ = every_;
   next_share_ = 0.1;
 }

@@ -19,7 +19,8 @@ ProgressStyle progress_style(bool quiet, bool terminal, const char* environment)
 class Stretch {
  public:
   using Clock = std::chrono::steady_clock;
-  void begin(std::string_view label, std::int64_t total, std::string_view unit, Clock::time_point now);
+  void begin(std::string_view label, std::int64_t total, std::string_view unit, std::int64_t already,
+             Clock::time_point now);
   void update(std::int64_t done) { done_ = done; }
   bool running() const { return running_; }
   void end() { running_ = false; }
@@ -36,6 +37,7 @@ class Stretch {
   std::string unit_;
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
+  std::int64_t already_ = 0;
   Clock::time_point start_;
   bool running_ = false;
 };
@@ -45,7 +47,8 @@ class TerminalProgress : public Progress {
  public:
   /// `columns` 0: ask the terminal.
   explicit TerminalProgress(std::FILE* out, int columns = 0) : out_(out), columns_(columns) {}
-  void begin(std::string_view label, std::int64_t total, std::string_view unit) override;
+  void begin(std::string_view label, std::int64_t total, std::string_view unit,
+             std::int64_t already = 0) override;
   void update(std::int64_t done) override;
   void end() override;
 
@@ -62,7 +65,8 @@ class TerminalProgress : public Progress {
 class LineProgress : public Progress {
  public:
   explicit LineProgress(std::FILE* out, double every_seconds = 10.0) : out_(out), every_(every_seconds) {}
-  void begin(std::string_view label, std::int64_t total, std::string_view unit) override;
+  void begin(std::string_view label, std::int64_t total, std::string_view unit,
+             std::int64_t already = 0) override;
   void update(std::int64_t done) override;
   void end() override { stretch_.end(); }
 

@@ -32,8 +32,8 @@ double Annealing::beta(std::int64_t updates_done, std::int64_t users_seen) const
   return std::min(cap_, share);
 }
 
-bool Annealing::reaches_cap(std::int64_t updates, std::int64_t users) const {
-  return updates > 0 && beta(updates - 1, users - users / updates) >= cap_;
+bool Annealing::reaches_cap(std::int64_t updates, std::int64_t users_before_last) const {
+  return updates > 0 && beta(updates - 1, users_before_last) >= cap_;
 }
 
 }  // namespace vaecf::train

@@ -118,15 +118,20 @@ class BenchmarkRun {
 
   /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
   void warm_up() {
-    const std::int64_t epoch = trainer_.steps_per_epoch();
-    while (walk_.done() < fewest_warm_up_steps ||
-           (walk_.done() < epoch &&
-            static_cast<double>(epoch) * step_seconds_ <= options_.benchmark.warm_up_seconds)) {
+    std::vector<double> times;
+    const auto step = [&] {
       const auto begin = Clock::now();
       walk_.next();
       services_.backend.synchronize();
-      if (walk_.done() <= fewest_warm_up_steps) step_seconds_ = slowest(seconds_since(begin));
-    }
+      times.push_back(seconds_since(begin));
+    };
+    while (walk_.done() < fewest_warm_up_steps) step();
+    // The ranks' own clocks must not decide how many steps they take together.
+    step_seconds_ = slowest(median(times));
+    const std::int64_t steps =
+        warm_up_steps(options_.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
+    while (walk_.done() < steps) step();
+    step_seconds_ = slowest(median(times));
     result_.warm_up_steps = walk_.done();
   }
 
@@ -288,6 +293,12 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
     log.finish();
   });
   return result;
+}
+
+std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch) {
+  const double affordable = std::ceil(seconds / std::max(step_seconds, 1e-6));
+  return std::max(fewest_warm_up_steps,
+                  static_cast<std::int64_t>(std::min(static_cast<double>(steps_per_epoch), affordable)));
 }
 
 }  // namespace vaecf::train

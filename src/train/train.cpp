@@ -160,15 +160,16 @@ class TrainingRun {
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
     const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
+    const std::int64_t last_batch =
+        trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
     const Annealing& annealing = trainer_->annealing();
-    if (trainer_->model().shape().variational && !annealing.reaches_cap(updates, users)) {
+    if (trainer_->model().shape().variational && !annealing.reaches_cap(updates, users - last_batch)) {
       services_.log.warn(
           "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get "
           "to {:.4g}; "
           "the amount in train.annealing may have been meant for another batch size or more epochs",
           updates, users, annealing.cap(),
-          annealing.beta(std::max<std::int64_t>(0, updates - 1),
-                         users - trainer_->users_per_epoch() / trainer_->steps_per_epoch()));
+          annealing.beta(std::max<std::int64_t>(0, updates - 1), users - last_batch));
     }
   }
 
@@ -183,7 +184,7 @@ class TrainingRun {
     const std::int64_t users_before = trainer_->users_seen() - first_step_ * options_.train.batch_size;
     users_here_ = trainer_->users_seen();
     services_.progress.begin(format("epoch {}/{}", epochs_done_ + 1, options_.train.epochs),
-                             trainer_->users_per_epoch(), "users");
+                             trainer_->users_per_epoch(), "users", users_here_ - users_before);
     for (std::int64_t t = first_step_; t < steps; ++t) {
       const auto decision = boundary_.before(trainer_->updates_done(), t == first_step_);
       keeper_->report();

@@ -99,13 +99,24 @@ TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
 TEST(Progress, RateAndTimeLeft) {
   Stretch stretch;
   const auto start = Stretch::Clock::now();
-  stretch.begin("epoch 1/2", 100000, "users", start);
+  stretch.begin("epoch 1/2", 100000, "users", 0, start);
   EXPECT_EQ(stretch.rate(start + std::chrono::seconds(5)), "");
   stretch.update(25000);
   EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "1,250 users/s, 1:00 left");
   EXPECT_EQ(stretch.share(), 0.25);
   stretch.update(50);
   EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "2.5 users/s, 11:06:20 left");
+}
+
+// What a run before this one did took none of this one's time.
+TEST(Progress, RateAndTimeLeftOfWorkThatIsGoneOnWith) {
+  Stretch stretch;
+  const auto start = Stretch::Clock::now();
+  stretch.begin("epoch 1/2", 100000, "users", 70000, start);
+  EXPECT_EQ(stretch.share(), 0.7);
+  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(5)), "");
+  stretch.update(80000);
+  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(10)), "1,000 users/s, 0:20 left");
 }
 
 std::string written(std::FILE* file) {

@@ -37,11 +37,14 @@ TEST(Annealing, FollowsPublishedSchedules) {
 TEST(Annealing, TellsWhenTheCapIsNeverReached) {
   const Annealing thesis(in_steps(0.2, 200000), 8);
   EXPECT_NEAR(thesis.beta(1600, 0), 0.008, 1e-12);
-  EXPECT_FALSE(thesis.reaches_cap(1600, 1600 * 14504));
+  EXPECT_FALSE(thesis.reaches_cap(1600, 1599 * 14504));
   const Annealing paper(in_steps(0.2, 200000), 234);
-  EXPECT_TRUE(paper.reaches_cap(46800, 200 * 116677));
-  EXPECT_FALSE(paper.reaches_cap(40000, 40000 * 500));
-  EXPECT_TRUE(paper.reaches_cap(40001, 40001 * 500));
+  EXPECT_TRUE(paper.reaches_cap(46800, 200 * 116677 - 177));
+  EXPECT_FALSE(paper.reaches_cap(40000, 39999 * 500));
+  EXPECT_TRUE(paper.reaches_cap(40001, 40000 * 500));
+  const Annealing users({0.2, 0, 0, 1250}, 2);
+  EXPECT_TRUE(users.reaches_cap(2, 300));
+  EXPECT_FALSE(users.reaches_cap(2, 160));
 }
 
 TEST(Annealing, CountsUsers) {

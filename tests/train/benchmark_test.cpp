@@ -46,6 +46,14 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
   }
 }
 
+TEST_F(Benchmark, WarmsUpForAnEpochOrAsLongAsAskedFor) {
+  EXPECT_EQ(warm_up_steps(10.0, 0.01, 800), 800);
+  EXPECT_EQ(warm_up_steps(2.5, 0.01, 800), 250);
+  EXPECT_EQ(warm_up_steps(10.0, 0.3, 234), 34);
+  EXPECT_EQ(warm_up_steps(0.0, 0.3, 234), 12);
+  EXPECT_EQ(warm_up_steps(10.0, 0.0, 5), 12);
+}
+
 TEST_F(Benchmark, ComparesWithTheMachineAndDescribesIt) {
   const BenchmarkResult result = measure(1);
   // 20 x 12 + 6 x 20 + 20 x 60 weights, 6 operations each.

@@ -10,9 +10,11 @@ namespace vaecf {
 class Progress {
  public:
   virtual ~Progress() = default;
-  /// Starts a stretch of `total` units of work (0: unknown), e.g. ("epoch 3/200", 116677, "users").
-  virtual void begin(std::string_view /*label*/, std::int64_t /*total*/, std::string_view /*unit*/) {}
-  /// `done` units are finished since `begin`. Cheap: call it as often as you like.
+  /// Starts a stretch of `total` units of work (0: unknown), e.g. ("epoch 3/200", 116677, "users"), of which
+  /// `already` were done before, in a run that this one goes on with.
+  virtual void begin(std::string_view /*label*/, std::int64_t /*total*/, std::string_view /*unit*/,
+                     std::int64_t /*already*/ = 0) {}
+  /// `done` units are finished, those that were done before included. Cheap: call it as often as you like.
   virtual void update(std::int64_t /*done*/) {}
   /// Ends the stretch and clears the bar.
   virtual void end() {}

@@ -16,8 +16,8 @@ class Annealing {
 
   double beta(std::int64_t updates_done, std::int64_t users_seen) const;
 
-  /// Whether a run of this length ever uses beta = cap.
-  bool reaches_cap(std::int64_t updates, std::int64_t users) const;
+  /// Whether a run of so many updates, and so many users before the last of them, ever uses beta = cap.
+  bool reaches_cap(std::int64_t updates, std::int64_t users_before_last) const;
   double cap() const { return cap_; }
 
  private:

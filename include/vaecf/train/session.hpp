@@ -162,4 +162,8 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);
 
+/// How many steps of `step_seconds` each to take before measuring: an epoch's, or about `seconds` of them
+/// where that is less, and 12 at least.
+std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch);
+
 }  // namespace vaecf::train
