@@ -39,7 +39,7 @@ std::vector<ContractBackend> contract_backends() {
                      std::string(kernels) == "auto"});
     }
   }
-  // bf16_auto takes the best kernel of this machine; the others that it has are held to the contract too.
+  // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.
   const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
                        bool fast) {
     all.push_back({"cpu_bf16_" + name,
@@ -49,6 +49,18 @@ std::vector<ContractBackend> contract_backends() {
                    },
                    read, fast});
   };
+  const auto add_fp32 = [&](const std::string& name, cpu::PanelKernel panels) {
+    all.push_back({"cpu_fp32_" + name,
+                   [panels] {
+                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::fp32, false,
+                                                              cpu::LateUpdates::off, nullptr, panels);
+                   },
+                   read, true});
+  };
+  if (cpu::choose_panels() != nullptr)
+    add_fp32("onednn", nullptr);
+  else if (cpu::make_avx2_panels() != nullptr)
+    add_fp32("panels", cpu::make_avx2_panels());
   if (!below_avx512()) add("onednn", nullptr, true);
   add("emulated", std::make_shared<EmulatedTiles>(), false);
   const auto avx512 = cpu::make_avx512_tiles();

@@ -13,15 +13,18 @@
 namespace vaecf::cpu {
 
 CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late,
-                       std::shared_ptr<const TileKernels> tiles)
+                       std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
     : threads_(threads),
       precision_(precision),
       portable_(portable),
       late_(late),
       tiles_(precision == backend::Precision::bf16 ? std::move(tiles) : nullptr),
+      panels_(precision == backend::Precision::fp32 && !portable ? panels : nullptr),
       workspace_(std::make_unique<Workspace>()) {
   for (int t = 0; t < threads_; ++t) {
-    engines_.push_back(portable ? make_portable_engine() : make_onednn_engine());
+    engines_.push_back(portable  ? make_portable_engine()
+                       : panels_ ? make_panel_engine(panels_)
+                                 : make_onednn_engine());
   }
   workspace_->threads.resize(static_cast<std::size_t>(threads_));
   workspace_->forward_operand = engines_[0]->make_packed();
@@ -48,9 +51,11 @@ std::string CpuBackend::description() const {
       }
     }
   }
+  const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
+  const std::string own = kernel ? format(", output layer by an own kernel ({})", kernel) : "";
   return format("cpu, {} thread{}, products in {} by {}{}, row math in {}", threads_,
-                threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(),
-                tiles_ ? format(", output layer by an own kernel ({})", tiles_->name()) : "", vector_isa());
+                threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(), own,
+                vector_isa());
 }
 
 std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout,

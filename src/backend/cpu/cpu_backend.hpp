@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "panels.hpp"
 #include "product.hpp"
 #include "storage.hpp"
 #include "tile_kernels.hpp"
@@ -24,9 +25,10 @@ enum class LateUpdates { off, where_it_pays, on };
 /// gradient, the master weights and all else are fp32.
 class CpuBackend : public backend::Backend {
  public:
-  /// `tiles`: the kernel of the output layer in bf16; null for oneDNN or, with `portable`, plain loops.
+  /// The output layer's own kernels, `tiles` in bf16 and `panels` in fp32; null for oneDNN or, with
+  /// `portable`, plain loops.
   CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late = LateUpdates::off,
-             std::shared_ptr<const TileKernels> tiles = nullptr);
+             std::shared_ptr<const TileKernels> tiles = nullptr, PanelKernel panels = nullptr);
   ~CpuBackend() override;
 
   std::string description() const override;
@@ -174,6 +176,7 @@ class CpuBackend : public backend::Backend {
   bool portable_;
   LateUpdates late_;
   std::shared_ptr<const TileKernels> tiles_;
+  PanelKernel panels_;
   std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
   std::unique_ptr<class Workspace> workspace_;
 };

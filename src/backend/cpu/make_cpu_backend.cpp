@@ -27,8 +27,8 @@ std::unique_ptr<backend::Backend> make_cpu_backend(const backend::BackendOptions
   LateUpdates late = portable ? LateUpdates::off : LateUpdates::where_it_pays;
   if (options.late_updates != "auto")
     late = options.late_updates == "on" ? LateUpdates::on : LateUpdates::off;
-  return std::make_unique<CpuBackend>(threads, precision, portable, late,
-                                      portable ? nullptr : choose_tiles());
+  return std::make_unique<CpuBackend>(threads, precision, portable, late, portable ? nullptr : choose_tiles(),
+                                      choose_panels());
 }
 
 }  // namespace vaecf::cpu

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "panels.hpp"
+
 namespace vaecf::cpu {
 
 /// c (m, n) = a (m, k) b (k, n), or c += where `accumulate`; c is fp32. Row-major with leading dimensions;
@@ -47,6 +49,8 @@ Bf16Products bf16_products();
 std::string onednn_version();
 
 std::unique_ptr<ProductEngine> make_onednn_engine();
+/// For fp32: products with a packed operand by `kernel`, the others by oneDNN.
+std::unique_ptr<ProductEngine> make_panel_engine(PanelKernel kernel);
 /// Plain loops, for machines and comparisons where no library kernel is wanted.
 std::unique_ptr<ProductEngine> make_portable_engine();
 

@@ -1,4 +1,4 @@
-#include "tile_machine.hpp"
+#include "machine_kernels.hpp"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 

@@ -1,4 +1,4 @@
-#include "tile_machine.hpp"
+#include "machine_kernels.hpp"
 
 #if defined(__AVX512BF16__)
 

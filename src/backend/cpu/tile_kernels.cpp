@@ -1,6 +1,6 @@
 #include "tile_kernels.hpp"
 
-#include "tile_machine.hpp"
+#include "machine_kernels.hpp"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>

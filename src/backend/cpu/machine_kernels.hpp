@@ -1,5 +1,6 @@
 #pragma once
 
+#include "panels.hpp"
 #include "tile_kernels.hpp"
 
 /// Files built for one instruction set offer nothing but these. They may use no inline function or template
@@ -10,5 +11,8 @@ namespace vaecf::cpu {
 /// Null where the compiler has no such instructions. The caller owns what it gets, and has asked the CPU.
 const TileKernels* new_amx_tiles();
 const TileKernels* new_avx512_tiles();
+
+/// Null where the compiler has no such instructions; the caller has asked the CPU.
+PanelKernel avx2_panel_kernel();
 
 }  // namespace vaecf::cpu
