@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What the scripts here and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
 
+unset CDPATH  # with it cd says where it went, and may go elsewhere
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 

@@ -3,6 +3,7 @@
 # Their first lines say which variables there are.
 set -uo pipefail
 
+unset CDPATH  # with it cd says where it went, and may go elsewhere
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 me=${SLURM_JOB_NAME:-vaecf}
 refuse() { printf '%s\n' "$me: $*" >&2; exit 2; }
@@ -91,15 +92,21 @@ run() {
 # run_job CONFIG ARGUMENTS...: trains until it is done, the job's time is over, or its place is wanted. Then there is a
 # checkpoint, and the job goes into the queue again.
 run_job() {
-  local resume=(--resume auto) argument status=0
+  local resume=(--resume auto) argument status=0 from_file=
   if [ $# -eq 0 ]; then refuse 'usage: sbatch [OPTIONS] FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
   for argument; do
     case $argument in --resume | --resume=*) resume=() ;; esac
   done
+  case " $* " in *' --resume auto '* | *' --resume=auto '*) ;; *' --resume'[\ =]*) from_file=yes ;; esac
   find_program
   launcher ''
   run "${launch[@]}" "$program" "$@" "${resume[@]}" || status=$?
   if [ -n "$cancelled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
+  if [ -n "$from_file" ] && [ "$status" -eq 75 ]; then
+    printf '%s\n' "$me: stopped with a checkpoint; queued again, the job would begin at the file of --resume again:" \
+      "$me: submit it with --resume auto in its place" >&2
+    exit "$status"
+  fi
   case $status in
     75) again 'stopped with a checkpoint' ;;
     # Ended too hard to write one.
@@ -119,6 +126,7 @@ again() {  # WHY
 # run_scaling CONFIG ARGUMENTS...: the benchmark, on as many ranks as this element's number in the array.
 run_scaling() {
   local ranks=${SLURM_ARRAY_TASK_ID:-} tasks=${SLURM_NTASKS:-1} nodes=${SLURM_JOB_NUM_NODES:-1} each weak=()
+  local folder=${VAECF_SCALING_FOLDER:-runs/scaling-${SLURM_ARRAY_JOB_ID:-}} quote="'"
   if [ $# -eq 0 ]; then refuse 'usage: sbatch --array=1,2,4 --ntasks 4 FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
   if [ -z "$ranks" ]; then refuse 'no array job: sbatch --array=1,2,4 says which numbers of ranks to try'; fi
   if [ "$ranks" -lt 1 ] || [ "$ranks" -gt "$tasks" ]; then
@@ -131,5 +139,5 @@ run_scaling() {
   if [ "${launch[0]}" = srun ]; then launch+=(--nodes=$(((ranks + each - 1) / each))); fi
   if [ -n "${VAECF_USERS_PER_RANK:-}" ]; then weak=(--set "train.batch_size=$((ranks * VAECF_USERS_PER_RANK))"); fi
   run "${launch[@]}" "$program" "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" \
-    --set "run.directory=${VAECF_SCALING_FOLDER:-runs/scaling-$SLURM_ARRAY_JOB_ID}"
+    --set "run.directory='${folder//$quote/$quote$quote}'"
 }
