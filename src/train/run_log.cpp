@@ -16,7 +16,7 @@ std::string older(const std::string& path) {
   return path + ".old";
 }
 
-/// Where something cannot be moved, the new run goes on beside it.
+/// Where the log cannot be moved, the new run goes on behind it.
 void move_aside(const SessionOptions& options) {
   std::error_code ignored;
   const std::string log = options.run_folder() + "/metrics.jsonl";
@@ -24,7 +24,13 @@ void move_aside(const SessionOptions& options) {
   const std::string folder = options.checkpoint_folder();
   if (io::list_checkpoints(folder).empty()) return;
   std::filesystem::remove_all(older(folder), ignored);
-  std::filesystem::rename(folder, older(folder), ignored);
+  std::error_code error;
+  std::filesystem::rename(folder, older(folder), error);
+  if (!error) return;
+  throw RunError(format(
+      "{}: holds checkpoints of an older run and cannot be moved to {} ({}); --resume auto would later take "
+      "them for this run's: move them away, go on with --resume, or give another name or run.directory",
+      folder, older(folder), error.message()));
 }
 
 /// best.h5 does not tell by its name. One that cannot be read is nobody's to go on from.
