@@ -1,5 +1,8 @@
 #include "app/ranks.hpp"
 
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
 #include <cstdlib>
 
 #include "app/device_map.hpp"
@@ -14,7 +17,13 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
 
 int wanted_threads(const config::Config& config) {
   const char* variable = std::getenv("OMP_NUM_THREADS");
-  return config.backend.threads > 0 || variable == nullptr ? config.backend.threads : std::atoi(variable);
+  if (config.backend.threads > 0 || variable == nullptr) return config.backend.threads;
+  const long threads = std::strtol(variable, nullptr, 10);
+  if (threads > backend::most_threads) {
+    throw InputError(format("OMP_NUM_THREADS is {}: give a number of threads up to {}, or backend.threads",
+                            variable, backend::most_threads));
+  }
+  return static_cast<int>(threads);
 }
 
 backend::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks) {

@@ -50,6 +50,8 @@ StopSignals::StopSignals(StopFlag& flag) {
   first_at = 0;
   handle(SIGUSR1, on_request);
   handle(SIGTERM, on_ending);
+  // Ctrl-C ends whoever reads what is said from here on, too, as in `vaecf_dist c.yaml 2>&1 | tee log`.
+  handle(SIGPIPE, SIG_IGN);
 }
 
 void StopSignals::interrupts_too() {

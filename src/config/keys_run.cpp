@@ -46,10 +46,11 @@ void add_run_keys(Keys& keys) {
   keys.push_back(make_key(
       "backend.kernels", [](Config & c) -> auto& { return c.backend.kernels; },
       "portable: plain loops on the CPU, no library products", one_of({"auto", "portable"})));
-  keys.push_back(
-      make_key("backend.threads", [](Config & c) -> auto& { return c.backend.threads; },
-               "per rank; 0: this rank's share of the cores it may use",
-               {"between 0 and 4096", [](const int& threads) { return threads >= 0 && threads <= 4096; }}));
+  keys.push_back(make_key("backend.threads", [](Config & c) -> auto& { return c.backend.threads; },
+                          "per rank; 0: this rank's share of the cores it may use",
+                          {format("between 0 and {}", backend::most_threads), [](const int& threads) {
+                             return threads >= 0 && threads <= backend::most_threads;
+                           }}));
   keys.push_back(make_key(
       "backend.resident", [](Config & c) -> auto& { return c.backend.resident; },
       "cuda: train users in the GPU's memory; off: copied batch by batch; auto: where they fit",

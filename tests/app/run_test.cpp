@@ -23,6 +23,37 @@ TEST(Run, TrainsThenTestsWithoutAFlag) {
   EXPECT_EQ(again.err, "");
 }
 
+// As after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
+TEST(Run, GoesOnWhereNobodyReadsWhatItSays) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(
+      "$PROGRAM small.yaml --train --set train.epochs=30 2>&1 | true; echo \"code ${PIPESTATUS[0]}\"");
+  EXPECT_EQ(result.out, "code 0\n") << result.err;
+  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"end\""), 1);
+}
+
+// Or the first file that is opened would get what is said.
+TEST(Run, ClosedStreamsAreNoFilesOfTheRun) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash(
+      "$PROGRAM small.yaml --timeline line.json <&- >&- 2>&-; echo \"code $?\"; head -c 1 line.json");
+  EXPECT_EQ(result.out.substr(0, 7), "code 0\n") << result.out;
+  EXPECT_NE(std::string("[{").find(result.out.substr(7)), std::string::npos) << result.out;
+  EXPECT_EQ(place.read("runs/small/metrics.jsonl").front(), '{');
+}
+
+TEST(Run, TooManyThreadsAreRefused) {
+  const Workplace place;
+  place.make_small_run();
+  const Result result = place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("OMP_NUM_THREADS is 99999999999: give a number of threads up to 4096"),
+            std::string::npos)
+      << result.err;
+}
+
 TEST(Run, BenchmarkPrintsPhases) {
   const Workplace place;
   place.make_small_run();

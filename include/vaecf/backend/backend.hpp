@@ -21,12 +21,15 @@ namespace vaecf::backend {
 enum class Precision { automatic, fp32, bf16, fp16, tf32 };
 enum class Activation { identity, tanh };
 
+/// Of a rank.
+inline constexpr int most_threads = 4096;
+
 /// What a run may choose about its backend.
 struct BackendOptions {
   std::string device = "auto";                 ///< auto | cpu | cuda
   Precision precision = Precision::automatic;  ///< auto: bf16 on CUDA and on CPUs with AMX, else fp32
   std::string kernels = "auto";                ///< auto | portable: plain loops, no library products
-  int threads = 0;                             ///< 0: this rank's share of the cores it is bound to
+  int threads = 0;  ///< up to most_threads; 0: this rank's share of the cores it is bound to
   /// auto | on | off: put off Adam's updates of input rows until the rows are read (CPU). The bits are the
   /// same; auto: where it is faster, on: wherever it is possible. No key of the configuration.
   std::string late_updates = "auto";
