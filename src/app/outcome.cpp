@@ -27,8 +27,7 @@ Outcome attempt(const std::function<void()>& work) {
   } catch (const std::bad_alloc&) {
     return {ExitCode::failed,
             "out of memory: give it more (ulimit -v, the job's limit), or let it need less: training by a "
-            "smaller batch "
-            "or model or more ranks, prepare by data.prepare.memory_gib",
+            "smaller batch or model or more ranks, prepare by data.prepare.memory_gib",
             false};
   } catch (const std::exception& error) {
     return {ExitCode::failed, format("internal error: {}", error.what()), false};

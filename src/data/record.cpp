@@ -19,12 +19,13 @@ namespace {
 constexpr std::int64_t recipe_version = 2;
 
 // Options that only some recipes have: without them something else was made than with them.
-constexpr std::array<std::string_view, 14> optional_keys{
+constexpr std::array<std::string_view, 16> optional_keys{
     "source_member",      "source_validation",  "source_test",
     "users_member",       "source_file",        "source_list_starts_with",
     "source_separator",   "source_header",      "source_quotes",
     "source_user_column", "source_item_column", "source_rating_column",
-    "source_time_column", "features_of"};
+    "source_time_column", "features_of",        "source_lists",
+    "given_parts"};
 
 // The file of an archive that `path` names in place of the folder the archive would be unpacked to: the
 // archive's name and sum alone do not tell which was read. Empty where there is no such archive.
@@ -59,6 +60,14 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
   tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
   tell("source_test", std::filesystem::path(source.test_path).filename().string());
   if (source.format == "adjacency") attributes["source_list_starts_with"] = source.list_starts_with;
+  // Of several files only the first was read once, and parts that nobody had asked for were taken, too.
+  if (const auto lists = static_cast<std::int64_t>(source_files(source).paths.size());
+      source.format == "adjacency" && lists > 1)
+    attributes["source_lists"] = lists;
+  if (options.split == "given" && (options.validation_users == 0 || options.test_users == 0)) {
+    attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
+                                       options.test_users > 0 ? " test" : "");
+  }
   if (source.format == "delimited") {
     attributes["source_separator"] = source.separator;
     attributes["source_header"] = std::int64_t{source.header};
