@@ -20,10 +20,10 @@ class Scanner {
     return true;
   }
   bool digits(std::size_t count, int& number) {
-    if (rest_.size() < count) return false;
+    if (rest_.size() < count || rest_.front() == '-') return false;
     const char* const end = rest_.data() + count;
     const auto [stop, error] = std::from_chars(rest_.data(), end, number);
-    if (error != std::errc() || stop != end || number < 0 || rest_.front() == '-') return false;
+    if (error != std::errc() || stop != end) return false;
     rest_.remove_prefix(count);
     return true;
   }

@@ -59,11 +59,13 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
   // Which file is which part, where that is said.
   tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
   tell("source_test", std::filesystem::path(source.test_path).filename().string());
-  if (source.format == "adjacency") attributes["source_list_starts_with"] = source.list_starts_with;
-  // Of several files only the first was read once, and parts that nobody had asked for were taken, too.
-  if (const auto lists = static_cast<std::int64_t>(source_files(source).paths.size());
-      source.format == "adjacency" && lists > 1)
-    attributes["source_lists"] = lists;
+  if (source.format == "adjacency") {
+    attributes["source_list_starts_with"] = source.list_starts_with;
+    // Of several files only the first was read once.
+    const auto lists = static_cast<std::int64_t>(source_files(source).paths.size());
+    if (lists > 1) attributes["source_lists"] = lists;
+  }
+  // Parts that nobody had asked for were once taken, too.
   if (options.split == "given" && (options.validation_users == 0 || options.test_users == 0)) {
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");

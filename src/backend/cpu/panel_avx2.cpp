@@ -102,29 +102,15 @@ __attribute__((noinline)) void multiply_rows(const PanelProduct& x, std::int64_t
 
 template <int vectors>
 void multiply_panel(const PanelProduct& x, const float* b, float* c, std::int64_t columns) {
+  using Multiply = void (*)(const PanelProduct&, std::int64_t, const float*, float*, std::int64_t);
+  constexpr Multiply multiply[] = {multiply_rows<1, vectors>, multiply_rows<2, vectors>,
+                                   multiply_rows<3, vectors>, multiply_rows<4, vectors>,
+                                   multiply_rows<5, vectors>, multiply_rows<6, vectors>};
   for (std::int64_t row = 0; row < x.rows;) {
     // The last 7 to 11 rows in halves: few sums would wait for each other.
     const std::int64_t left = x.rows - row;
     const std::int64_t rows = left > 11 ? 6 : left > 6 ? (left + 1) / 2 : left;
-    switch (rows) {
-      case 1:
-        multiply_rows<1, vectors>(x, row, b, c, columns);
-        break;
-      case 2:
-        multiply_rows<2, vectors>(x, row, b, c, columns);
-        break;
-      case 3:
-        multiply_rows<3, vectors>(x, row, b, c, columns);
-        break;
-      case 4:
-        multiply_rows<4, vectors>(x, row, b, c, columns);
-        break;
-      case 5:
-        multiply_rows<5, vectors>(x, row, b, c, columns);
-        break;
-      default:
-        multiply_rows<6, vectors>(x, row, b, c, columns);
-    }
+    multiply[rows - 1](x, row, b, c, columns);
     row += rows;
   }
 }
