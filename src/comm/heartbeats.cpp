@@ -18,14 +18,14 @@ bool completed(MPI_Request& request) {
 
 }  // namespace
 
-Heartbeats::Heartbeats(int rank, int size, double interval, double now)
-    : rank_(rank), interval_(interval), asked_(now - interval) {
+Heartbeats::Heartbeats(int rank, int size, const WatchLimits& limits, double now)
+    : rank_(rank), interval_(limits.heartbeat), asked_(now - limits.heartbeat) {
   static_assert(std::is_trivially_copyable_v<Message>);
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   const int known = rank == 0 ? size : 1;
   lines_.resize(static_cast<std::size_t>(known));
   for (int r = 0; r < known; ++r) {
-    followers_.emplace_back(r, now);
+    followers_.emplace_back(r, now, limits.quiet());
     states_.push_back(followers_.back().state());
   }
   for (int r = 1; r < known; ++r) receive(r, lines_[static_cast<std::size_t>(r)]);

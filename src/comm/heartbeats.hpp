@@ -13,8 +13,8 @@ namespace vaecf::comm {
 /// making it is used by one thread, beside any other use of MPI.
 class Heartbeats {
  public:
-  /// Collective. `interval`: seconds from a pulse to the next.
-  Heartbeats(int rank, int size, double interval, double now);
+  /// Collective.
+  Heartbeats(int rank, int size, const WatchLimits& limits, double now);
 
   /// Sends and receives what there is.
   void tick(const Pulse& own, double now);

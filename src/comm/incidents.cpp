@@ -90,7 +90,7 @@ void Incidents::close_ended(std::span<const RankState> states, const std::vector
     const bool still_late =
         std::ranges::any_of(late, [i = index](const Late& one) { return one.index == i; });
     const double sign = first.how == Lateness::silent ? state.heard : state.moved;
-    if (still_late || sign <= first.since) {
+    if (still_late || limits_.just_back(state, now) || sign <= first.since) {
       ++incident;
       continue;
     }

@@ -63,6 +63,8 @@ std::vector<Late> late_ranks(std::span<const RankState> states, double now, cons
     if (now - state.heard > limits.quiet()) {
       all_wait = false;
       add(late, i, Lateness::silent, state.heard, limits.of(Phase::training), now, limits.warn_after);
+    } else if (limits.just_back(state, now)) {
+      all_wait = false;
     } else if (!state.waiting) {
       all_wait = false;
       add(late, i, Lateness::still, state.moved, limits.of(state.phase), now, limits.warn_after);

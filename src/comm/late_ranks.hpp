@@ -4,6 +4,7 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct RankState {
   bool waiting = false;      ///< for other ranks
   double heard = 0.0;        ///< when it last gave a sign of life
   double moved = 0.0;        ///< when anything of it last changed
+  /// When it was heard again after a silence.
+  double back = -std::numeric_limits<double>::infinity();
 };
 
 /// How long what may take. Seconds.
@@ -42,6 +45,10 @@ struct WatchLimits {
   Limit of_wait(Phase phase) const;
   /// From when on a rank counts as silent: less may be chance.
   double quiet() const { return 3 * heartbeat; }
+  /// Whether a rank is heard again, but had no time yet to move: it cannot have moved in its silence.
+  bool just_back(const RankState& state, double now) const {
+    return state.moved < state.back && now - state.back <= quiet();
+  }
 };
 
 enum class Lateness {

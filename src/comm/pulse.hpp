@@ -4,6 +4,7 @@
 #include <vaecf/comm/exchanges.hpp>
 
 #include <cstdint>
+#include <limits>
 
 #include "late_ranks.hpp"
 
@@ -28,13 +29,15 @@ struct Pulse {
 /// Follows the pulses of one rank.
 class Follower {
  public:
-  Follower(int rank, double now) {
+  /// `quiet`: seconds without a pulse that count as silence; a rank is never silent to itself.
+  Follower(int rank, double now, double quiet = std::numeric_limits<double>::infinity()) : quiet_(quiet) {
     state_.rank = rank;
     state_.heard = state_.moved = now;
   }
   void hear(const Pulse& pulse, double now) {
     if (pulse.moves != moves_) state_.moved = now;
     moves_ = pulse.moves;
+    if (now - state_.heard > quiet_) state_.back = now;
     state_.heard = now;
     state_.phase = pulse.phase;
     state_.step = pulse.step;
@@ -45,6 +48,7 @@ class Follower {
 
  private:
   RankState state_;
+  double quiet_;
   std::uint64_t moves_ = 0;
 };
 

@@ -142,7 +142,7 @@ Watchdog::Watch::Watch(Communicator& communicator, const DistributedOptions& opt
   if (size > 1) {
     neighbours_.emplace(rank);
     if (threads_may_call_mpi()) {
-      heartbeats_ = std::make_unique<Heartbeats>(rank, size, limits.heartbeat, clock_->now());
+      heartbeats_ = std::make_unique<Heartbeats>(rank, size, limits, clock_->now());
       hears_others_ = true;
       limits.alone = false;
       const int turn = turn_for_rank_0(rank, hosts);

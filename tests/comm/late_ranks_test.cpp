@@ -140,6 +140,16 @@ TEST_F(LateRanks, AWaitForAllIsOldOnlyFromTheLastMoveOn) {
   EXPECT_EQ(late().size(), 4U);
 }
 
+TEST_F(LateRanks, ARankThatComesBackHasAMomentToMove) {
+  all_wait();
+  go_to(start + 200, {2}, {0, 1, 3});
+  go_to(start + 201, {}, {0, 1, 2, 3});
+  states_[2].back = now_;
+  EXPECT_TRUE(late().empty()) << "all wait, as they did when it was stopped";
+  go_to(start + 206, {}, {0, 1, 2, 3});
+  EXPECT_EQ(late_numbers(), (Numbers{0, 1, 2, 3})) << "but it does not move";
+}
+
 TEST_F(LateRanks, PhasesHaveTheirOwnLimits) {
   limits_.loading = 1000;
   limits_.validation = 2000;
@@ -250,6 +260,17 @@ TEST_F(IncidentLines, ARankThatIsHeardAgainButDoesNotMoveIsNoNews) {
   expect_parts(judge(), {"goes on"});
 }
 
+TEST_F(IncidentLines, ARankThatComesBackGoesOnWhenItMoves) {
+  all_wait();
+  go_to(start + 61, {2}, {0, 1, 3});
+  judge();
+  go_to(start + 62, {}, {0, 1, 2, 3});
+  states_[2].back = now_;
+  EXPECT_EQ(judge(), "") << "and no network hangs";
+  go_to(start + 63);
+  expect_parts(judge(), {"rank 2 on node7 goes on after 63 s"});
+}
+
 TEST_F(IncidentLines, WhoIsBlamedNoMoreHasNotGoneOnForThat) {
   all_wait();
   states_[1].entered = 38;
@@ -308,6 +329,17 @@ TEST(Follower, KnowsWhenARankWasHeardAndWhenItMoved) {
   exchanges.look();
   EXPECT_TRUE(hear_at(7.0).waiting) << "it waits for its device, which may wait for others";
   EXPECT_EQ(hear_at(7.0).moved, 6.0);
+}
+
+TEST(Follower, KnowsWhenARankCameBack) {
+  Follower follower(3, 1.0, 0.5);
+  const auto back_at = [&](double now) {
+    follower.hear({}, now);
+    return follower.state().back;
+  };
+  EXPECT_LT(back_at(1.4), 0.0);
+  EXPECT_EQ(back_at(3.4), 3.4);
+  EXPECT_EQ(back_at(3.8), 3.4);
 }
 
 }  // namespace
