@@ -29,7 +29,10 @@ GradientExchange::GradientExchange(Communicator& communicator, backend::Backend&
   if (mode.sharded && mode.bf16_wire) wire_shard_ = backend.make_narrow_buffer(plan.shard_size());
 }
 
-GradientExchange::~GradientExchange() = default;
+GradientExchange::~GradientExchange() {
+  // The buffers go next, and a step that failed may have left sums under way.
+  communicator_.settle();
+}
 
 void GradientExchange::begin(backend::FloatBuffer& gradients, bool overlap) {
   if (gradients_ != nullptr)

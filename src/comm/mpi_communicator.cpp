@@ -103,7 +103,9 @@ class MpiCommunicator final : public Communicator {
   }
 
   ~MpiCommunicator() override {
-    if (!session_.healthy()) queue_.abandon();
+    if (session_.healthy()) return;
+    settle();
+    queue_.abandon();
   }
 
   int rank() const override { return rank_; }
@@ -171,6 +173,8 @@ class MpiCommunicator final : public Communicator {
     }
     return {};
   }
+
+  void settle() noexcept override { queue_.settle(seconds_to_settle); }
 
   void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
     call("messages", [&] { messages_->exchange(out, in); });
@@ -272,6 +276,7 @@ class MpiCommunicator final : public Communicator {
     hosts_ = all_reduce(std::int64_t{local_rank_ == 0 ? 1 : 0});
   }
 
+  static constexpr double seconds_to_settle = 2.0;
   static constexpr double seconds_to_abort = 5.0;
   static constexpr double seconds_to_end_launcher = 10.0;
 

@@ -3,6 +3,7 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -69,6 +70,12 @@ void WorkQueue::wait(std::int64_t number) {
   }
   state_->changed.wait(lock, [&] { return state_->done > number || state_->error; });
   if (state_->done <= number) std::rethrow_exception(state_->error);
+}
+
+void WorkQueue::settle(double seconds) {
+  std::unique_lock lock(state_->mutex);
+  const auto idle = [&] { return (state_->pending.empty() && !state_->busy) || state_->error; };
+  if (!state_->changed.wait_for(lock, std::chrono::duration<double>(seconds), idle)) state_->pending.clear();
 }
 
 void WorkQueue::abandon() {

@@ -21,6 +21,9 @@ class WorkQueue {
   std::int64_t push(std::function<void()> work);
   /// Rethrows what the thread threw; after that nothing more is run.
   void wait(std::int64_t number);
+  /// Waits until nothing is left to do, or nothing more will be done; drops what has not begun after
+  /// `seconds`.
+  void settle(double seconds);
   /// Makes the destructor leave a thread alone that is inside MPI, where it may stay for ever. Whatever that
   /// work uses must then outlive this object.
   void abandon();

@@ -27,8 +27,8 @@ CollectiveUpdater::CollectiveUpdater(const SessionOptions& options, const Servic
                                      comm::ExchangeMode mode)
     : Updater(options, services, model, mode.sharded ? plan.shard_size() : model.layout().size,
               plan.padded_size()),
-      exchange_(services.communicator, services.backend, plan, mode),
-      clips_(options.train.clip_gradient_norm > 0.0) {
+      clips_(options.train.clip_gradient_norm > 0.0),
+      exchange_(services.communicator, services.backend, plan, mode) {
   if (!sharded()) return;
   masters_ = services.backend.make_buffer(plan.shard_size());
   pieces_ = shard_pieces(plan, services.communicator.rank(), model.layout());

@@ -42,10 +42,10 @@ class CollectiveUpdater final : public Updater {
   void update_bucket(std::int64_t bucket, backend::StepState& step, model::StepClock& clock);
   void update_shard(backend::StepState& step, model::StepClock& clock);
 
-  comm::GradientExchange exchange_;
   bool clips_;
   std::unique_ptr<backend::FloatBuffer> masters_;  // this rank's shard of the weights; null where replicated
   std::vector<std::vector<optim::UpdatePiece>> pieces_;  // by bucket, of the shard
+  comm::GradientExchange exchange_;  // the last, so that it ends before the memory that it works on
 };
 
 }  // namespace vaecf::train

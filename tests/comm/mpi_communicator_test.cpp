@@ -42,6 +42,15 @@ TEST(MpiCommunicator, TheRingIsReallyTaken) {
   EXPECT_EQ(std::memcmp(values.data(), ring.data(), ring.size() * sizeof(float)), 0);
 }
 
+TEST(MpiCommunicator, NothingTouchesMemoryAfterSettling) {
+  Communicator& comm = mpi_world();
+  std::vector<std::vector<float>> sums(8, std::vector<float>(1 << 18, 1.0F));
+  for (auto& values : sums) comm.start_all_reduce_sum(std::span(values), {});
+  comm.settle();
+  for (const auto& values : sums) EXPECT_EQ(values.back(), static_cast<float>(comm.size()));
+  comm.barrier();  // no rank goes on, and frees them, before the others have looked
+}
+
 TEST(MpiCommunicator, DescribesItself) {
   const std::string text = mpi_world().description();
   const int ranks = mpi_world().size();

@@ -119,6 +119,9 @@ class Communicator {
   /// Returns what the backend has to wait for before it touches the memory: null where it is done, as on the
   /// host, which waits here.
   virtual backend::Completion wait(Ticket ticket) = 0;
+  /// On the way out after a failure: returns when nothing that was started here touches host memory any more,
+  /// or after some seconds, where other ranks no longer come.
+  virtual void settle() noexcept {}
   /// Whether started forms and their waits may be part of a Backend::record.
   virtual bool recordable() const { return false; }
 
