@@ -26,11 +26,17 @@ find_package(LibArchive REQUIRED)
 add_library(vaecf_archive INTERFACE)
 target_link_libraries(vaecf_archive INTERFACE LibArchive::LibArchive)
 
-find_library(VAECF_BSON_LIBRARY bson-1.0 REQUIRED)
-find_path(VAECF_BSON_INCLUDE bson/bson.h PATH_SUFFIXES libbson-1.0 REQUIRED)
+# libbson 2 has its release in the folder of its headers, which its package knows; 1.x is looked for by file.
 add_library(vaecf_bson INTERFACE)
-target_link_libraries(vaecf_bson INTERFACE ${VAECF_BSON_LIBRARY})
-target_include_directories(vaecf_bson SYSTEM INTERFACE ${VAECF_BSON_INCLUDE})
+find_package(bson 2 CONFIG QUIET)
+if(TARGET bson::shared)
+  target_link_libraries(vaecf_bson INTERFACE bson::shared)
+else()
+  find_library(VAECF_BSON_LIBRARY bson-1.0 REQUIRED)
+  find_path(VAECF_BSON_INCLUDE bson/bson.h PATH_SUFFIXES libbson-1.0 REQUIRED)
+  target_link_libraries(vaecf_bson INTERFACE ${VAECF_BSON_LIBRARY})
+  target_include_directories(vaecf_bson SYSTEM INTERFACE ${VAECF_BSON_INCLUDE})
+endif()
 
 # Of the library only libcrypto.
 find_package(OpenSSL 3.0 COMPONENTS Crypto)
