@@ -9,7 +9,9 @@
 
 #include "app/commands.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 namespace vaecf::app {
 namespace {
@@ -40,6 +42,10 @@ struct Sizes {
 
 Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) {
   if (arguments.items > 0 && arguments.interactions_per_user > 0.0) {
+    if (arguments.interactions_per_user > static_cast<double>(arguments.items)) {
+      throw InputError(format("--interactions-per-user {:g} is more than the {} items: nobody has one twice",
+                              arguments.interactions_per_user, arguments.items));
+    }
     return {{arguments.items}, arguments.interactions_per_user};
   }
   const std::string& file = config.session.data.file;
@@ -90,17 +96,35 @@ void predict(const CommandLine& line) {
   }
   if (arguments.ranks.empty()) throw InputError("--predict wants --ranks, e.g. --ranks 8,64,512");
   for (const int ranks : arguments.ranks) {
-    if (ranks < 1) throw InputError(format("--ranks: {} is no number of ranks", ranks));
+    constexpr int most_ranks = 1'000'000;
+    if (ranks < 1 || ranks > most_ranks) {
+      throw InputError(format("--ranks: {} is no number of ranks: give 1 to {}", ranks, most_ranks));
+    }
   }
   const auto& distributed = config.session.distributed;
-  const scaling::Setting setting = {.ranks = 1,
-                                    .users = static_cast<double>(config.session.train.batch_size),
-                                    .sharded = distributed.optimizer == "sharded",
-                                    .bf16_wire = distributed.wire == "bf16",
-                                    .overlap = distributed.overlap != "off",
-                                    .bucket_bytes = 1048576.0 * distributed.bucket_mib};
+  if (distributed.strategy != "allreduce") {
+    throw InputError(
+        format("distributed.strategy: {} cannot be predicted: the model knows the ring of all-reduce only; "
+               "measure it (launch/scaling --variants ps)",
+               distributed.strategy));
+  }
+  const std::int64_t shards = config.session.data.virtual_shards;
+  const int most = *std::max_element(arguments.ranks.begin(), arguments.ranks.end());
+  const scaling::Setting setting = {
+      .ranks = 1,
+      .users = static_cast<double>(config.session.train.batch_size),
+      .sharded = distributed.optimizer == "sharded",
+      .bf16_wire = distributed.wire == "bf16",
+      .overlap = distributed.overlap != "off",
+      .bucket_bytes = 1048576.0 * distributed.bucket_mib,
+      .virtual_shards = static_cast<int>(std::min<std::int64_t>(shards, std::numeric_limits<int>::max()))};
   print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), setting,
                                arguments.ranks));
+  if (most > shards) {
+    print(format(
+        "  {} ranks want data.virtual_shards raised from {} to that many, and better a multiple of it\n",
+        most, shards));
+  }
 }
 
 }  // namespace

@@ -17,8 +17,10 @@ constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
 // hidden layer, a third of the arithmetic, and what is before it.
 constexpr double after_first_gradient = 0.35;
 constexpr double worth_it = 1.1;
+constexpr double same_sizes = 0.01;  // variance over the square of the mean: nothing can be told apart
+constexpr double clearly_longer = 2.0;
 
-/// a and b of a + b x, with weights.
+/// a and b of a + b x, with weights; a is `offset_if_one` where all have one x.
 struct Line {
   double offset = 0.0;
   double slope = 0.0;
@@ -26,7 +28,7 @@ struct Line {
 struct Sample {
   double x, y, weight;
 };
-Line fit(std::span<const Sample> samples) {
+Line fit(std::span<const Sample> samples, double offset_if_one) {
   double weights = 0.0;
   double x_mean = 0.0;
   double y_mean = 0.0;
@@ -43,21 +45,32 @@ Line fit(std::span<const Sample> samples) {
     covariance += s.weight * (s.x - x_mean) * (s.y - y_mean);
     variance += s.weight * (s.x - x_mean) * (s.x - x_mean);
   }
-  if (variance <= 1e-12 * weights * x_mean * x_mean) return {0.0, y_mean / x_mean};
+  if (variance <= same_sizes * weights * x_mean * x_mean) {
+    const double offset = std::min(offset_if_one, y_mean);
+    return {offset, (y_mean - offset) / x_mean};
+  }
   const double slope = covariance / variance;
   return {y_mean - slope * x_mean, slope};
 }
 
 double rounds(int ranks) {
-  return 2.0 * (ranks - 1);
+  return 2.0 * (ranks - 1.0);
 }
 
 /// What a piece pays on its two ways round the ring: R - 1 hops each, one of which leaves each host.
 double ring_latency(const Machine& machine, int ranks) {
   const int hosts = (ranks + machine.ranks_per_host - 1) / machine.ranks_per_host;
-  const int between = hosts > 1 ? hosts : 0;
+  const int between = hosts > 1 ? std::min(hosts, ranks - 1) : 0;
   return 2.0 * (between * machine.between_hosts.latency +
                 std::max(0, ranks - 1 - between) * machine.within_host.latency);
+}
+
+/// Of a step's users, those of the rank that has most.
+double most_users(const Setting& setting) {
+  const int shards = setting.virtual_shards;
+  if (shards < setting.ranks) return setting.users / setting.ranks;
+  const int most = (shards + setting.ranks - 1) / setting.ranks;
+  return setting.users * most / shards;
 }
 
 double ring_bandwidth(const Machine& machine, int ranks) {
@@ -82,7 +95,7 @@ StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, doubl
   for (const MeasuredStep& step : steps) {
     samples.push_back({step.users, step.seconds, 1.0 / (step.seconds * step.seconds)});
   }
-  const Line line = fit(samples);
+  const Line line = fit(samples, update_alone);
   // The update cannot take longer than all that does not grow with users: caches make it faster than the
   // memory's rate says, with others and without.
   const double alone = std::clamp(line.offset, 0.0, update_alone);
@@ -90,26 +103,25 @@ StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, doubl
   return {std::max(0.0, line.offset) - alone, std::max(0.0, line.slope), faster * update, alone};
 }
 
-Link fit_link(std::span<const MeasuredExchange> probes, int ranks) {
+std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks) {
   const auto by_bytes = [](const MeasuredExchange& a, const MeasuredExchange& b) {
     return a.bytes < b.bytes;
   };
   const auto [small, large] = std::minmax_element(probes.begin(), probes.end(), by_bytes);
-  if (ranks < 2 || probes.empty() || small->bytes >= large->bytes) {
-    throw InputError(
-        format("{} all-reduces of {} ranks do not tell latency and bandwidth: it takes two sizes",
-               probes.size(), ranks));
-  }
-  const auto fastest = [&](double bytes) {
+  if (ranks < 2 || probes.empty() || small->bytes >= large->bytes) return std::nullopt;
+  const auto fastest = [&](double at_least_bytes) {
     double seconds = std::numeric_limits<double>::infinity();
     for (const MeasuredExchange& probe : probes) {
-      if (probe.bytes == bytes) seconds = std::min(seconds, probe.seconds);
+      if (probe.bytes >= at_least_bytes) seconds = std::min(seconds, probe.seconds);
     }
     return seconds;
   };
-  const double shortest = fastest(small->bytes);
+  // Longer messages take longer: that a short one took more is chance.
+  const double shortest = fastest(0.0);
+  const double longest = fastest(large->bytes);
+  if (!(shortest > 0.0) || longest < clearly_longer * shortest) return std::nullopt;
   const double moved = rounds(ranks) / ranks * large->bytes;
-  return {shortest / rounds(ranks), moved / std::max(fastest(large->bytes) - shortest, 1e-12)};
+  return Link{shortest / rounds(ranks), moved / (longest - shortest)};
 }
 
 double wire_bytes(const Workload& workload, const Setting& setting) {
@@ -120,8 +132,7 @@ double wire_bytes(const Workload& workload, const Setting& setting) {
 Prediction predict(const StepCost& cost, const Workload& workload, const Machine& machine,
                    const Setting& setting) {
   Prediction result;
-  const double users = setting.users / setting.ranks;
-  result.compute = cost.fixed + cost.per_user * users;
+  result.compute = cost.fixed + cost.per_user * most_users(setting);
   result.update =
       setting.ranks == 1 ? cost.update_alone : cost.update / (setting.sharded ? setting.ranks : 1);
   if (setting.ranks > 1) {
@@ -141,9 +152,10 @@ Prediction predict(const StepCost& cost, const Workload& workload, const Machine
   return result;
 }
 
-double users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload, const Machine& machine,
-                                     Setting setting) {
+std::optional<double> users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload,
+                                                    const Machine& machine, Setting setting) {
   const int ranks = setting.ranks;
+  setting.virtual_shards = 0;
   const auto pays = [&](double users_per_rank) {
     setting.users = users_per_rank * ranks;
     setting.ranks = ranks;
@@ -154,7 +166,7 @@ double users_where_ranks_stop_paying(const StepCost& cost, const Workload& workl
   double low = 1.0;
   double high = 1e8;
   if (pays(low)) return 0.0;
-  if (!pays(high)) return high;
+  if (!pays(high)) return std::nullopt;
   while (high / low > 1.001) {
     const double middle = std::sqrt(low * high);
     (pays(middle) ? high : low) = middle;

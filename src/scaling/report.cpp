@@ -45,6 +45,7 @@ void require_alike(const std::vector<RunRecord>& runs) {
     compare("the number of threads a rank", first.threads, run.threads);
     compare("the number of parameters", first.workload.parameters, run.workload.parameters);
     compare("the version", first.version, run.version);
+    compare("distributed.bucket_mib", first.bucket_bytes / 1048576.0, run.bucket_bytes / 1048576.0);
   }
 }
 
@@ -65,8 +66,13 @@ class Probes {
           "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks "
           "1,...)");
     }
-    for (const RunRecord* run : alone_) steps_.push_back({run->batch_size, run->step_seconds});
+    // As users/s counts them: of whole epochs, the last and smaller step of each included.
+    for (const RunRecord* run : alone_)
+      steps_.push_back({run->users_per_step, run->users_per_step / run->users_per_second});
   }
+
+  /// Whether lone runs tell what a user costs.
+  bool know_steps() const { return cost().per_user > 0.0; }
 
   StepCost cost() const { return cost_of(alone_, 1); }
 
@@ -94,17 +100,11 @@ class Probes {
     std::vector<MeasuredExchange> probes;
     for (const RunRecord* r : together)
       probes.insert(probes.end(), r->all_reduce.begin(), r->all_reduce.end());
-    if (ranks > 1 && probes.size() >= 2) {
-      machine.within_host = machine.between_hosts = fit_link(probes, ranks);
-    }
+    if (const auto link = fit_link(probes, ranks)) machine.within_host = machine.between_hosts = *link;
     return machine;
   }
 
-  bool knows_exchange(int ranks) const {
-    const Runs together = of(ranks);
-    return ranks == 1 || std::any_of(together.begin(), together.end(),
-                                     [](const RunRecord* run) { return run->all_reduce.size() >= 2; });
-  }
+  bool know_exchange(int ranks) const { return ranks == 1 || machine(ranks).within_host.bandwidth > 0.0; }
 
  private:
   Runs of(int ranks) const {
@@ -126,8 +126,8 @@ class Probes {
 };
 
 Setting setting_of(const RunRecord& run) {
-  return {run.ranks,          run.batch_size,      run.optimizer == "sharded",
-          run.wire == "bf16", run.overlap == "on", run.bucket_bytes};
+  return {run.ranks,           run.users_per_step, run.optimizer == "sharded", run.wire == "bf16",
+          run.overlap == "on", run.bucket_bytes,   run.virtual_shards};
 }
 
 /// A model of the ring; a parameter server is measured only.
@@ -150,9 +150,10 @@ Point point_of(const Runs& runs, const Probes& probes) {
   point.wire_bytes = first.wire_bytes;
   const double waiting = point.phase_seconds["all-reduce"];
   if (point.ranks > 1 && waiting > 0.0) point.bus_rate = point.wire_bytes / waiting;
-  if (is_modelled(first) && probes.knows_exchange(first.ranks)) {
-    point.predicted =
-        predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), setting_of(first));
+  if (is_modelled(first) && probes.know_steps() && probes.know_exchange(first.ranks)) {
+    Setting setting = setting_of(first);
+    setting.users = median(each(runs, [](const RunRecord& run) { return run.users_per_step; }));
+    point.predicted = predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), setting);
   }
   return point;
 }
@@ -199,35 +200,97 @@ double most_scaled(const std::vector<RunRecord>& runs, const std::function<doubl
   return best;
 }
 
-std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs) {
-  std::set<std::string> found;
-  std::vector<std::string> warnings;
-  const auto warn = [&](std::string text) {
-    if (found.insert(text).second) warnings.push_back(std::move(text));
-  };
+/// Each once, in order.
+class Warnings {
+ public:
+  void add(std::string text) {
+    if (found_.insert(text).second) list_.push_back(std::move(text));
+  }
+  const std::vector<std::string>& list() const { return list_; }
+
+ private:
+  std::set<std::string> found_;
+  std::vector<std::string> list_;
+};
+
+void warn_of_places(const std::vector<RunRecord>& runs, Warnings& warnings) {
   for (const RunRecord& run : runs) {
     const int wanted = run.ranks_per_host * run.threads;
-    if (run.device == "cpu" && run.cores > 0 && wanted > run.cores) {
-      warn(
-          format("{} ranks of {} threads share the {} cores of {}: what follows for them says nothing about "
-                 "scaling",
-                 run.ranks_per_host, run.threads, run.cores, run.host));
+    if (run.device == "cpu" && run.usable_cores > 0 && wanted > run.usable_cores) {
+      warnings.add(
+          format("{} ranks of {} threads share {} of the {} cores of {}: what follows for them says nothing "
+                 "about scaling",
+                 run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
     }
     if (run.ranks_per_gpu > 1) {
-      warn(format("{} of {} ranks share one GPU: their times say nothing about scaling", run.ranks_per_gpu,
-                  run.ranks));
+      warnings.add(format("{} of {} ranks share one GPU: their times say nothing about scaling",
+                          run.ranks_per_gpu, run.ranks));
     }
     if (run.device == "cpu" && run.bound_cores > 0 && run.bound_cores < run.threads) {
-      warn(format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads", run.ranks,
-                  run.bound_cores, run.threads));
+      warnings.add(format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads",
+                          run.ranks, run.bound_cores, run.threads));
+    }
+    if (run.machine != runs.front().machine) {
+      warnings.add(format("runs are of different machines: {}; and: {}", runs.front().machine, run.machine));
+    }
+  }
+}
+
+void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
+  constexpr double nearly = 0.95;
+  std::set<double> alone;
+  for (const RunRecord& run : runs) {
+    if (run.ranks == 1) alone.insert(run.batch_size);
+    if (run.users_per_step >= nearly * run.batch_size) continue;
+    warnings.add(format(
+        "a batch of {:.0f} leaves little for an epoch's last step, or is more than there is: steps of {:.0f} "
+        "users on average are what was measured",
+        run.batch_size, run.users_per_step));
+  }
+  if (alone.size() == 1) {
+    warnings.add(
+        format("a lone rank ran with {:.0f} users a step only: what a step costs however few its users is "
+               "unknown, and predictions take it for their share",
+               *alone.begin()));
+  }
+}
+
+std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
+  Warnings warnings;
+  warn_of_places(runs, warnings);
+  warn_of_sizes(runs, warnings);
+  if (!probes.know_steps()) {
+    warnings.add(
+        "a lone rank's steps with more users took no longer: their times are chance, and nothing is "
+        "predicted; measure longer (--seconds)");
+  }
+  std::set<int> unknown;
+  for (const RunRecord& run : runs) {
+    if (!probes.know_exchange(run.ranks) && unknown.insert(run.ranks).second) {
+      warnings.add(
+          format("the all-reduces of {} ranks do not tell latency from bandwidth: nothing is predicted for "
+                 "them",
+                 run.ranks));
     }
   }
   std::map<std::tuple<int, double, std::string>, int> repeats;
   for (const RunRecord& run : runs) ++repeats[{run.ranks, run.batch_size, run.variant()}];
   if (std::any_of(repeats.begin(), repeats.end(), [](const auto& entry) { return entry.second < 3; })) {
-    warn("fewer than three repeats of some point: its spread is unknown");
+    warnings.add("fewer than three repeats of some point: its spread is unknown");
   }
-  return warnings;
+  return warnings.list();
+}
+
+/// Of the fastest runs that the model knows of at most ranks.
+std::optional<Report::StopsPaying> stops_paying_of(const std::vector<RunRecord>& runs, const Probes& probes,
+                                                   int most) {
+  const Runs known = with(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
+  if (most < 2 || known.empty() || !probes.know_steps() || !probes.know_exchange(most)) return std::nullopt;
+  const RunRecord& best = **std::max_element(
+      known.begin(), known.end(), [](auto* a, auto* b) { return a->users_per_second < b->users_per_second; });
+  return Report::StopsPaying{best.variant(), most,
+                             users_where_ranks_stop_paying(probes.cost(most), best.workload,
+                                                           probes.machine(most), setting_of(best))};
 }
 
 }  // namespace
@@ -257,7 +320,8 @@ Report make_report(const std::vector<RunRecord>& runs, double batch_size, double
   report.binding = most.bound_cores > 0 && most.bound_cores < most.cores
                        ? format("each rank bound to {} of {} cores", most.bound_cores, most.cores)
                        : format("ranks not bound, {} cores a host", most.cores);
-  report.warnings = warnings_of(runs);
+  report.warnings = warnings_of(runs, probes);
+  report.predicts = probes.know_steps();
   report.batch_size = batch_size;
   report.users_per_rank = users_per_rank;
   const auto same = [](double a, double b) { return std::abs(a - b) < 0.5; };
@@ -272,10 +336,7 @@ Report make_report(const std::vector<RunRecord>& runs, double batch_size, double
   }
   report.cost = probes.cost();
   report.probed = probes.machine(most.ranks);
-  if (most.ranks > 1 && is_modelled(most) && probes.knows_exchange(most.ranks)) {
-    report.stops_paying = users_where_ranks_stop_paying(probes.cost(most.ranks), most.workload, report.probed,
-                                                        setting_of(most));
-  }
+  report.stops_paying = stops_paying_of(runs, probes, most.ranks);
   return report;
 }
 

@@ -30,13 +30,24 @@ std::string rows(const std::vector<Point>& points) {
       format("  {:>5} {:>8}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11}{:>10}\n", "ranks", "batch", "variant",
              "users/s (low-high)", "efficiency %", "predicted", "error", "MB a step", "bus GB/s");
   for (const Point& p : points) {
-    text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.1f}{:>10}\n", p.ranks, p.batch_size,
+    text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.{}f}{:>10}\n", p.ranks, p.batch_size,
                    name_of(p), spread_text(p.users_per_second, 1.0, 0), spread_text(p.efficiency, 100.0, 1),
                    p.predicted ? format("{:.0f}", p.predicted->users_per_second) : "-",
                    p.predicted ? format("{:+.0f} %", 100.0 * p.prediction_error()) : "-", 1e-6 * p.wire_bytes,
+                   p.wire_bytes > 0.0 && p.wire_bytes < 1e6 ? 3 : 1,
                    p.bus_rate > 0.0 ? format("{:.2f}", 1e-9 * p.bus_rate) : "-");
   }
   return text;
+}
+
+std::string pays_line(const Report::StopsPaying& found) {
+  const std::string ranks = format("from {} ranks to {}", found.ranks, 2 * std::int64_t{found.ranks});
+  const std::string variant = found.variant.empty() ? "" : format(" ({})", found.variant);
+  if (!found.users) return format("{}{}, no number of users makes a tenth more users/s", ranks, variant);
+  if (*found.users <= 0.0)
+    return format("{}{}, users/s grow by a tenth and more however few", ranks, variant);
+  return format("below some {:.0f} users a rank and step, going {} gives less than a tenth more users/s{}",
+                *found.users, ranks, variant);
 }
 
 Json object_of(const Spread& spread) {
@@ -100,17 +111,15 @@ std::string to_table(const Report& report) {
   if (!report.weak.empty()) {
     text += format("weak scaling: {:.0f} users a step and rank\n", report.users_per_rank) + rows(report.weak);
   }
-  text += format("model: {:.2f} ms a step + {:.4f} ms a user + {:.2f} ms for the update\n",
-                 1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
+  if (report.predicts) {
+    text += format("model: {:.2f} ms a step + {:.4f} ms a user + {:.2f} ms for the update\n",
+                   1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
+  }
   if (report.probed.within_host.bandwidth > 0.0) {
     text += format("between ranks: {:.1f} us a message, {:.2f} GB/s\n",
                    1e6 * report.probed.within_host.latency, 1e-9 * report.probed.within_host.bandwidth);
   }
-  if (report.stops_paying > 0.0) {
-    text += format(
-        "below some {:.0f} users a rank and step, twice the ranks give less than a tenth more users/s\n",
-        report.stops_paying);
-  }
+  if (report.stops_paying) text += pays_line(*report.stops_paying) + "\n";
   return text;
 }
 
@@ -142,6 +151,18 @@ std::string to_json(const Report& report) {
   Json warnings = Json::list();
   for (const std::string& warning : report.warnings) warnings.add(warning);
   Json json = Json::object();
+  Json model = Json::object();
+  model.set("fixed_ms", 1e3 * report.cost.fixed)
+      .set("per_user_ms", 1e3 * report.cost.per_user)
+      .set("update_ms", 1e3 * report.cost.update_alone)
+      .set("latency_us", 1e6 * report.probed.within_host.latency)
+      .set("bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth)
+      .set("predicts", report.predicts);
+  if (report.stops_paying) {
+    const Report::StopsPaying& found = *report.stops_paying;
+    model.set("stops_paying", pays_line(found)).set("stops_paying_variant", found.variant);
+    if (found.users) model.set("users_where_ranks_stop_paying", *found.users);
+  }
   json.set("version", report.version)
       .set("machine", report.machine)
       .set("device", report.device)
@@ -154,13 +175,7 @@ std::string to_json(const Report& report) {
       .set("users_per_rank", report.users_per_rank)
       .set("strong", list_of(report.strong))
       .set("weak", list_of(report.weak))
-      .set("model", Json::object()
-                        .set("fixed_ms", 1e3 * report.cost.fixed)
-                        .set("per_user_ms", 1e3 * report.cost.per_user)
-                        .set("update_ms", 1e3 * report.cost.update_alone)
-                        .set("latency_us", 1e6 * report.probed.within_host.latency)
-                        .set("bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth)
-                        .set("users_where_ranks_stop_paying", report.stops_paying));
+      .set("model", model);
   return io::to_text(json, 1) + "\n";
 }
 
@@ -178,13 +193,13 @@ std::string predict_table(const Machine& machine, const Workload& workload, cons
   const double alone = predict(cost, workload, machine, one).users_per_second;
   std::string text = format(
       "predicted, not measured: {}\n  one rank: {:.0f} users/s at {:.0f} users a step\n"
-      "  {:>6} {:<7}{:>9}{:>14}{:>12}{:>10}{:>10}{:>10}{:>12}\n",
+      "  {:>6} {:<7}{:>9}{:>14}{:>12}{:>11}{:>11}{:>11}{:>12}\n",
       machine.name, alone, setting.users, "ranks", "mode", "batch", "users/s", "efficiency", "compute",
       "update", "exchange", "MB a step");
   const auto row = [&](const char* mode, const Setting& s) {
     const Prediction p = predict(cost, workload, machine, s);
     text +=
-        format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12}{:>7.2f} ms{:>7.2f} ms{:>7.2f} ms{:>12.1f}\n", s.ranks,
+        format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12} {:>7.2f} ms {:>7.2f} ms {:>7.2f} ms{:>12.1f}\n", s.ranks,
                mode, s.users, p.users_per_second, percent(p.users_per_second / (s.ranks * alone)),
                1e3 * p.compute, 1e3 * p.update, 1e3 * p.exchange, 1e-6 * p.wire_bytes);
   };
@@ -198,11 +213,8 @@ std::string predict_table(const Machine& machine, const Workload& workload, cons
   for (const int count : ranks) {
     Setting s = setting;
     s.ranks = count;
-    const double users = users_where_ranks_stop_paying(cost, workload, machine, s);
-    text += format(
-        "  from {} ranks on, below some {:.0f} users a rank and step twice as many give less than a "
-        "tenth more users/s\n",
-        count, users);
+    const auto users = users_where_ranks_stop_paying(cost, workload, machine, s);
+    text += "  " + pays_line({"", count, users}) + "\n";
   }
   return text;
 }

@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double giga = 1e9;
+constexpr double nonsense = 1e15;  // users a second
 
 int whole_at(const io::Json& event, std::string_view key, int otherwise) {
   return static_cast<int>(io::number_at(event, key, otherwise));
@@ -35,8 +36,11 @@ RunRecord run_of(const io::Json& event) {
   run.threads = whole_at(event, "threads", 1);
   run.ranks_per_gpu = whole_at(event, "ranks_per_gpu", 0);
   run.cores = whole_at(event, "cores", 0);
+  run.usable_cores = whole_at(event, "usable_cores", run.cores);
   run.bound_cores = whole_at(event, "bound_cores", 0);
   run.batch_size = io::number_at(event, "batch_size");
+  run.users_per_step = io::number_at(event, "users_per_step", run.batch_size);
+  run.virtual_shards = whole_at(event, "virtual_shards", 0);
   run.users_per_second = io::number_at(event, "users_per_second");
   run.step_seconds = 1e-3 * io::number_at(event, "milliseconds_per_step");
   for (const char* phase : phase_names) {
@@ -64,7 +68,9 @@ void read_log(const std::string& path, std::vector<RunRecord>& runs) {
   for (const io::Json& event : io::read_json_lines(path)) {
     if (io::text_at(event, "event") != "benchmark") continue;
     RunRecord run = run_of(event);
-    if (run.users_per_second > 0.0 && run.step_seconds > 0.0 && run.ranks > 0) runs.push_back(std::move(run));
+    const bool measured = run.users_per_second > 0.0 && run.users_per_second < nonsense &&
+                          run.step_seconds > 0.0 && run.users_per_step > 0.0;
+    if (measured && run.ranks > 0) runs.push_back(std::move(run));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "run_log.hpp"
 #include "selection.hpp"
 #include "step_phases.hpp"
+#include "step_recorder.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -52,10 +53,13 @@ class StepWalk {
 
 using PhaseTimes = std::array<std::vector<double>, step_phases.size()>;
 
-/// Of further steps.
-PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps) {
+/// Of further steps, which a timeline shows.
+PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps,
+                          const std::shared_ptr<Timeline>& timeline) {
   trainer.take_times(true);
+  StepRecorder recorder(timeline, trainer);
   for (std::int64_t i = 0; i < steps; ++i) walk.next();
+  recorder.flush();
   PhaseTimes times;
   for (const model::StepSeconds& step : trainer.times()) {
     for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*step_phases[p].seconds);
@@ -79,12 +83,8 @@ class BenchmarkRun {
     (void)trainer_.take_staleness();
     measure_steps();
     result_.staleness = trainer_.take_staleness();
-    const PhaseTimes times = measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase));
-    for (std::size_t p = 0; p < times.size(); ++p) {
-      // A server waits for all that workers do.
-      const bool counts = trainer_.works() || step_phases[p].seconds == &model::StepSeconds::update;
-      result_.phase_milliseconds[step_phases[p].name] = 1e3 * slowest(counts ? median(times[p]) : 0.0);
-    }
+    take_phases(measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase),
+                               services_.communicator.exchanges().timeline()));
     if (options_.benchmark.evaluate) measure_evaluation();
     describe_step();
     result_.peak_memory_mib = slowest(peak_memory_mib());
@@ -106,14 +106,39 @@ class BenchmarkRun {
     return services_.communicator.all_reduce(value, comm::Reduction::max);
   }
 
-  /// Up to that of all gradients, which is where most bytes go.
+  /// That of all gradients among them, which is where most bytes go.
   std::vector<std::int64_t> sizes_to_probe() const {
     std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
     const auto gradients = trainer_.gradient().size() * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t largest = std::min(gradients, sizes.back());
-    std::erase_if(sizes, [&](std::int64_t bytes) { return bytes > largest; });
-    sizes.push_back(largest);
+    if (gradients < sizes.back()) sizes.push_back(gradients);
+    std::ranges::sort(sizes);
     return sizes;
+  }
+
+  /// Those of one rank, so that they add up to a step: of the one that computes longest, for which others
+  /// wait.
+  void take_phases(const PhaseTimes& times) {
+    std::array<double, step_phases.size()> mine{};
+    double compute = 0.0;
+    for (std::size_t p = 0; p < mine.size(); ++p) {
+      mine[p] = median(times[p]);
+      const bool waits = step_phases[p].seconds == &model::StepSeconds::reduce;
+      const bool updates = step_phases[p].seconds == &model::StepSeconds::update;
+      if (!waits && !updates) compute += mine[p];
+    }
+    // A server computes nothing, and waits for all that workers do; theirs are the updates.
+    const double longest = slowest(trainer_.works() ? compute : 0.0);
+    const int claim = trainer_.works() && compute >= longest ? services_.communicator.rank() : -1;
+    const auto chosen =
+        static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
+    std::array<double, step_phases.size()> theirs = mine;
+    services_.communicator.broadcast(std::span<double>(theirs), chosen);
+    const bool served = options_.distributed.strategy == "parameter_server";
+    for (std::size_t p = 0; p < theirs.size(); ++p) {
+      const bool updates = step_phases[p].seconds == &model::StepSeconds::update;
+      result_.phase_milliseconds[step_phases[p].name] =
+          1e3 * (served && updates ? slowest(mine[p]) : theirs[p]);
+    }
   }
 
   /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
@@ -162,7 +187,9 @@ class BenchmarkRun {
     services_.progress.end();
 
     result_.steps = steps;
-    result_.users_per_second = static_cast<double>(trainer_.users_seen() - users_before) / seconds;
+    const auto users = static_cast<double>(trainer_.users_seen() - users_before);
+    result_.users_per_step = users / static_cast<double>(steps);
+    result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
     // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
@@ -179,6 +206,7 @@ class BenchmarkRun {
     result_.wire = trainer_.wire_bytes();
     result_.overlap = trainer_.overlaps();
     result_.ranks_per_gpu = ranks_on_one_device();
+    result_.usable_cores = cores_of_ranks(services_.communicator);
   }
 
   /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
@@ -225,13 +253,15 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
   event.set("version", options.version)
       .set("ranks_per_host", std::int64_t{services.communicator.local_size()})
       .set("cores", cores_of_host())
+      .set("usable_cores", result.usable_cores)
       .set("bound_cores", cores_of_process())
       .set("ranks_per_gpu", result.ranks_per_gpu)
       .set("strategy", options.distributed.strategy)
       .set("optimizer", options.distributed.optimizer)
       .set("wire", options.distributed.wire)
       .set("overlap", result.overlap ? "on" : "off")
-      .set("bucket_mib", options.distributed.bucket_mib);
+      .set("bucket_mib", options.distributed.bucket_mib)
+      .set("virtual_shards", options.data.virtual_shards);
   if (options.distributed.strategy == "parameter_server") {
     event.set("servers", std::int64_t{options.distributed.servers})
         .set("server_updates", options.distributed.updates);
@@ -253,6 +283,7 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("batch_size", options.train.batch_size)
       .set("warm_up_steps", result.warm_up_steps)
       .set("steps", result.steps)
+      .set("users_per_step", result.users_per_step)
       .set("users_per_second", result.users_per_second)
       .set("seconds_per_epoch", result.seconds_per_epoch)
       .set("milliseconds_per_step", result.milliseconds_per_step);
@@ -267,10 +298,12 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("memory_share", result.memory_share())
       .set("peak_memory_mib", result.peak_memory_mib)
       .set("peak_device_mib", result.peak_device_mib)
-      .set("data_memory_mib", result.data_memory_mib)
-      .set("evaluation_users", result.evaluation_users)
-      .set("evaluation_ms", result.evaluation_milliseconds)
-      .set("evaluation_users_per_second", result.evaluation_users_per_second);
+      .set("data_memory_mib", result.data_memory_mib);
+  if (result.evaluation_users > 0) {
+    event.set("evaluation_users", result.evaluation_users)
+        .set("evaluation_ms", result.evaluation_milliseconds)
+        .set("evaluation_users_per_second", result.evaluation_users_per_second);
+  }
   if (!result.all_reduce.empty()) {
     io::Json sizes = io::Json::list();
     for (const comm::AllReduceTime& time : result.all_reduce) {

@@ -6,7 +6,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
+#include <span>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace vaecf::train {
 namespace {
@@ -40,6 +44,28 @@ std::string machine_description() {
 
 std::int64_t cores_of_host() {
   return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::int64_t cores_of_ranks(comm::Communicator& ranks) {
+  struct Place {
+    std::size_t host;
+    cpu_set_t cores;
+  };
+  static_assert(std::is_trivially_copyable_v<Place>);
+  Place own{};
+  own.host = std::hash<std::string>{}(ranks.host());
+  // Where the kernel does not tell, as of more cores than a set holds, any will do.
+  if (sched_getaffinity(0, sizeof(own.cores), &own.cores) != 0) {
+    for (std::int64_t core = 0; core < cores_of_host(); ++core) CPU_SET(core, &own.cores);
+  }
+  std::vector<Place> all(static_cast<std::size_t>(ranks.size()));
+  ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&own), sizeof(own)),
+                   std::span<char>(reinterpret_cast<char*>(all.data()), all.size() * sizeof(own)));
+  Place here = own;
+  for (const Place& rank : all) {
+    if (rank.host == own.host) CPU_OR(&here.cores, &here.cores, &rank.cores);
+  }
+  return ranks.all_reduce(std::int64_t{CPU_COUNT(&here.cores)}, comm::Reduction::min);
 }
 
 std::int64_t cores_of_process() {

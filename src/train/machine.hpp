@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/comm/communicator.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -12,6 +14,8 @@ std::string machine_description();
 /// Of this host, and of those the ones that this process may run on.
 std::int64_t cores_of_host();
 std::int64_t cores_of_process();
+/// That all ranks of a host together may run on; of several hosts, the fewest. Collective.
+std::int64_t cores_of_ranks(comm::Communicator& ranks);
 
 /// The most memory that this process ever held; 0 where the system does not tell.
 double peak_memory_mib();

@@ -68,9 +68,11 @@ std::string to_table(const BenchmarkResult& result) {
                1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
   }
   if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "on the wire, a step", wire_line(result.wire));
-  table +=
-      line("full-ranking test", result.evaluation_users_per_second, 0,
-           format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
+  if (result.evaluation_users > 0) {
+    table += line(
+        "full-ranking test", result.evaluation_users_per_second, 0,
+        format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
+  }
   table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
   if (result.peak_device_mib > 0.0) {
     table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");

@@ -52,6 +52,12 @@ Result Workplace::ranks(int count, const std::string& arguments) const {
   return bash("$MPIRUN -np " + std::to_string(count) + " $PROGRAM " + arguments);
 }
 
+Result Workplace::two_ranks(const std::string& first_line, const std::string& second_line) const {
+  write("rank0", first_line + "\n");
+  write("rank1", second_line + "\n");
+  return bash("$MPIRUN -np 2 bash -c '. ./rank$OMPI_COMM_WORLD_RANK'");
+}
+
 void Workplace::write(const std::string& name, const std::string& text) const {
   std::ofstream(folder_ / "w" / name, std::ios::binary) << text;
 }

@@ -25,6 +25,8 @@ class Workplace {
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
   Result ranks(int count, const std::string& arguments) const;
+  /// Two ranks that do different things. (mpirun A : B would say so, but ends in a crash as of Open MPI 5.0.)
+  Result two_ranks(const std::string& first_line, const std::string& second_line) const;
 
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;

@@ -59,7 +59,8 @@ TEST(Ranks, AFullDiskEndsAll) {
   // The limit is rank 0's, who writes; shared memory files of MPI would hit it too, hence TCP.
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
-  const Result result = place.bash("OMPI_MCA_btl=tcp,self $MPIRUN -np 2 bash wrapper");
+  const Result result =
+      place.bash("OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo $MPIRUN -np 2 bash wrapper");
   EXPECT_EQ(result.code, 1) << result.err;
   EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
   EXPECT_NE(result.err.find("training failed: "), std::string::npos) << result.err;

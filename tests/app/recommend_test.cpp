@@ -120,24 +120,24 @@ TEST(Recommend, RanksThatReadOtherFilesAreToldApart) {
   place.write("a.txt", known[1].item + "\n");
   place.write("b.txt", known[2].item + "\n");
   place.write("c.csv", "user,item\nbob," + known[0].item + "\n");
-  const std::string program = "-np 1 $PROGRAM recommend small.yaml --quiet --input ";
+  const std::string program = "exec $PROGRAM recommend small.yaml --quiet --input ";
   for (const std::string other : {"b.csv", "c.csv"}) {
-    const Result result = place.bash("$MPIRUN " + program + "a.csv : " + program + other);
+    const Result result = place.two_ranks(program + "a.csv", program + other);
     EXPECT_EQ(result.code, 2) << other;
     EXPECT_EQ(count(result.err, "give all ranks the same files"), 1) << result.err;
     EXPECT_EQ(result.out, "");
   }
   const std::string one = program + "a.csv --exclude ";
-  EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "b.txt").code, 2) << "other items left out";
-  EXPECT_EQ(place.bash("$MPIRUN " + one + "a.txt : " + one + "a.txt").code, 0);
+  EXPECT_EQ(place.two_ranks(one + "a.txt", one + "b.txt").code, 2) << "other items left out";
+  EXPECT_EQ(place.two_ranks(one + "a.txt", one + "a.txt").code, 0);
   const std::string model = program + "a.csv --checkpoint runs/small/checkpoints/";
   ASSERT_EQ(place
                 .bash("cd runs/small/checkpoints && cp best.h5 copy.h5 && "
                       "for file in epoch-*.h5; do cmp -s best.h5 $file || cp $file other.h5; done")
                 .code,
             0);
-  EXPECT_EQ(place.bash("$MPIRUN " + model + "best.h5 : " + model + "other.h5").code, 2) << "another model";
-  EXPECT_EQ(place.bash("$MPIRUN " + model + "best.h5 : " + model + "copy.h5").code, 0);
+  EXPECT_EQ(place.two_ranks(model + "best.h5", model + "other.h5").code, 2) << "another model";
+  EXPECT_EQ(place.two_ranks(model + "best.h5", model + "copy.h5").code, 0);
 }
 
 TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {

@@ -120,7 +120,7 @@ TEST(Resume, RunFoldersThatOnlyRankZeroSees) {
   for (const std::string arguments :
        {"--train", "--train --resume auto", "--train --resume auto --set train.epochs=3", "--test"}) {
     const std::string call = "$PROGRAM small.yaml " + arguments;
-    const Result result = place.bash("$MPIRUN -np 1 " + call + " : -np 1 -wdir $PWD/elsewhere " + call);
+    const Result result = place.two_ranks("exec " + call, "cd elsewhere && exec " + call);
     EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
   }
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 3);

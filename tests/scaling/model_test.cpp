@@ -57,6 +57,24 @@ TEST(ScalingModel, BeyondAHostTheNetworkSetsThePace) {
   EXPECT_GT(exchange, 6 * predict(cost, work, cluster(), four).exchange);
 }
 
+TEST(ScalingModel, ARingOfTwoHostsOfOneRankEachHasOneHop) {
+  Machine machine = cluster();
+  machine.ranks_per_host = 1;
+  const Setting two = {.ranks = 2, .users = 1000, .bucket_bytes = 100e6};
+  EXPECT_NEAR(predict(step_cost(machine, work), work, machine, two).exchange, 2 * 10e-6 + 100e6 / 20e9,
+              1e-12);
+}
+
+TEST(ScalingModel, TheRankWithMostShardsSetsThePace) {
+  const StepCost cost = {0.0, 1e-6, 0.0, 0.0};
+  const auto compute = [&](int ranks, int shards) {
+    return predict(cost, work, cluster(), {.ranks = ranks, .users = 4800, .virtual_shards = shards}).compute;
+  };
+  EXPECT_NEAR(compute(48, 64), 2.0 / 64 * 4800e-6, 1e-12);
+  EXPECT_NEAR(compute(32, 64), 1.0 / 32 * 4800e-6, 1e-12);
+  EXPECT_NEAR(compute(48, 0), 1.0 / 48 * 4800e-6, 1e-12);
+}
+
 TEST(ScalingModel, ShardingDividesTheUpdateAndOverlapHidesOnlyWhatItCan) {
   const StepCost cost = step_cost(cluster(), work);
   const Setting plain = {.ranks = 4, .users = 400000};
@@ -92,10 +110,16 @@ TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
   EXPECT_NEAR(cached.fixed, 0.0, 1e-9);
   EXPECT_NEAR(cached.update_alone, 5e-3, 1e-9);
   EXPECT_NEAR(cached.update, 10e-3, 1e-9) << "both were overestimated alike";
-  // One size cannot tell them apart.
-  const StepCost simple = fit_step_cost(std::span(steps).first(1), 4e-3, 3e-3);
-  EXPECT_EQ(simple.fixed, 0.0);
-  EXPECT_NEAR(simple.per_user, 15e-3 / 100, 1e-9);
+  // One size cannot tell them apart, but for the update.
+  const std::array<MeasuredStep, 2> one_size = {{{100.0, 15e-3}, {99.0, 15e-3}}};
+  const StepCost simple = fit_step_cost(one_size, 4e-3, 3e-3);
+  EXPECT_NEAR(simple.fixed, 0.0, 1e-12);
+  EXPECT_NEAR(simple.update_alone, 3e-3, 1e-12);
+  EXPECT_NEAR(simple.update, 4e-3, 1e-12);
+  EXPECT_NEAR(simple.per_user, 12e-3 / 100, 1e-6);
+  // More users in less time are chance.
+  const std::array<MeasuredStep, 2> chance = {{{100.0, 15e-3}, {200.0, 14e-3}}};
+  EXPECT_EQ(fit_step_cost(chance, 4e-3, 3e-3).per_user, 0.0);
   EXPECT_THROW(fit_step_cost({}, 0.0, 0.0), InputError);
 }
 
@@ -106,21 +130,27 @@ TEST(ScalingModel, ALinkIsWhatExplainsAllReduces) {
     for (const double bytes : {4.0, 32768.0, 2097152.0, 67108864.0}) {
       probes.push_back({bytes, 2.0 * (ranks - 1) * (link.latency + bytes / ranks / link.bandwidth)});
     }
-    const Link found = fit_link(probes, ranks);
+    const Link found = fit_link(probes, ranks).value();
     EXPECT_NEAR(found.latency, link.latency, 1e-3 * link.latency) << ranks;
     EXPECT_NEAR(found.bandwidth, link.bandwidth, 1e-3 * link.bandwidth) << ranks;
   }
   // Between, a cache may help.
   const std::array<MeasuredExchange, 3> cached = {{{4.0, 6e-6}, {1e6, 20e-6}, {64e6, 64e-3 + 6e-6}}};
-  EXPECT_NEAR(fit_link(cached, 2).bandwidth, 1e9, 1.0);
+  EXPECT_NEAR(fit_link(cached, 2).value().bandwidth, 1e9, 1.0);
   const std::array<MeasuredExchange, 1> one = {{{4.0, 1e-6}}};
-  EXPECT_THROW(fit_link(one, 2), InputError);
+  EXPECT_FALSE(fit_link(one, 2));
+  // Too small to take longer: a bandwidth would be chance.
+  const std::array<MeasuredExchange, 2> alike = {{{4.0, 80e-6}, {92672.0, 78e-6}}};
+  EXPECT_FALSE(fit_link(alike, 2));
+  // The shortest message was held up.
+  const std::array<MeasuredExchange, 3> held_up = {{{4.0, 50e-6}, {32.0, 6e-6}, {64e6, 64e-3 + 6e-6}}};
+  EXPECT_NEAR(fit_link(held_up, 2).value().latency, 3e-6, 1e-12);
 }
 
 TEST(ScalingModel, BelowSomeUsersARankMoreRanksDoNotPay) {
   const StepCost cost = step_cost(cluster(), work);
   Setting setting = {.ranks = 8, .users = 0};
-  const double users = users_where_ranks_stop_paying(cost, work, cluster(), setting);
+  const double users = users_where_ranks_stop_paying(cost, work, cluster(), setting).value();
   ASSERT_GT(users, 1.0);
   const auto gain = [&](double users_per_rank) {
     setting.ranks = 8;
@@ -137,6 +167,9 @@ TEST(ScalingModel, BelowSomeUsersARankMoreRanksDoNotPay) {
   ideal.within_host = ideal.between_hosts = {0.0, 1e18};
   const StepCost scalable = {0.0, 1e-6, 0.0, 0.0};
   EXPECT_EQ(users_where_ranks_stop_paying(scalable, work, ideal, setting), 0.0);
+  // And where the network is all that counts, never.
+  ideal.within_host = ideal.between_hosts = {1e3, 1.0};
+  EXPECT_FALSE(users_where_ranks_stop_paying(scalable, work, ideal, setting));
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ RunRecord ideal_run(int ranks, double batch) {
   run.wire = "fp32";
   run.overlap = "off";
   run.ranks = run.ranks_per_host = ranks;
-  run.cores = 8;
+  run.cores = run.usable_cores = 8;
   run.bound_cores = 8;
   run.threads = 1;
-  run.batch_size = batch;
+  run.batch_size = run.users_per_step = batch;
   run.bucket_bytes = 1e9;
   run.workload = {.parameters = 1e6, .dense_weights = 0.5e6, .bytes_per_user = 0.0, .narrow_bytes = 0.0};
   run.alone_update_bytes = 24e6;
@@ -122,8 +122,88 @@ TEST(ScalingReport, WarnsWhereRanksShareCores) {
   for (RunRecord& run : runs) run.threads = 4;
   const Report report = make_report(runs, -1, -1);
   ASSERT_FALSE(report.warnings.empty());
-  EXPECT_NE(report.warnings.front().find("4 ranks of 4 threads share the 8 cores of node"), std::string::npos)
+  EXPECT_NE(report.warnings.front().find("4 ranks of 4 threads share 8 of the 8 cores of node"),
+            std::string::npos)
       << report.warnings.front();
+}
+
+bool warns(const Report& report, const std::string& text) {
+  return std::any_of(report.warnings.begin(), report.warnings.end(),
+                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
+}
+
+TEST(ScalingReport, WarnsWhereAContainerHasFewerCoresThanItsHost) {
+  std::vector<RunRecord> runs = ideal_runs();
+  for (RunRecord& run : runs) run.usable_cores = 2;
+  EXPECT_TRUE(warns(make_report(runs, -1, -1), "4 ranks of 1 threads share 2 of the 8 cores of node"));
+}
+
+TEST(ScalingReport, WarnsOfDifferentMachines) {
+  std::vector<RunRecord> runs = ideal_runs();
+  runs.back().machine = "another one";
+  EXPECT_TRUE(warns(make_report(runs, -1, -1), "different machines: a machine; and: another one"));
+}
+
+// 6000 asked for where an epoch has 4800: one step an epoch, of 4800.
+TEST(ScalingReport, CountsTheUsersThatStepsHad) {
+  std::vector<RunRecord> runs;
+  for (const double asked : {6000.0, 400.0}) {
+    for (const int ranks : {1, 2}) {
+      RunRecord run = ideal_run(ranks, std::min(asked, 4800.0));
+      run.batch_size = asked;
+      runs.push_back(run);
+    }
+  }
+  const Report report = make_report(runs, 6000, 0);
+  for (const Point& point : report.strong) EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
+  EXPECT_TRUE(warns(report, "a batch of 6000 leaves little")) << report.warnings.front();
+}
+
+TEST(ScalingReport, OneBatchOfALoneRankIsWarnedOf) {
+  std::vector<RunRecord> runs = ideal_runs();
+  std::erase_if(runs, [](const RunRecord& run) { return run.batch_size != 400; });
+  const Report report = make_report(runs, 400, 0);
+  EXPECT_TRUE(warns(report, "a lone rank ran with 400 users a step only"));
+  EXPECT_NEAR(report.cost.update_alone, 2.4e-3, 1e-9) << "known from the memory's rate";
+}
+
+TEST(ScalingReport, PredictsNothingFromChance) {
+  std::vector<RunRecord> runs = ideal_runs();
+  for (RunRecord& run : runs) {
+    if (run.ranks == 1 && run.batch_size == 400) run.users_per_second = 1e9;
+  }
+  Report report = make_report(runs, -1, -1);
+  for (const Point& point : report.strong) EXPECT_FALSE(point.predicted);
+  EXPECT_FALSE(report.stops_paying);
+  EXPECT_TRUE(warns(report, "nothing is predicted"));
+  EXPECT_EQ(to_table(report).find("ms a user"), std::string::npos);
+
+  runs = ideal_runs();
+  for (RunRecord& run : runs) {
+    for (MeasuredExchange& probe : run.all_reduce) probe.seconds = 80e-6;
+  }
+  report = make_report(runs, -1, -1);
+  EXPECT_TRUE(report.strong.front().predicted);
+  EXPECT_FALSE(report.strong.back().predicted);
+  EXPECT_TRUE(warns(report, "the all-reduces of 2 ranks do not tell latency from bandwidth"));
+}
+
+TEST(ScalingReport, WhereRanksStopPayingIsOfTheFastestVariantInWhateverOrder) {
+  std::vector<RunRecord> runs = ideal_runs();
+  RunRecord fast = ideal_run(4, 400);
+  fast.wire = "bf16";
+  fast.users_per_second *= 2.0;
+  RunRecord served = ideal_run(4, 400);
+  served.servers = 1;
+  served.users_per_second *= 3.0;
+  runs.insert(runs.begin(), served);
+  runs.push_back(fast);
+  const auto found = make_report(runs, -1, -1).stops_paying;
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->variant, "replicated bf16");
+  EXPECT_EQ(found->ranks, 4);
+  std::reverse(runs.begin(), runs.end());
+  EXPECT_EQ(make_report(runs, -1, -1).stops_paying->users, found->users);
 }
 
 TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
@@ -141,6 +221,9 @@ TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
 TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
   std::vector<RunRecord> runs = ideal_runs();
   runs.back().precision = "bf16";
+  EXPECT_THROW(make_report(runs, -1, -1), InputError);
+  runs = ideal_runs();
+  runs.back().bucket_bytes = 5e8;
   EXPECT_THROW(make_report(runs, -1, -1), InputError);
   runs = ideal_runs();
   std::erase_if(runs, [](const RunRecord& run) { return run.ranks == 1; });
@@ -186,7 +269,8 @@ TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
   const std::string text = predict_table(machine, workload, {.users = 24576}, {8, 64});
   EXPECT_EQ(text.find("predicted, not measured: a cluster"), 0U) << text;
   EXPECT_NE(text.find("64 weak     1572864"), std::string::npos) << text;
-  EXPECT_NE(text.find("from 64 ranks on, below some"), std::string::npos) << text;
+  EXPECT_NE(text.find("users a rank and step, going from 64 ranks to 128 gives less"), std::string::npos)
+      << text;
 }
 
 class RunFolders : public Test {

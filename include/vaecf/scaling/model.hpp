@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,8 +62,9 @@ struct MeasuredStep {
   double seconds = 0.0;
 };
 /// Least squares over steps of a lone rank, of at least two batch sizes for `fixed` to be told from
-/// `per_user` (else all of it counts for users). `update_alone` seconds of them are taken for the update;
-/// where that is more than all that does not grow with users, it and `update` were overestimated alike.
+/// `per_user` (else all but the update counts for users). `update_alone` seconds of them are taken for the
+/// update; where that is more than all that does not grow with users, it and `update` were overestimated
+/// alike. `per_user` is 0 where steps with more users took no longer: then nothing follows from them.
 StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_alone);
 
 /// A probe of the all-reduce.
@@ -71,9 +73,9 @@ struct MeasuredExchange {
   double seconds = 0.0;
 };
 /// The link that all-reduces of `ranks` ranks show: a ring takes 2 (R - 1) latencies and moves 2 (R - 1) / R
-/// of the bytes. The smallest size tells the latency, the largest, which no cache holds, the bandwidth.
-/// InputError where there are not two.
-Link fit_link(std::span<const MeasuredExchange> probes, int ranks);
+/// of the bytes. The fastest tells the latency, the largest, which no cache holds, the bandwidth. Empty where
+/// the largest took hardly longer than the fastest, or there are not two sizes.
+std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks);
 
 /// How ranks work together.
 struct Setting {
@@ -83,6 +85,9 @@ struct Setting {
   bool bf16_wire = false;
   bool overlap = false;
   double bucket_bytes = 4.0 * 1048576.0;  ///< of gradients in fp32
+  /// In which the data is dealt out to ranks, whole: some have one more than others. 0, or fewer than ranks:
+  /// all ranks have the same.
+  int virtual_shards = 0;
 };
 
 struct Prediction {
@@ -101,8 +106,8 @@ Prediction predict(const StepCost& cost, const Workload& workload, const Machine
                    const Setting& setting);
 
 /// The users a rank and step below which twice the ranks, for the same users a step, give less than a tenth
-/// more users/s; 0 where they always give more.
-double users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload, const Machine& machine,
-                                     Setting setting);
+/// more users/s; 0 where they always give more, empty where they never do.
+std::optional<double> users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload,
+                                                    const Machine& machine, Setting setting);
 
 }  // namespace vaecf::scaling

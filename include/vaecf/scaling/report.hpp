@@ -28,8 +28,11 @@ struct RunRecord {
   int threads = 1;
   int ranks_per_gpu = 0;  ///< at most; 0 on the CPU
   int cores = 0;          ///< of the host
+  int usable_cores = 0;   ///< of those, what all its ranks together may run on
   int bound_cores = 0;    ///< that a rank may run on
   double batch_size = 0.0;
+  double users_per_step = 0.0;  ///< on average: an epoch's last step takes what is left
+  int virtual_shards = 0;
   double users_per_second = 0.0;
   double step_seconds = 0.0;
   std::map<std::string, double> phase_seconds;  ///< as the benchmark names them
@@ -87,13 +90,20 @@ struct Report {
   double users_per_rank = 0.0;  ///< of weak scaling
   std::vector<Point> strong, weak;
   StepCost cost;
-  Machine probed;             ///< by the runs with most ranks
-  double stops_paying = 0.0;  ///< users_where_ranks_stop_paying of the first variant at most ranks
+  Machine probed;        ///< by the runs with most ranks
+  bool predicts = true;  ///< whether lone runs told what a step costs
+  /// users_where_ranks_stop_paying, of the fastest variant that the model knows at most ranks.
+  struct StopsPaying {
+    std::string variant;
+    int ranks = 1;
+    std::optional<double> users;
+  };
+  std::optional<StopsPaying> stops_paying;
 };
 
 /// `batch_size` and `users_per_rank` pick the runs of strong and of weak scaling; a run may be of both, and 0
 /// leaves one out. Below 0: those with which most numbers of ranks ran. InputError where no lone rank ran, or
-/// runs do not belong together (machine, precision, threads differ).
+/// runs do not belong together (version, precision, threads, model, bucket size differ).
 Report make_report(const std::vector<RunRecord>& runs, double batch_size, double users_per_rank);
 
 std::string to_table(const Report& report);

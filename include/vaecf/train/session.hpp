@@ -118,12 +118,14 @@ TrainResult train(const SessionOptions& options, const Services& services);
 /// of users, how far these alone carry. All ranks call it.
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
 
-/// What a benchmark found, the slowest rank's. Phases are medians over steps of their own, by the device's
-/// clock where there is a device; those steps run kernel by kernel, the others as a recording where they can.
+/// What a benchmark found, the slowest rank's. Phases, all of the rank that computes longest, are medians
+/// over steps of their own, by the device's clock where there is a device; those steps run kernel by kernel,
+/// the others as a recording where they can.
 struct BenchmarkResult {
   std::string machine;             ///< processor, cores, memory, and what the backend says of itself
   std::int64_t steps = 0;          ///< timed
   std::int64_t warm_up_steps = 0;  ///< left out: an epoch where that is short
+  double users_per_step = 0.0;     ///< on average: an epoch's last step takes what is left
   double users_per_second = 0.0;
   double seconds_per_epoch = 0.0;
   double milliseconds_per_step = 0.0;
@@ -143,6 +145,7 @@ struct BenchmarkResult {
   double update_bytes = 0.0;           ///< Trainer::update_bytes of this rank
   WireBytes wire;                      ///< of a step
   bool overlap = false;                ///< gradients travelled beside backward
+  std::int64_t usable_cores = 0;       ///< that the ranks of a host together may run on
   std::int64_t ranks_per_gpu = 0;      ///< on the GPU that most ranks share; 0 on the CPU
   std::optional<Staleness> staleness;  ///< of asynchronous updates
   double peak_memory_mib = 0.0;

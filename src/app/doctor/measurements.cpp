@@ -32,15 +32,19 @@ std::vector<Finding> check_pace(const DeviceMeasurements& measured) {
   std::sort(sorted.begin(), sorted.end());
   const double usual = sorted[sorted.size() / 2];
   std::vector<int> slow;
+  double slowest = usual;
   for (std::size_t rank = 0; rank < rates.size(); ++rank) {
-    if (rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
+    if (rates[rank] >= much_slower * usual) continue;
+    slow.push_back(static_cast<int>(rank));
+    slowest = std::min(slowest, rates[rank]);
   }
   if (slow.empty()) return {};
-  return {{"pace", Health::warn,
-           format("on {}, rank{} {}: {:.0f} GFLOP/s and less, where most have {:.0f}", measured.device,
-                  slow.size() == 1 ? "" : "s", list_of(slow), much_slower * usual, usual),
-           "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the "
-           "others, and whether its host is of the same kind; then ask again"}};
+  return {
+      {"pace", Health::warn,
+       format("on {}, rank{} {}: {}{:.0f} GFLOP/s, where the median is {:.0f}", measured.device,
+              slow.size() == 1 ? "" : "s", list_of(slow), slow.size() == 1 ? "" : "down to ", slowest, usual),
+       "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the "
+       "others, and whether its host is of the same kind; then ask again"}};
 }
 
 }  // namespace vaecf::app

@@ -85,7 +85,7 @@ std::string describe_run(const std::string& path, const std::string& metric) {
       out += format("  start: {}, version {}\n", io::text_at(line, "name"), io::text_at(line, "version"));
     }
     if (event == "end") {
-      out += format("  end: {} after {:g} epochs, {:g} steps\n", io::text_at(line, "reason"),
+      out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::text_at(line, "reason"),
                     io::number_at(line, "epoch"), io::number_at(line, "step"));
     }
   }
