@@ -124,7 +124,8 @@ benchmark_epochs() {
 part_benchmark() {
   local precision batch against=0
   rm -f "$out/ml20m-size.h5"
-  if ! step benchmark-data "$program" synthesize "$out/ml20m-size.h5" --users 136677 --items 20108; then
+  if ! step benchmark-data "$program" synthesize "$out/ml20m-size.h5" --users 136677 --items 20108 \
+      --interactions-per-user 73; then
     row benchmark 'data' FAILED "$why"
     return
   fi

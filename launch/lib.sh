@@ -135,11 +135,26 @@ find_program() {
 # nproc would take OMP_NUM_THREADS for the number of cores.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
+# GPUs that a rank may use. nvidia-smi lists all, CUDA_VISIBLE_DEVICES the visible ones up to the first that is none.
+gpus() {
+  local all number=0 gpu
+  all=$( (nvidia-smi -L 2>/dev/null || true) | grep -c '^GPU' || true)
+  if [ -z "${CUDA_VISIBLE_DEVICES+set}" ]; then echo "$all"; return; fi
+  for gpu in ${CUDA_VISIBLE_DEVICES//,/ }; do
+    case $gpu in -*) break ;; *[!0-9]*) ;; *) if [ "$gpu" -ge "$all" ]; then break; fi ;; esac
+    number=$((number + 1))
+  done
+  echo "$((number < all ? number : all))"
+}
+
 # A C++ compile of ours takes up to about 1.5 GiB: fewer at a time where memory is short.
 build_jobs() {
   local jobs memory
+  if [ -n "${CMAKE_BUILD_PARALLEL_LEVEL:-}" ]; then echo "$CMAKE_BUILD_PARALLEL_LEVEL"; return; fi
   jobs=$(cores)
-  memory=$(awk '/^MemAvailable:/ { print int($2 / 1572864) }' /proc/meminfo 2>/dev/null || echo "$jobs")
+  # A container may have less than its host.
+  memory=$(awk '/^MemAvailable:/ { kib = $2 } FILENAME ~ /memory.max/ && $1 ~ /^[0-9]+$/ && $1 / 1024 < kib { kib = $1 / 1024 }
+    END { print int(kib / 1572864) }' /proc/meminfo $(ls /sys/fs/cgroup/memory.max 2>/dev/null) 2>/dev/null || echo "$jobs")
   if [ "${memory:-$jobs}" -lt "$jobs" ]; then jobs=$memory; fi
   if [ "$jobs" -lt 1 ]; then jobs=1; fi
   echo "$jobs"
@@ -165,7 +180,7 @@ install_packages() {
     say "not a Debian or Ubuntu system: going on with what is here (launch/packages lists what is needed)"
     return
   fi
-  local packages as_root=()
+  local packages as_root=() kept=() name
   mapfile -t packages < <(missing_packages "$@")
   if [ "${#packages[@]}" -eq 0 ]; then return; fi
   local line="apt-get install --no-install-recommends ${packages[*]}"
@@ -180,12 +195,16 @@ install_packages() {
     sudo $line"
     fi
     as_root=(sudo)
+    # What sudo would not hand on.
+    for name in http_proxy https_proxy no_proxy; do
+      if [ -n "${!name:-}" ]; then kept+=("$name=${!name}"); fi
+    done
   fi
   say "installing ${packages[*]}"
   # sudo may ask for a password: in the foreground, where the terminal is.
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update ||
+  "${as_root[@]}" env ${kept[@]+"${kept[@]}"} DEBIAN_FRONTEND=noninteractive apt-get -qq update ||
     say "apt-get update failed: trying with the lists that are here"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 -y \
+  "${as_root[@]}" env ${kept[@]+"${kept[@]}"} DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 -y \
     install --no-install-recommends "${packages[@]}" >&2 ||
     fail "installing packages failed (see above). By hand: $line"
 }
@@ -201,7 +220,7 @@ check_tools() {
   done
   have=$(cmake --version | awk 'NR == 1 { print $3 }')
   at_least "$have" 3.25 ||
-    fail "cmake is $have, needed is 3.25 (Debian 12 and Ubuntu 24.04 have it; elsewhere: pip install cmake)"
+    fail "cmake is $have, needed is 3.25 (Debian 12, Ubuntu 24.04 and later have it; elsewhere: pip install cmake)"
   have=$("${CXX:-c++}" -dumpfullversion 2>/dev/null || "${CXX:-c++}" -dumpversion)
   if "${CXX:-c++}" --version | grep -q "Free Software" && ! at_least "$have" 12; then
     fail "g++ is $have, needed is 12 for C++20: name a newer one in the variable CXX"
@@ -210,7 +229,10 @@ check_tools() {
 
 # configured FOLDER: whether it holds a finished configuration of this very tree.
 configured() {
-  [ -f "$1/build.ninja" ] && [ "$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt")" = "$root" ]
+  local home
+  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null)
+  # By whatever links the tree was come to.
+  [ -f "$1/build.ninja" ] && [ -n "$home" ] && [ "$(readlink -f "$home")" = "$(readlink -f "$root")" ]
 }
 
 # configure FOLDER ARGUMENTS...: a folder that came along with a copied or moved tree, or whose configuration broke
@@ -218,6 +240,9 @@ configured() {
 configure() {
   local folder=$1
   shift
+  if [ -f "$folder/Makefile" ] && [ -f "$folder/CMakeCache.txt" ]; then
+    fail "$folder was made for make, not Ninja: build there by hand (cmake --build $folder), or remove it"
+  fi
   if [ -f "$folder/CMakeCache.txt" ] && ! configured "$folder"; then
     say "$folder holds no finished configuration of this tree: starting afresh"
     rm -rf "$folder"
