@@ -58,6 +58,12 @@ void check_options(const PrepareOptions& options) {
   if (options.pick != "random" && options.pick != "last") {
     refuse("pick", "'" + options.pick + "'", "random or last");
   }
+  if (options.pick == "last" && options.split != "leave_one_out" && options.split != "ratio") {
+    throw InputError(
+        format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
+               "data.prepare.split, or leave pick out",
+               options.split, options.split == "given" ? "what its files say" : "random items"));
+  }
 }
 
 io::IdList ids_at(const io::IdList& ids, std::span<const std::int32_t> indices) {

@@ -22,7 +22,7 @@ if [ "$signal" != - ]; then
   for _ in $(seq 300); do [ -e "$folder/going" ] && break; sleep 0.1; done
   [ -e "$folder/going" ] || complain "it never got going"
   case $signal in
-    @*) victims=$launcher signal=${signal#@} ;;
+    @*) victims=$(pgrep -P "$launcher") signal=${signal#@} ;;  # timeout's child
     *) victims=$(cat "$folder"/${rank/all/*}.pid) ;;
   esac
   case $signal in

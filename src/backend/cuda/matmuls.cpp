@@ -96,7 +96,7 @@ std::uint32_t alignment_of(const void* memory) {
 struct Plan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c;
-  cublasLtMatmulAlgo_t algorithm{};
+  std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< the one that runs, and what stands in should it not
 };
 
 Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
@@ -174,8 +174,8 @@ struct Matmuls::State {
   std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x);
   float milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x,
                      cudaStream_t stream);
-  const cublasLtMatmulAlgo_t& fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
-                                      const Operands& x, cudaStream_t stream);
+  std::size_t fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
+                      const Operands& x, cudaStream_t stream);
   Plan* plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x);
   bool try_run(Queue& queue, const MatmulSpec& spec, const Operands& x);
 
@@ -244,9 +244,8 @@ float Matmuls::State::milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t&
   return best;
 }
 
-const cublasLtMatmulAlgo_t& Matmuls::State::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms,
-                                                    const Plan& plan, const Operands& x,
-                                                    cudaStream_t stream) {
+std::size_t Matmuls::State::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
+                                    const Operands& x, cudaStream_t stream) {
   std::size_t best = 0;
   float best_time = std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
@@ -255,7 +254,7 @@ const cublasLtMatmulAlgo_t& Matmuls::State::fastest(const std::vector<cublasLtMa
     best = i;
     best_time = time;
   }
-  return algorithms[best];
+  return best;
 }
 
 /// Null where cuBLASLt has no algorithm, or none that runs.
@@ -265,16 +264,15 @@ Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Opera
   if (!is_new) return plan ? &*plan : nullptr;
   Plan made = describe(spec, fp32);
   if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
-  const auto algorithms = candidates(made, spec, x);
-  if (algorithms.empty()) return nullptr;
+  made.algorithms = candidates(made, spec, x);
+  if (made.algorithms.empty()) return nullptr;
   // Trials overwrite the result and wait for the device: where either matters, the first guess stands. Small
   // products are not worth it.
   const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
-  if (deterministic || spec.accumulate || queue.capturing() || !worth_it) {
-    made.algorithm = algorithms.front();
-  } else {
+  if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
     queue.finish(check_now);  // trials then wait for nobody but themselves
-    made.algorithm = fastest(algorithms, made, x, static_cast<cudaStream_t>(queue.native()));
+    std::swap(made.algorithms.front(),
+              made.algorithms[fastest(made.algorithms, made, x, static_cast<cudaStream_t>(queue.native()))]);
   }
   plan = std::move(made);
   return &*plan;
@@ -284,15 +282,22 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   Plan* plan = plan_for(queue, spec, x);
   if (plan == nullptr) return false;
   if (spec.bias) set(plan->description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
-  const cublasStatus_t status =
-      start(*plan, plan->algorithm, spec.accumulate, x, static_cast<cudaStream_t>(queue.native()));
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // nothing ran: its advice was wrong
-    cudaGetLastError();
-    plans[key_of(spec, x)].reset();
-    return false;
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+  while (!plan->algorithms.empty()) {
+    status =
+        start(*plan, plan->algorithms.front(), spec.accumulate, x, static_cast<cudaStream_t>(queue.native()));
+    const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+                         status == CUBLAS_STATUS_ARCH_MISMATCH;
+    if (!refused) {
+      check(status, "a product");
+      return true;
+    }
+    cudaGetLastError();  // nothing ran: the advice was wrong, the next may be better
+    plan->algorithms.erase(plan->algorithms.begin());
   }
-  check(status, "a product");
-  return true;
+  plans[key_of(spec, x)].reset();
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "a product");
+  return false;
 }
 
 Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check, Fp32Products fp32)
