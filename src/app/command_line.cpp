@@ -76,7 +76,7 @@ struct Switches {
 
 void add_verbosity(CLI::App& app, Switches& switches) {
   auto* verbose = app.add_flag("-v,--verbose", switches.verbose, "say more");
-  app.add_flag("-q,--quiet", switches.quiet, "warnings and errors only")->excludes(verbose);
+  app.add_flag("-q,--quiet", switches.quiet, "results, warnings and errors only")->excludes(verbose);
 }
 
 void add_run(CLI::App& app, CommandLine& line) {

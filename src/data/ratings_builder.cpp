@@ -75,8 +75,8 @@ std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, co
   const std::int32_t number = column.number(field, kind);
   if (kind == IdColumn::Id::known) return number;
   if (kind == IdColumn::Id::turned_to_text) {
-    log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text, and sorted as text", file_,
-               line_, what, excerpt(field), what);
+    log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text{}", file_, line_, what,
+               excerpt(field), what, what == std::string_view("user") ? ", and sorted as text" : "");
   }
   if (!is_utf8(field)) {
     findings().kept(format("the {} id is not UTF-8 and is taken as it is", what), [&] { return where(); });

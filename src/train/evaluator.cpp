@@ -103,7 +103,7 @@ EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Co
   }
   const std::vector<double> shares = coverage.shares(services_.communicator);
   for (std::size_t c = 0; c < shares.size(); ++c) {
-    result.metrics[math::to_string(coverages_[c])] = {shares[c], 0.0};
+    result.metrics[math::to_string(coverages_[c])] = {shares[c], std::nullopt};
   }
   return result;
 }

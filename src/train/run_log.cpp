@@ -154,7 +154,8 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
 
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix) {
   for (const auto& [name, value] : result.metrics) {
-    event.set(prefix + name, value.mean).set(prefix + name + "_se", value.standard_error);
+    event.set(prefix + name, value.mean);
+    if (value.standard_error) event.set(prefix + name + "_se", *value.standard_error);
   }
 }
 

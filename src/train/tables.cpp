@@ -27,7 +27,8 @@ std::string to_table(const TestResult& result) {
   const auto cell = [](const Metrics& metrics, const std::string& name) {
     const auto found = metrics.find(name);
     if (found == metrics.end()) return std::string("-");
-    return format("{:.4f} +- {:.4f}", found->second.mean, found->second.standard_error);
+    const auto& [mean, error] = found->second;
+    return error ? format("{:.4f} +- {:.4f}", mean, *error) : format("{:.4f}          ", mean);
   };
   for (const auto& [name, value] : result.model.metrics) {
     table += format("  {:<{}}", name, width);

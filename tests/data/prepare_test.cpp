@@ -203,6 +203,19 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
   return by_id;
 }
 
+TEST_F(Prepare, TheLastItemsAreNotPromisedWhereRandomOnesAreHeldOut) {
+  options_.pick = "last";
+  for (const char* split : {"liang2018", "random", "given"}) {
+    options_.split = split;
+    EXPECT_NE(refusal().find("data.prepare.pick: last is for the splits leave_one_out and ratio"),
+              std::string::npos)
+        << split << ": " << refusal();
+  }
+  options_.split = "leave_one_out";
+  run();
+  EXPECT_GT(io::DatasetFile(output_).entries("test/held_out"), 0);
+}
+
 TEST_F(Prepare, AnotherNameIsNoOtherDataset) {
   run();
   const auto again = prepare(source_, options_, "renamed", output_, mode_, log_, progress_);

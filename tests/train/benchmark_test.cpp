@@ -34,6 +34,10 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
     EXPECT_GT(result.milliseconds_per_step, 0.0);
     EXPECT_EQ(result.steps, 20);
     EXPECT_EQ(result.warm_up_steps, 12);
+    // 20 of steps that take six to an epoch of 203, the last one what is left.
+    EXPECT_NEAR(result.users_per_step, 203.0 / 6.0, 2.0);
+    EXPECT_NE(result.users_per_step, 40.0);
+    EXPECT_GE(result.usable_cores, 1);
     for (const char* phase : {"input", "forward", "loss", "backward", "optimiser"}) {
       ASSERT_TRUE(result.phase_milliseconds.contains(phase)) << phase;
       EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;
@@ -116,7 +120,10 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
                            "version",
                            "ranks_per_host",
                            "cores",
+                           "usable_cores",
                            "bound_cores",
+                           "users_per_step",
+                           "virtual_shards",
                            "ranks_per_gpu",
                            "strategy",
                            "optimizer",
@@ -130,6 +137,16 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
     EXPECT_NE(event.find("\"" + std::string(name) + "\":"), std::string::npos) << name << " in " << event;
   }
   EXPECT_NE(event.find("\"all_reduce\":[{\"bytes\":4,\"seconds\":"), std::string::npos) << event;
+  EXPECT_NE(event.find("{\"bytes\":131072,\"seconds\":"), std::string::npos)
+      << "more than the gradient of a small model, and more yet where there is time: " << event;
+}
+
+TEST_F(Benchmark, SaysNothingOfARankingThatWasNotAskedFor) {
+  options_.benchmark.evaluate = false;
+  const BenchmarkResult result = measure(1);
+  EXPECT_EQ(result.evaluation_users, 0);
+  EXPECT_EQ(to_table(result).find("full-ranking"), std::string::npos);
+  EXPECT_EQ(text_of(options_.run_folder() + "/metrics.jsonl").find("evaluation_users"), std::string::npos);
 }
 
 TEST(BenchmarkTable, ShowsSharesOfTheMachine) {

@@ -123,7 +123,7 @@ TEST_F(Equivalence, MetricsAfterThreeEpochs) {
   for (const EvaluationResult& result : results) {
     for (const auto& [name, value] : results[0].metrics) {
       EXPECT_NEAR(result.metrics.at(name).mean, value.mean, 1e-3) << name;
-      EXPECT_NEAR(result.metrics.at(name).standard_error, value.standard_error, 1e-3) << name;
+      EXPECT_NEAR(result.metrics.at(name).standard_error.value(), value.standard_error.value(), 1e-3) << name;
     }
     EXPECT_GT(result.metrics.at("ndcg@10").mean, 0.0);
   }

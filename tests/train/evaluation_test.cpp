@@ -119,6 +119,7 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
       EXPECT_EQ(result.users, 27);
       EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
       EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(wanted[1]) / items);
+      EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "it is no mean over users";
       EXPECT_EQ(result.metrics.size(), 2u);
     });
   }

@@ -56,7 +56,7 @@ struct Services {
 /// Means over users, with their standard errors.
 struct MetricValue {
   double mean = 0.0;
-  double standard_error = 0.0;
+  std::optional<double> standard_error = 0.0;  ///< of the mean over users; empty where it is none: coverage
 };
 using Metrics = std::map<std::string, MetricValue>;
 
