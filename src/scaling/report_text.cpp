@@ -5,6 +5,7 @@
 #include "scaling/page.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace vaecf::scaling {
 namespace {
@@ -33,8 +34,8 @@ std::string rows(const std::vector<Point>& points) {
     text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.{}f}{:>10}\n", p.ranks, p.batch_size,
                    name_of(p), spread_text(p.users_per_second, 1.0, 0), spread_text(p.efficiency, 100.0, 1),
                    p.predicted ? format("{:.0f}", p.predicted->users_per_second) : "-",
-                   p.predicted ? format("{:+.0f} %", 100.0 * p.prediction_error()) : "-", 1e-6 * p.wire_bytes,
-                   p.wire_bytes > 0.0 && p.wire_bytes < 1e6 ? 3 : 1,
+                   p.predicted ? format("{:+.0f} %", std::round(100.0 * p.prediction_error()) + 0.0) : "-",
+                   1e-6 * p.wire_bytes, p.wire_bytes > 0.0 && p.wire_bytes < 1e6 ? 3 : 1,
                    p.bus_rate > 0.0 ? format("{:.2f}", 1e-9 * p.bus_rate) : "-");
   }
   return text;

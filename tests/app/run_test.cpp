@@ -57,10 +57,14 @@ TEST(Run, TooManyThreadsAreRefused) {
 TEST(Run, BenchmarkPrintsPhases) {
   const Workplace place;
   place.make_small_run();
-  const Result result = place.program("small.yaml --benchmark --quiet");
+  const Result result = place.program("small.yaml --benchmark --quiet --timeline trace.json");
   ASSERT_EQ(result.code, 0) << result.err;
   for (const char* word : {"users/s", "forward", "backward", "all-reduce"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word << " is missing in\n" << result.out;
+  }
+  const std::string trace = place.read("trace.json");
+  for (const char* phase : {"\"forward\"", "\"loss\"", "\"backward\""}) {
+    EXPECT_GE(count(trace, phase), 20) << phase << " in the timeline";
   }
 }
 
