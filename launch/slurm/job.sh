@@ -41,6 +41,7 @@ launcher() {
       # At the TERM of a preempted job, which reaches the ranks of further nodes as well, they would end at once.
       if env --block-signal=TERM true 2>/dev/null; then
         export OMPI_MCA_orte_launch_agent=${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM orted}
+        export PRTE_MCA_prte_launch_agent=${PRTE_MCA_prte_launch_agent:-env --block-signal=TERM prted}  # Open MPI 5
       fi
       launch=(mpirun ${ranks:+-np "$ranks"} -x OMP_NUM_THREADS)
       # shellcheck disable=SC2206

@@ -81,6 +81,10 @@ exec nsenter --net=$work/n2.net --uts=$work/n2.uts -- sh -c "\$*"
 TEXT
   chmod +x "$work/agent"
   mpi_hosts=(--mca plm rsh --mca plm_rsh_agent "$work/agent")
+  case $(mpirun --version 2>/dev/null) in
+    *') 4.'*) ;;
+    *) mpi_hosts=(--prtemca plm ssh --prtemca plm_ssh_agent "$work/agent") ;;
+  esac
 }
 
 # await SECONDS COMMAND...: until it succeeds.
@@ -95,7 +99,7 @@ await() {
 
 # Processes of a run, a line each.
 # shellcheck disable=SC2009
-of_a_run() { ps -e -o pid=,comm= | grep -E ' (vaecf_dist|orted|mpirun)'; }
+of_a_run() { ps -e -o pid=,comm= | grep -E ' (vaecf_dist|orted|prted|mpirun|prterun)'; }
 
 # Epochs, validations and tests of a run, but for times and places.
 curve() {
