@@ -20,7 +20,7 @@ constexpr double worth_it = 1.1;
 constexpr double same_sizes = 0.01;  // variance over the square of the mean: nothing can be told apart
 constexpr double clearly_longer = 2.0;
 
-/// a and b of a + b x, with weights; a is `offset_if_one` where all have one x.
+/// a >= 0 and b of a + b x, with weights; a is `offset_if_one` where all have one x.
 struct Line {
   double offset = 0.0;
   double slope = 0.0;
@@ -50,7 +50,10 @@ Line fit(std::span<const Sample> samples, double offset_if_one) {
     return {offset, (y_mean - offset) / x_mean};
   }
   const double slope = covariance / variance;
-  return {y_mean - slope * x_mean, slope};
+  const double offset = y_mean - slope * x_mean;
+  if (offset >= 0.0) return {offset, slope};
+  // No step takes less than nothing: the best line through the origin.
+  return {0.0, (covariance + weights * x_mean * y_mean) / (variance + weights * x_mean * x_mean)};
 }
 
 double rounds(int ranks) {
@@ -100,7 +103,7 @@ StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, doubl
   // memory's rate says, with others and without.
   const double alone = std::clamp(line.offset, 0.0, update_alone);
   const double faster = update_alone > 0.0 ? alone / update_alone : 1.0;
-  return {std::max(0.0, line.offset) - alone, std::max(0.0, line.slope), faster * update, alone};
+  return {line.offset - alone, std::max(0.0, line.slope), faster * update, alone};
 }
 
 std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks) {

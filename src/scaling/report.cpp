@@ -66,9 +66,15 @@ class Probes {
           "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks "
           "1,...)");
     }
-    // As users/s counts them: of whole epochs, the last and smaller step of each included.
-    for (const RunRecord* run : alone_)
-      steps_.push_back({run->users_per_step, run->users_per_step / run->users_per_second});
+    // As users/s counts them: of whole epochs, the last and smaller step of each included. A run that
+    // something sped up or held up is one of several.
+    std::map<double, Runs> sizes;
+    for (const RunRecord* run : alone_) sizes[run->batch_size].push_back(run);
+    for (const auto& [size, repeats] : sizes) {
+      const double users = median(each(repeats, [](const RunRecord& run) { return run.users_per_step; }));
+      steps_.push_back(
+          {users, users / median(each(repeats, [](const RunRecord& run) { return run.users_per_second; }))});
+    }
   }
 
   /// Whether lone runs tell what a user costs.

@@ -117,6 +117,13 @@ TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
   EXPECT_NEAR(simple.update_alone, 3e-3, 1e-12);
   EXPECT_NEAR(simple.update, 4e-3, 1e-12);
   EXPECT_NEAR(simple.per_user, 12e-3 / 100, 1e-6);
+  // Twice the users in more than twice the time leave nothing for the step, and the users' cost between the
+  // two.
+  const std::array<MeasuredStep, 2> steep = {{{100.0, 10e-3}, {200.0, 24e-3}}};
+  const StepCost all_users = fit_step_cost(steep, 0.0, 0.0);
+  EXPECT_EQ(all_users.fixed, 0.0);
+  EXPECT_GT(all_users.per_user, 10e-3 / 100);
+  EXPECT_LT(all_users.per_user, 24e-3 / 200);
   // More users in less time are chance.
   const std::array<MeasuredStep, 2> chance = {{{100.0, 15e-3}, {200.0, 14e-3}}};
   EXPECT_EQ(fit_step_cost(chance, 4e-3, 3e-3).per_user, 0.0);

@@ -159,6 +159,14 @@ TEST(ScalingReport, CountsTheUsersThatStepsHad) {
   EXPECT_TRUE(warns(report, "a batch of 6000 leaves little")) << report.warnings.front();
 }
 
+TEST(ScalingReport, OneRunOfSeveralMovesNoPrediction) {
+  std::vector<RunRecord> runs = ideal_runs();
+  runs[0].users_per_second *= 1.6;  // a lone rank's
+  for (const Point& point : make_report(runs, -1, -1).strong) {
+    EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
+  }
+}
+
 TEST(ScalingReport, OneBatchOfALoneRankIsWarnedOf) {
   std::vector<RunRecord> runs = ideal_runs();
   std::erase_if(runs, [](const RunRecord& run) { return run.batch_size != 400; });
