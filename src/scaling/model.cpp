@@ -101,7 +101,7 @@ StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, doubl
   const Line line = fit(samples, update_alone);
   // The update cannot take longer than all that does not grow with users: caches make it faster than the
   // memory's rate says, with others and without.
-  const double alone = std::clamp(line.offset, 0.0, update_alone);
+  const double alone = std::min(line.offset, update_alone);
   const double faster = update_alone > 0.0 ? alone / update_alone : 1.0;
   return {line.offset - alone, std::max(0.0, line.slope), faster * update, alone};
 }

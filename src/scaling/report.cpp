@@ -77,9 +77,6 @@ class Probes {
     }
   }
 
-  /// Whether lone runs tell what a user costs.
-  bool know_steps() const { return cost().per_user > 0.0; }
-
   StepCost cost() const { return cost_of(alone_, 1); }
 
   /// Of a rank among `ranks`, by what its probes of products and memory gave while the others' ran.
@@ -156,7 +153,7 @@ Point point_of(const Runs& runs, const Probes& probes) {
   point.wire_bytes = first.wire_bytes;
   const double waiting = point.phase_seconds["all-reduce"];
   if (point.ranks > 1 && waiting > 0.0) point.bus_rate = point.wire_bytes / waiting;
-  if (is_modelled(first) && probes.know_steps() && probes.know_exchange(first.ranks)) {
+  if (is_modelled(first) && probes.cost().known() && probes.know_exchange(first.ranks)) {
     Setting setting = setting_of(first);
     setting.users = median(each(runs, [](const RunRecord& run) { return run.users_per_step; }));
     point.predicted = predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), setting);
@@ -265,7 +262,7 @@ std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs, const P
   Warnings warnings;
   warn_of_places(runs, warnings);
   warn_of_sizes(runs, warnings);
-  if (!probes.know_steps()) {
+  if (!probes.cost().known()) {
     warnings.add(
         "a lone rank's steps with more users took no longer: their times are chance, and nothing is "
         "predicted; measure longer (--seconds)");
@@ -291,7 +288,7 @@ std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs, const P
 std::optional<Report::StopsPaying> stops_paying_of(const std::vector<RunRecord>& runs, const Probes& probes,
                                                    int most) {
   const Runs known = with(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
-  if (most < 2 || known.empty() || !probes.know_steps() || !probes.know_exchange(most)) return std::nullopt;
+  if (most < 2 || known.empty() || !probes.cost().known() || !probes.know_exchange(most)) return std::nullopt;
   const RunRecord& best = **std::max_element(
       known.begin(), known.end(), [](auto* a, auto* b) { return a->users_per_second < b->users_per_second; });
   return Report::StopsPaying{best.variant(), most,
@@ -327,7 +324,6 @@ Report make_report(const std::vector<RunRecord>& runs, double batch_size, double
                        ? format("each rank bound to {} of {} cores", most.bound_cores, most.cores)
                        : format("ranks not bound, {} cores a host", most.cores);
   report.warnings = warnings_of(runs, probes);
-  report.predicts = probes.know_steps();
   report.batch_size = batch_size;
   report.users_per_rank = users_per_rank;
   const auto same = [](double a, double b) { return std::abs(a - b) < 0.5; };

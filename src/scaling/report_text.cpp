@@ -112,7 +112,7 @@ std::string to_table(const Report& report) {
   if (!report.weak.empty()) {
     text += format("weak scaling: {:.0f} users a step and rank\n", report.users_per_rank) + rows(report.weak);
   }
-  if (report.predicts) {
+  if (report.cost.known()) {
     text += format("model: {:.2f} ms a step + {:.4f} ms a user + {:.2f} ms for the update\n",
                    1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
   }
@@ -158,7 +158,7 @@ std::string to_json(const Report& report) {
       .set("update_ms", 1e3 * report.cost.update_alone)
       .set("latency_us", 1e6 * report.probed.within_host.latency)
       .set("bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth)
-      .set("predicts", report.predicts);
+      .set("predicts", report.cost.known());
   if (report.stops_paying) {
     const Report::StopsPaying& found = *report.stops_paying;
     model.set("stops_paying", pays_line(found)).set("stops_paying_variant", found.variant);

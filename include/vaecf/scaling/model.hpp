@@ -51,6 +51,8 @@ struct StepCost {
   double per_user = 0.0;
   double update = 0.0;        ///< of all weights, from summed gradients in memory
   double update_alone = 0.0;  ///< the same by a lone rank, which may do it while gradients are in cache
+  /// Whether anything follows from it: not where measured steps did not tell what a user costs.
+  bool known() const { return per_user > 0.0; }
 };
 
 /// From a machine's rates: 6 operations a dense weight and user.

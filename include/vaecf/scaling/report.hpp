@@ -90,8 +90,7 @@ struct Report {
   double users_per_rank = 0.0;  ///< of weak scaling
   std::vector<Point> strong, weak;
   StepCost cost;
-  Machine probed;        ///< by the runs with most ranks
-  bool predicts = true;  ///< whether lone runs told what a step costs
+  Machine probed;  ///< by the runs with most ranks
   /// users_where_ranks_stop_paying, of the fastest variant that the model knows at most ranks.
   struct StopsPaying {
     std::string variant;
