@@ -1,70 +1,77 @@
 #include "app/stop_signals.hpp"
 
-#include <atomic>
+#include <vaecf/base/error.hpp>
+
 #include <csignal>
-#include <cstdint>
-#include <ctime>
+#include <system_error>
 
 namespace vaecf::app {
 namespace {
 
-// A handler has no other way to what it is for, and may not do much.
-static_assert(std::atomic<std::int64_t>::is_always_lock_free);
-std::atomic<StopFlag*> asked = nullptr;
-std::atomic<std::int64_t> first_at = 0;  // milliseconds; of the first TERM or INT
-
-std::int64_t milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{1000} * now.tv_sec + now.tv_nsec / 1000000;
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGUSR1, SIGTERM, SIGINT}) sigaddset(&set, number);
+  return set;
 }
 
-void on_request(int) {
-  if (StopFlag* flag = asked.load()) flag->request();
-}
-
-void on_ending(int number) {
-  on_request(number);
-  std::int64_t first = 0;
-  const std::int64_t now = milliseconds();
-  if (first_at.compare_exchange_strong(first, now)) return;
-  // Slurm sends two TERMs at once when a job's time is over.
-  constexpr std::int64_t one_request = 2000;
-  if (number == SIGTERM && now - first < one_request) return;
-  std::signal(number, SIG_DFL);
-  std::raise(number);  // delivered when this handler returns
-}
-
-void handle(int number, void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
+/// Ends the process by the signal's default action, so that the parent sees which signal it was.
+void end_by(int number) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(number);
 }
 
 }  // namespace
 
-StopSignals::StopSignals(StopFlag& flag) {
-  asked = &flag;
-  first_at = 0;
-  handle(SIGUSR1, on_request);
-  handle(SIGTERM, on_ending);
-  // Ctrl-C ends whoever reads what is said from here on, too, as in `vaecf_dist c.yaml 2>&1 | tee log`.
-  handle(SIGPIPE, SIG_IGN);
+StopSignals::StopSignals(StopFlag& flag) : flag_(flag) {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGUSR1, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  // Ctrl-C also ends the reader of a pipe that the log goes to, as in `vaecf_dist c.yaml 2>&1 | tee log`.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    thread_ = std::thread([this] { wait_for_signals(); });
+  } catch (const std::system_error& error) {
+    throw RunError(std::string("no thread can be started to wait for stop signals: ") + error.what());
+  }
 }
 
 void StopSignals::interrupts_too() {
+  std::signal(SIGINT, SIG_DFL);  // a job that a shell started in the background inherits it as ignored
   interrupts_too_ = true;
-  handle(SIGINT, on_ending);
 }
 
 StopSignals::~StopSignals() {
-  // A late USR1 must not end a run that is done; the others may.
-  handle(SIGUSR1, SIG_IGN);
-  handle(SIGTERM, stopped_ ? SIG_IGN : SIG_DFL);
-  if (interrupts_too_) handle(SIGINT, SIG_DFL);
-  asked = nullptr;
+  done_ = true;
+  pthread_kill(thread_.native_handle(), SIGUSR1);
+  thread_.join();
+  // A late USR1 must not end a run that is done.
+  std::signal(SIGUSR1, SIG_IGN);
+  if (stopped_) std::signal(SIGTERM, SIG_IGN);
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+void StopSignals::wait_for_signals() {
+  pthread_setname_np(pthread_self(), "stop signals");
+  const sigset_t signals = stop_signals();
+  for (int number = 0; sigwait(&signals, &number) == 0 && !done_;) take(number);
+}
+
+void StopSignals::take(int number) {
+  if (number == SIGINT && !interrupts_too_) return end_by(number);
+  flag_.request();
+  if (number == SIGUSR1 || (number == SIGTERM && stopped_)) return;
+  const auto now = std::chrono::steady_clock::now();
+  // Slurm sends two TERMs at once when a job's time limit is reached: they are one request.
+  constexpr std::chrono::seconds one_request{2};
+  const bool is_first = !first_at_;
+  if (is_first) first_at_ = now;
+  if (!is_first && (number == SIGINT || now - *first_at_ >= one_request)) end_by(number);
 }
 
 }  // namespace vaecf::app

@@ -9,7 +9,6 @@
 
 #include "awake_clock.hpp"
 #include "last_words.hpp"
-#include "quiet_thread.hpp"
 
 namespace vaecf::comm {
 
@@ -34,7 +33,7 @@ struct Deadline::State {
 Deadline::Deadline(double seconds, std::string words, int code) noexcept {
   try {
     state_ = std::make_shared<State>();
-    thread_ = quiet_thread([state = state_, seconds, words = std::move(words), code] {
+    thread_ = std::thread([state = state_, seconds, words = std::move(words), code] {
       if (state->done_within(seconds)) return;
       if (!words.empty()) last_words(words);
       std::_Exit(code);

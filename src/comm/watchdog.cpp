@@ -25,7 +25,6 @@
 #include "last_words.hpp"
 #include "mpi_check.hpp"
 #include "neighbours.hpp"
-#include "quiet_thread.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -154,7 +153,7 @@ Watchdog::Watch::Watch(Communicator& communicator, const DistributedOptions& opt
   incidents_.emplace(limits, hosts);
   name_ = incidents_->name(rank);
   description_ = describe(limits);
-  thread_ = quiet_thread([this] { run(); });
+  thread_ = std::thread([this] { run(); });
 }
 
 Watchdog::Watch::~Watch() {

@@ -12,8 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "quiet_thread.hpp"
-
 namespace vaecf::comm {
 
 struct WorkQueue::State {
@@ -51,7 +49,7 @@ WorkQueue::~WorkQueue() {
 
 std::int64_t WorkQueue::push(std::function<void()> work) {
   if (!state_->thread.joinable()) {
-    state_->thread = quiet_thread([state = state_] { run(state); });
+    state_->thread = std::thread([state = state_] { run(state); });
   }
   std::int64_t number = 0;
   {

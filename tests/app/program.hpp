@@ -31,6 +31,7 @@ class Workplace {
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
   bool exists(const std::string& name) const;
+  std::string path(const std::string& name) const { return (folder_ / "w" / name).string(); }
   /// Every file below the folder, sorted.
   std::vector<std::string> files() const;
 

@@ -7,8 +7,20 @@
 #include <cstdlib>
 #include <thread>
 
+#include <unistd.h>
+
 namespace vaecf::app {
 namespace {
+
+void wait_until_requested(const StopFlag& flag) {
+  for (int i = 0; i < 500 && !flag.requested(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Sends a signal to the process, as another process does: any thread that does not block it may take it.
+void send(int number) {
+  kill(getpid(), number);
+}
 
 TEST(StopSignals, AreARequest) {
   for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
@@ -16,7 +28,8 @@ TEST(StopSignals, AreARequest) {
     StopSignals signals(flag);
     signals.interrupts_too();
     EXPECT_FALSE(flag.requested());
-    std::raise(number);
+    send(number);
+    wait_until_requested(flag);
     EXPECT_TRUE(flag.requested()) << number;
   }
 }
@@ -25,9 +38,10 @@ TEST(StopSignals, Usr1MayComeOftenAndLate) {
   StopFlag flag;
   {
     const StopSignals signals(flag);
-    for (int i = 0; i < 3; ++i) std::raise(SIGUSR1);
+    for (int i = 0; i < 3; ++i) send(SIGUSR1);
+    wait_until_requested(flag);
   }
-  std::raise(SIGUSR1);  // the run is over
+  send(SIGUSR1);  // the run is over
   EXPECT_TRUE(flag.requested());
 }
 
@@ -35,10 +49,12 @@ TEST(StopSignals, ATermOnTheWayOutOfAStoppedRunIsNothing) {
   StopFlag flag;
   {
     StopSignals signals(flag);
-    std::raise(SIGUSR1);
+    send(SIGUSR1);
+    wait_until_requested(flag);
     signals.stopped();
+    for (int i = 0; i < 3; ++i) send(SIGTERM);
   }
-  std::raise(SIGTERM);
+  send(SIGTERM);
   std::signal(SIGTERM, SIG_DFL);
   EXPECT_TRUE(flag.requested());
 }
@@ -50,9 +66,11 @@ TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
     StopFlag flag;
     StopSignals signals(flag);
     signals.interrupts_too();
-    std::raise(first);
+    send(first);
+    wait_until_requested(flag);
     std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    std::raise(second);
+    send(second);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     std::exit(flag.requested() ? 7 : 8);
   };
   EXPECT_EXIT(twice(SIGINT, SIGINT), ::testing::KilledBySignal(SIGINT), "");
@@ -66,7 +84,8 @@ TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
   const auto interrupted = [] {
     StopFlag flag;
     const StopSignals signals(flag);
-    std::raise(SIGINT);
+    send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::seconds(5));
   };
   EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGINT), "");
 }

@@ -144,8 +144,8 @@ TEST(Stop, BeforeTheFirstStep) {
     place.make_small_run();
     const Result result = place.bash(
         "mkfifo pipe.yaml; $PROGRAM pipe.yaml & job=$!\n"
-        "catches_usr1() { (( 0x$(awk '/^SigCgt/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
-        "for i in $(seq 200); do catches_usr1 && break; sleep 0.1; done\n"
+        "blocks_usr1() { (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
+        "for i in $(seq 200); do blocks_usr1 && break; sleep 0.1; done\n"
         "kill -" +
         std::string(signal) + " $job; cat small.yaml >pipe.yaml; wait $job; echo \"code $?\"");
     EXPECT_EQ(count(result.err, "stopped on request after 0 steps"), 1) << result.err;

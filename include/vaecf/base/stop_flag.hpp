@@ -4,7 +4,7 @@
 
 namespace vaecf {
 
-/// Set once somebody asks the run to end early, by a signal handler too; read between steps.
+/// A request to stop the run early. Set by any thread, read by the trainer between steps.
 class StopFlag {
  public:
   void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
@@ -12,7 +12,6 @@ class StopFlag {
 
  private:
   std::atomic<bool> requested_ = false;
-  static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set it");
 };
 
 }  // namespace vaecf
