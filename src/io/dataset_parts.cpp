@@ -134,7 +134,7 @@ std::int64_t DatasetParts::entries(std::size_t matrix) const {
 }
 
 const DatasetParts::OpenPart& DatasetParts::opened(std::size_t part) const {
-  const std::scoped_lock lock(opening_);
+  const h5::LibraryLock lock;
   if (others_[part]) return *others_[part];
   auto other = std::make_unique<OpenPart>(paths_[part]);
   const InputFile& file = other->file;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,8 +76,7 @@ class DatasetParts {
   std::vector<std::optional<std::size_t>> spread_as_;             // matrix -> /train or /train/features
   std::vector<std::int64_t> first_row_;                           // and their number
   std::map<std::size_t, std::vector<std::int64_t>> first_entry_;  // the same, by matrix
-  mutable std::mutex opening_;
-  mutable std::vector<std::unique_ptr<OpenPart>> others_;  // [0] is never there
+  mutable std::vector<std::unique_ptr<OpenPart>> others_;         // [0] is never there
 };
 
 }  // namespace vaecf::io

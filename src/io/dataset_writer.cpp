@@ -71,7 +71,7 @@ struct MatrixState {
 void require_replaceable(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return;
-  const h5::Quiet quiet;
+  const h5::LibraryLock lock;
   const std::string ending = std::filesystem::path(path).extension().string();
   const bool called_so = ending == ".h5" || ending == ".hdf5";
   if ((called_so || H5Fis_hdf5(path.c_str()) > 0) && !is_checkpoint(path)) return;

@@ -30,12 +30,17 @@ Selection select(hid_t dataset, std::int64_t begin, std::int64_t count) {
 
 }  // namespace
 
-Quiet::Quiet() {
+static std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+LibraryLock::LibraryLock() : lock_(library_mutex()) {
   H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
-Quiet::~Quiet() {
+LibraryLock::~LibraryLock() {
   H5Eset_auto2(H5E_DEFAULT, function_, data_);
 }
 
@@ -48,7 +53,7 @@ void throw_failure(std::string_view doing) {
 
 void Handle::reset() noexcept {
   if (id_ < 0) return;
-  Quiet quiet;
+  const LibraryLock lock;
   H5Idec_ref(std::exchange(id_, H5I_INVALID_HID));
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The C library of HDF5 behind three small things: handles that close themselves, calls that throw, and
-// silence on standard error. Only src/io includes this.
+// The C library of HDF5 behind three small things: handles that close themselves, calls that throw, and a
+// lock around each use. Only src/io includes this.
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <mutex>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -26,16 +27,19 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Keeps the library from printing its error stack while it lives. Every public function opens one, since
-/// the setting belongs to the thread.
-class Quiet {
+/// Holds the process-wide lock on the library and keeps it from printing its error stack. Every function that
+/// calls the library holds one, because a checkpoint is written by a thread while others read, and HDF5 as
+/// built on many clusters is not thread-safe. Blocks while another thread holds one; a thread may hold
+/// several.
+class LibraryLock {
  public:
-  Quiet();
-  ~Quiet();
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
+  LibraryLock();
+  ~LibraryLock();
+  LibraryLock(const LibraryLock&) = delete;
+  LibraryLock& operator=(const LibraryLock&) = delete;
 
  private:
+  std::unique_lock<std::recursive_mutex> lock_;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;
 };
@@ -120,7 +124,7 @@ void create_link(hid_t file, const std::string& path, const std::string& target)
 /// Runs `work`, which reads `path`; what the library refuses becomes an InputError.
 template <class Work>
 decltype(auto) reading(const std::string& path, Work&& work) {
-  Quiet quiet;
+  const LibraryLock lock;
   try {
     return work();
   } catch (const Failure& failure) {

@@ -73,7 +73,7 @@ int deflate_level(const InputDataset& dataset) {
 
 InputFile::InputFile(std::string path, const std::string& make) : path_(std::move(path)) {
   require_file(path_, make);
-  h5::Quiet quiet;
+  const h5::LibraryLock lock;
   if (H5Fis_hdf5(path_.c_str()) <= 0) {
     throw InputError(format("{}: is not an HDF5 file; {}", path_, make));
   }

@@ -23,7 +23,7 @@ class StagedHdf5 {
   /// Runs `work`, which writes; RunError if the library or the disk refused. Nothing may be written after.
   template <class Work>
   void write(Work&& work) {
-    h5::Quiet quiet;
+    const h5::LibraryLock lock;
     try {
       work();
     } catch (const h5::Failure& failure) {
