@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 namespace vaecf::config {
 namespace {
@@ -65,7 +64,14 @@ std::string read_text(const std::string& path) {
   if (!file) {
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
   }
-  return {std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t longest = std::size_t{1} << 20;
+  std::string text(longest + 1, '\0');
+  text.resize(static_cast<std::size_t>(file.read(text.data(), longest + 1).gcount()));
+  if (text.size() > longest || text.find('\0') != std::string::npos) {
+    throw InputError(format("{} is not a configuration: it is {}; give a YAML file such as configs/ml1m.yaml",
+                            path, text.size() > longest ? "larger than 1 MiB" : "binary"));
+  }
+  return text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include "config/suggest.hpp"
 
@@ -57,7 +58,7 @@ int line_with_tab(const std::string& text) {
 }  // namespace
 
 std::string Reader::place(const YAML::Node& node) const {
-  if (!override_.empty()) return "--set " + override_;
+  if (!override_.empty()) return "--set " + excerpt(override_);
   return node.Mark().is_null() ? file_ : format("{}:{}", file_, node.Mark().line + 1);
 }
 
@@ -75,7 +76,7 @@ void Reader::read_file_text(const std::string& text, const std::string& name) {
       throw InputError(
           format("{}:{}: not valid YAML: a tab before the key; put blanks there instead", file_, line));
     }
-    throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, error.msg));
+    throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, excerpt(error.msg)));
   }
   visit_section("", document);
   settle_alternatives();
@@ -87,14 +88,18 @@ void Reader::read_overrides(std::span<const std::string> overrides) {
     override_ = text;
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw InputError(format("--set {}: wants KEY=VALUE, for example --set train.epochs=2", text));
+      throw InputError(format("--set {}: wants KEY=VALUE, for example --set train.epochs=2", excerpt(text)));
     }
     YAML::Node value;
     try {
-      // KEY= is the empty text, and not YAML's null, which no key takes.
-      value = equals + 1 == text.size() ? YAML::Node(std::string()) : YAML::Load(text.substr(equals + 1));
+      // Punctuation alone is text, such as the separator of a file, and so is nothing at all: YAML would make
+      // null, a list or an error of it.
+      const std::string given = text.substr(equals + 1);
+      const bool plain = given.find_first_not_of(" \t!#$%&*+,-./:;<=>?@\\^_`|~") == std::string::npos;
+      value = plain ? YAML::Node(given) : YAML::Load(given);
     } catch (const YAML::Exception& error) {
-      throw InputError(format("--set {}: the value is not valid YAML: {}", text, error.msg));
+      throw InputError(
+          format("--set {}: the value is not valid YAML: {}", excerpt(text), excerpt(error.msg)));
     }
     const std::string path = text.substr(0, equals);
     visit(path, YAML::Node(path), value);
@@ -105,16 +110,21 @@ void Reader::read_overrides(std::span<const std::string> overrides) {
 void Reader::visit_section(const std::string& prefix, const YAML::Node& section) {
   if (section.IsNull()) return;  // "train:" with everything below commented out
   if (!section.IsMap()) {
-    const std::string name = prefix.empty() ? "the file" : prefix.substr(0, prefix.size() - 1);
-    throw InputError(
-        format("{}: {} wants keys with values below it, got {}", place(section), name, quote(section)));
+    if (prefix.empty()) {
+      throw InputError(
+          format("{}: not a configuration, which has keys and values, but {}; give a YAML file such as "
+                 "configs/ml1m.yaml",
+                 place(section), quote(section)));
+    }
+    throw InputError(format("{}: {} wants keys with values below it, got {}", place(section),
+                            prefix.substr(0, prefix.size() - 1), quote(section)));
   }
   std::set<std::string> seen;
   for (const auto& pair : section) {
     if (!pair.first.IsScalar()) throw InputError(format("{}: a key must be a word", place(pair.first)));
     const std::string& name = pair.first.Scalar();
     if (!seen.insert(name).second) {
-      throw InputError(format("{}: {}{} is given twice; keep one", place(pair.first), prefix, name));
+      throw InputError(format("{}: {} is given twice; keep one", place(pair.first), excerpt(prefix + name)));
     }
     visit(prefix + name, pair.first, pair.second);
   }
@@ -168,7 +178,7 @@ std::string Reader::unknown_key(const std::string& path) const {
     }
     if (leaf(key.path) == leaf(path)) elsewhere.push_back(key.path);
   }
-  const std::string message = path + " is not a key";
+  const std::string message = excerpt(path) + " is not a key";
   const std::string near = nearest(leaf(path), siblings);
   if (!near.empty()) return message + format(" (did you mean {}?)", near);
   if (const std::string alike = nearest(path, paths); siblings.empty() && !alike.empty())

@@ -1,6 +1,7 @@
 #include "config/suggest.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace vaecf::config {
@@ -27,6 +28,9 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   std::string best;
   int best_distance = 1 + std::max(1, static_cast<int>(word.size()) / 3);
   for (const std::string& candidate : candidates) {
+    // At least so many letters have to come or go.
+    if (std::abs(static_cast<int>(word.size()) - static_cast<int>(candidate.size())) >= best_distance)
+      continue;
     const int distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

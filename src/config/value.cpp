@@ -1,6 +1,7 @@
 #include "config/value.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <array>
@@ -209,7 +210,7 @@ std::string write_value(const std::vector<std::string>& value) {
 std::string quote(const YAML::Node& node) {
   switch (node.Type()) {
     case YAML::NodeType::Scalar:
-      return quoted(node.Scalar());
+      return "\"" + excerpt(node.Scalar()) + "\"";
     case YAML::NodeType::Map:
       return "a section of keys";
     case YAML::NodeType::Sequence: {
@@ -218,7 +219,7 @@ std::string quote(const YAML::Node& node) {
       for (std::size_t i = 0; i < node.size(); ++i) {
         out += (i == 0 ? "" : ", ") + (node[i].IsSequence() ? std::string("a list") : quote(node[i]));
       }
-      return out + "]";
+      return excerpt(out + "]");
     }
     default:
       return "nothing";

@@ -76,7 +76,7 @@ inline std::string type_name(const std::vector<std::string>&) {
   return "a list of texts";
 }
 
-/// The node as an error message quotes it: "many", [1, 2], a section of keys, nothing.
+/// Returns the node as an error message quotes it, cut short: "many", [1, 2], a section of keys, nothing.
 std::string quote(const YAML::Node& node);
 
 }  // namespace vaecf::config

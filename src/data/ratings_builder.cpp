@@ -192,21 +192,4 @@ RawRatings RatingsBuilder::take() {
   return std::move(ratings_);
 }
 
-std::string excerpt(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  const bool readable = is_utf8(text);
-  std::string shown;
-  for (const char c : text.substr(0, longest)) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '\t') {
-      shown += "\\t";
-    } else if (code < 0x20 || code == 0x7F || (code >= 0x80 && !readable)) {
-      shown += format("\\x{:02x}", code);
-    } else {
-      shown += c;
-    }
-  }
-  return text.size() > longest ? shown + "..." : shown;
-}
-
 }  // namespace vaecf::data

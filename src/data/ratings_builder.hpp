@@ -141,7 +141,4 @@ class RatingsBuilder {
   enum class Times { unknown, numbers, dates } times_ = Times::unknown;
 };
 
-/// Text from a file, short and printable, for a message.
-std::string excerpt(std::string_view text);
-
 }  // namespace vaecf::data

@@ -56,6 +56,32 @@ TEST(Usage, ConfigurationMistakesNameFileAndLine) {
   EXPECT_EQ(count(result.err, "VAECF_PROGRESS is \"fancy\""), 1) << result.err;
 }
 
+TEST(Usage, FilesThatAreNoConfigurationAreRefusedInOneShortSentence) {
+  const Workplace place;
+  std::string lines = "user,item,rating\n";
+  while (lines.size() < 500000) lines += "1,2,3.5\n";
+  place.write("ratings.csv", lines);
+  place.write("more.csv", lines + lines + lines);
+  place.write("data.h5", std::string("\x89HDF\r\n\x1a\n\0\0", 10));
+  for (const char* file : {"ratings.csv", "more.csv", "data.h5"}) {
+    const Result result = place.program(file);
+    EXPECT_EQ(result.code, 2) << file;
+    EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
+    EXPECT_NE(result.err.find("not a configuration"), std::string::npos) << result.err.substr(0, 500);
+    EXPECT_LT(result.err.size(), 250U) << file;
+  }
+}
+
+TEST(Usage, ACommaIsASeparator) {
+  const Workplace place;
+  place.write("c.yaml", "data: {file: o.h5, source: {format: delimited, path: r.csv}}\n");
+  place.write("r.csv", "1,2\n1,3\n2,2\n2,3\n3,2\n3,3\n");
+  const Result result = place.program(
+      "prepare c.yaml --set data.source.separator=, --set data.prepare.min_user_items=1 "
+      "--set data.prepare.split=leave_one_out --set data.source.rating_column= ");
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST(Usage, SetTakesListsAndMayBeRepeated) {
   const Workplace place;
   place.make_small_run();

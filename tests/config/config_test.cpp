@@ -159,7 +159,9 @@ TEST(Config, WrongTypesSayWhatIsWanted) {
   EXPECT_EQ(refusal("data: {source: {header: yes}}"),
             "c.yaml:1: data.source.header wants true or false, got \"yes\"");
   EXPECT_EQ(refusal("train: 5"), "c.yaml:1: train wants keys with values below it, got \"5\"");
-  EXPECT_EQ(refusal("- a\n- b\n"), "c.yaml:1: the file wants keys with values below it, got [\"a\", \"b\"]");
+  EXPECT_EQ(refusal("- a\n- b\n"),
+            "c.yaml:1: not a configuration, which has keys and values, but [\"a\", \"b\"]; give a YAML file "
+            "such as configs/ml1m.yaml");
 }
 
 TEST(Config, ImpossibleValuesSayTheLimit) {
@@ -313,6 +315,29 @@ TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
       "");
   EXPECT_EQ(refusal("", {"train.epochs="}), "--set train.epochs=: train.epochs wants an integer, got \"\"");
   EXPECT_NE(refusal("", {"name=[a"}).find("--set name=[a: the value is not valid YAML"), std::string::npos);
+}
+
+TEST(Config, OverridesTakePunctuationAsText) {
+  for (const std::string separator : {",", "|", "::", ";", "#", "*", "\t", "~", "\\t"}) {
+    EXPECT_EQ(read("", {"data.source.separator=" + separator}).source.separator, separator);
+  }
+  EXPECT_EQ(read("", {"data.source.separator=\",\""}).source.separator, ",");
+  EXPECT_EQ(refusal("", {"train.epochs=-"}),
+            "--set train.epochs=-: train.epochs wants an integer, got \"-\"");
+}
+
+TEST(Config, ErrorsQuoteTheBeginningOfLongValues) {
+  const std::string data(100000, 'x');
+  for (const std::string& text :
+       {data, "- " + data, "[a, b]\n" + data, "name: [" + data + "]", "? " + data + "\n: 1", "x: *" + data,
+        "train: " + data, "train: {epochs: " + data + "}", "train: {precision: " + data + "}",
+        "? " + data + "\n: 1\n? " + data + "\n: 1"}) {
+    EXPECT_LT(refusal(text).size(), 300U) << refusal(text);
+    EXPECT_NE(refusal(text), "(accepted)");
+  }
+  for (const std::string& text : {data, data + "=1", "name=[" + data, "train.epochs=" + data}) {
+    EXPECT_LT(refusal("", {text}).size(), 300U) << refusal("", {text});
+  }
 }
 
 TEST(Config, DumpReadsBackToTheSame) {

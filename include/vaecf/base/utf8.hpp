@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vaecf/base/format.hpp>
+
+#include <string>
 #include <string_view>
 
 namespace vaecf {
@@ -29,6 +32,26 @@ inline bool is_utf8(std::string_view text) {
     }
   }
   return true;
+}
+
+/// Returns the beginning of `text`, at most 80 bytes and printable, for a message.
+inline std::string excerpt(std::string_view text) {
+  std::size_t length = 80;
+  const bool readable = is_utf8(text);
+  while (length < text.size() && readable && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80)
+    --length;
+  std::string shown;
+  for (const char c : text.substr(0, length)) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\t') {
+      shown += "\\t";
+    } else if (code < 0x20 || code == 0x7F || (code >= 0x80 && !readable)) {
+      shown += format("\\x{:02x}", code);
+    } else {
+      shown += c;
+    }
+  }
+  return text.size() > length ? shown + "..." : shown;
 }
 
 }  // namespace vaecf
