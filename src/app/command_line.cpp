@@ -26,6 +26,12 @@ constexpr const char* footer =
     "request "
     "(signal USR1) with a checkpoint written: --resume auto goes on.";
 
+/// Appends the examples, one a line, to the command's help. Some versions of CLI11 wrap lines of 80
+/// characters.
+void add_examples(CLI::App& command, const std::string& lines) {
+  command.footer("Examples:\n" + lines);
+}
+
 void add_config(CLI::App& app, CommandLine& line, bool required) {
   app.add_option("CONFIG.yaml", line.config, "configuration; --help-config lists its keys")
       ->required(required);
@@ -94,6 +100,25 @@ void add_run(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
 }
 
+CLI::App* add_prepare(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
+  add_config(*command, line, true);
+  command->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
+  command->add_flag("--force", line.prepare.force,
+                    "make it even if it is there, of the same source and options");
+  command
+      ->add_option_function<std::int64_t>(
+          "--files",
+          [&line](const auto& files) { line.overrides.push_back(format("data.prepare.files={}", files)); },
+          "as so many files, users in sequence: sets data.prepare.files")
+      ->type_name("N");
+  add_examples(*command,
+               "  vaecf_dist prepare configs/ml20m.yaml\n"
+               "  vaecf_dist prepare configs/ml20m.yaml --files 8\n"
+               "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force");
+  return command;
+}
+
 CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
   auto* command = app.add_subcommand("synthesize", "make up a dataset with real structure");
   auto& options = line.synthesize;
@@ -119,6 +144,9 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
   command->add_option("--compression", options.layout.compression, "0 none; 1 to 9 shuffle and deflate")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
+  add_examples(*command,
+               "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
+               "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --files 8");
   return command;
 }
 
@@ -157,6 +185,25 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
                       ".tsv, .csv or .h5 file; -, the default: TSV on standard output");
   command->add_option("--format", arguments.format, "whatever the output's name")
       ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
+  add_examples(*command,
+               "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
+               "  vaecf_dist recommend configs/ml20m.yaml --input new_users.csv\n"
+               "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
+               "      --output all.h5");
+  return command;
+}
+
+CLI::App* add_inspect(CLI::App& app, CommandLine& line) {
+  auto* command = app.add_subcommand("inspect", "what a dataset or a checkpoint holds, or how a run went");
+  command
+      ->add_option("FILE|RUN", line.subject,
+                   "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
+      ->required();
+  command->add_option("--metric", line.metric, "of a run; default: the one it selects by");
+  add_examples(*command,
+               "  vaecf_dist inspect data/ml20m.h5\n"
+               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
+               "  vaecf_dist inspect runs/ml20m --metric recall@20");
   return command;
 }
 
@@ -167,6 +214,9 @@ CLI::App* add_export(CLI::App& app, CommandLine& line) {
   command->add_option("--output", line.output, "a .safetensors or .onnx file")->required();
   command->add_option("--data", line.data, "its dataset, where it is no longer where it was")
       ->type_name("FILE.h5");
+  add_examples(*command,
+               "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.onnx\n"
+               "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
   return command;
 }
 
@@ -178,6 +228,10 @@ CLI::App* add_doctor(CLI::App& app, CommandLine& line) {
   add_config(*command, line, false);
   command->add_flag("--json", line.json, "one JSON object instead of a table");
   command->add_flag("--quick", line.quick, "only look, measure nothing");
+  add_examples(*command,
+               "  vaecf_dist doctor\n"
+               "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
+               "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml");
   return command;
 }
 
@@ -208,6 +262,10 @@ CLI::App* add_scaling(CLI::App& app, CommandLine& line) {
   command->add_option("--set", line.overrides, "set one key, e.g. --set train.batch_size=8192; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  add_examples(*command,
+               "  vaecf_dist scaling runs/scaling-ml20m\n"
+               "  vaecf_dist scaling configs/ml20m.yaml --ranks 8,64 \\\n"
+               "      --predict configs/machines/dgx-h100.yaml");
   return command;
 }
 
@@ -229,25 +287,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--help-config", help_config, "every key of the configuration with default and meaning");
   add_run(app, line);
   add_verbosity(app, switches);
-  auto* prepare = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
-  add_config(*prepare, line, true);
-  prepare->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
-  prepare->add_flag("--force", line.prepare.force,
-                    "make it even if it is there, of the same source and options");
-  prepare
-      ->add_option_function<std::int64_t>(
-          "--files",
-          [&](const auto& files) { line.overrides.push_back(format("data.prepare.files={}", files)); },
-          "as so many files, users in sequence: sets data.prepare.files")
-      ->type_name("N");
+  auto* prepare = add_prepare(app, line);
   auto* synthesize = add_synthesize(app, line);
   auto* recommend = add_recommend(app, line);
-  auto* inspect = app.add_subcommand("inspect", "what a dataset or a checkpoint holds, or how a run went");
-  inspect
-      ->add_option("FILE|RUN", line.subject,
-                   "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
-      ->required();
-  inspect->add_option("--metric", line.metric, "of a run; default: the one it selects by");
+  auto* inspect = add_inspect(app, line);
   auto* export_model = add_export(app, line);
   auto* doctor = add_doctor(app, line);
   auto* scaling = add_scaling(app, line);

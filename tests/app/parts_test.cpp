@@ -12,7 +12,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <new>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -47,6 +49,39 @@ TEST(CommandLine, OptionsStandBeforeAndAfterTheFile) {
   EXPECT_EQ(recommend.recommend.top, 3);
   EXPECT_EQ(recommend.overrides, (std::vector<std::string>{"a=1"}));
   EXPECT_EQ(recommend.verbosity, Verbosity::quiet);
+}
+
+TEST(CommandLine, HelpOfEachSubcommandEndsWithExamplesThatParse) {
+  const std::vector<std::pair<const char*, Command>> commands = {
+      {"prepare", Command::prepare}, {"synthesize", Command::synthesize}, {"recommend", Command::recommend},
+      {"inspect", Command::inspect}, {"export", Command::export_model},   {"doctor", Command::doctor},
+      {"scaling", Command::scaling}};
+  for (const auto& [name, command] : commands) {
+    std::string help = parse({name, "--help"}).text;
+    for (auto at = help.find("\\\n"); at != std::string::npos; at = help.find("\\\n"))
+      help.replace(at, 2, " ");
+    std::istringstream lines(help.substr(std::min(help.size(), help.find("Examples:\n"))));
+    std::string text;
+    std::getline(lines, text);
+    int examples = 0;
+    while (std::getline(lines, text) && !text.empty()) {
+      const auto start = text.find("vaecf_dist ");
+      ASSERT_NE(start, std::string::npos) << text;
+      std::istringstream stream(text.substr(start));
+      const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+      std::vector<const char*> arguments;
+      for (const std::string& word : words) {
+        arguments.push_back(word.c_str());
+        if (!word.starts_with("configs/")) continue;
+        EXPECT_TRUE(std::filesystem::exists(std::string(VAECF_SOURCES) + "/" + word)) << word;
+      }
+      EXPECT_EQ(parse_command_line(static_cast<int>(arguments.size()), arguments.data()).command, command)
+          << text;
+      ++examples;
+    }
+    EXPECT_GE(examples, 2) << help;
+    EXPECT_FALSE(std::getline(lines, text)) << "help of " << name << " goes on after its examples: " << text;
+  }
 }
 
 TEST(CommandLine, SaysWhichNumbersItTakes) {
