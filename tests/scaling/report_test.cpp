@@ -260,8 +260,26 @@ TEST(ScalingReport, TextsHoldEveryPoint) {
   const std::string page = to_page(report);
   EXPECT_EQ(page.find("/*REPORT*/"), std::string::npos);
   EXPECT_EQ(page.find("</script> & co"), std::string::npos) << "it would end the script";
-  EXPECT_EQ(page.find("http"), std::string::npos) << "a page that needs no network";
+  for (const char* loads : {"src=", "href=", "url(", "fetch(", "import"})
+    EXPECT_EQ(page.find(loads), std::string::npos) << loads << " in a page that needs no network";
   EXPECT_NE(to_table(report).find("strong scaling: 400 users a step"), std::string::npos);
+}
+
+// Inkscape, LaTeX and rsvg-convert know no CSS variables and not the page's rules.
+TEST(ScalingReport, PlotsStandAloneByPlainAttributes) {
+  const std::string page = to_page(make_report(ideal_runs(), -1, -1));
+  const auto begin = page.find("const upright");
+  const auto end = page.find("function table(");
+  ASSERT_LT(begin, end);
+  const std::string plots = page.substr(begin, end - begin);
+  ASSERT_NE(plots.find("<svg xmlns="), std::string::npos);
+  std::string drawn;
+  std::ifstream picture(VAECF_SOURCES "/docs/scaling.svg");
+  ASSERT_TRUE(std::getline(picture, drawn, '\0'));
+  for (const char* css : {"class=", "style=", "<style", "var("}) {
+    EXPECT_EQ(plots.find(css), std::string::npos) << css;
+    EXPECT_EQ(drawn.find(css), std::string::npos) << css << " in docs/scaling.svg";
+  }
 }
 
 TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
