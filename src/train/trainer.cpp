@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace vaecf::train {
@@ -18,6 +19,14 @@ std::unique_ptr<ShardRows> read_shard(const io::DatasetFile& dataset, const std:
                                       std::int64_t width, backend::Backend& backend) {
   if (width == 0) return nullptr;
   return std::make_unique<ShardRows>(backend, dataset.read_rows(matrix, rows), rows.begin, width);
+}
+
+/// Threads that draw the next epoch. On a CPU the cores are busy with the steps.
+int drawing_threads(const Services& services) {
+  if (services.backend.device() == "cpu") return 1;
+  const int cores =
+      static_cast<int>(std::thread::hardware_concurrency()) / services.communicator.local_size();
+  return std::clamp(cores, 1, 4);
 }
 
 }  // namespace
@@ -60,25 +69,17 @@ void Trainer::take_times(bool on) {
   clock_ = model::StepClock(services_.backend, on);
 }
 
-void Trainer::draw(std::int64_t epoch) {
-  order_.start_epoch(static_cast<std::uint32_t>(epoch));
-  drawn_.epoch = epoch;
-  drawn_.rows.clear();
-  drawn_.begin.assign(1, 0);
-  for (std::int64_t t = 0; t < order_.steps_per_epoch(); ++t) {
-    const auto batch = order_.local_rows(t);
-    drawn_.rows.insert(drawn_.rows.end(), batch.begin(), batch.end());
-    drawn_.begin.push_back(static_cast<std::int64_t>(drawn_.rows.size()));
-  }
-}
-
 void Trainer::start_epoch(std::int64_t epoch) {
-  if (drawn_.epoch != epoch) draw(epoch);
-  epoch_ = epoch;
+  if (drawn_.epoch != epoch && next_.valid()) drawn_ = next_.get();
+  const int threads = drawing_threads(services_);
+  if (drawn_.epoch != epoch) drawn_ = order_.draw(epoch, threads);
   items_->set_order(drawn_.rows, drawn_.begin);
   if (features_) features_->set_order(drawn_.rows, drawn_.begin);
   services_.backend.clear_losses(*step_);
   may_have_moved_ = true;
+  if (next_.valid()) return;  // the epoch was taken up before
+  next_ = std::async(std::launch::async,
+                     [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
 }
 
 model::Model& Trainer::model() {
@@ -224,8 +225,6 @@ void Trainer::step(std::int64_t t) {
     overlap_->report(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (overlap_->decided()) services_.log.debug("{}", overlap_->description());
   }
-  // A device is still at work on this epoch: time to draw the next one, which else would keep it waiting.
-  if (t + 1 == order_.steps_per_epoch()) draw(epoch_ + 1);
 }
 
 backend::LossSums Trainer::losses() {

@@ -19,15 +19,16 @@ std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, 
                                                    bool keep, std::uint32_t epoch, std::uint64_t seed = 7) {
   std::vector<std::vector<UserRows>> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    EpochOrder order(shards, rank, ranks, batch, keep, seed);
-    order.start_epoch(epoch);
+    const EpochOrder order(shards, rank, ranks, batch, keep, seed);
+    const EpochRows drawn = order.draw(epoch);
+    EXPECT_EQ(drawn.epoch, epoch);
     std::vector<UserRows> steps;
     const std::int64_t most = order.max_local_rows();
     std::int64_t seen_most = 0;
     for (std::int64_t t = 0; t < order.steps_per_epoch(); ++t) {
       UserRows rows;
-      for (const std::int64_t row : order.local_rows(t)) {
-        rows.push_back(row + shards.owned_rows(rank, ranks).begin);
+      for (std::int64_t i = drawn.begin[t]; i < drawn.begin[t + 1]; ++i) {
+        rows.push_back(drawn.rows[i] + shards.owned_rows(rank, ranks).begin);
       }
       seen_most = std::max(seen_most, static_cast<std::int64_t>(rows.size()));
       steps.push_back(rows);
@@ -130,6 +131,24 @@ TEST(EpochOrder, FollowsTheDefinition) {
     const auto by_rank = batches_by_rank(shards, 1, batch, true, epoch);
     for (const UserRows& rows : by_rank[0]) positions.insert(positions.end(), rows.begin(), rows.end());
     EXPECT_EQ(positions, expected) << epoch;
+  }
+}
+
+TEST(EpochOrder, DrawnRowsDoNotDependOnTheNumberOfThreads) {
+  for (const int count : {1, 3, 8, 64}) {
+    const VirtualShards shards(1003, count);
+    for (const Range owned : {Range{0, count}, Range{count / 3, count}, Range{0, 0}}) {
+      const EpochOrder order(shards, owned, 10, count != 3, 7);
+      for (const std::int64_t epoch : {0, 1, 5}) {
+        const EpochRows plain = order.draw(epoch);
+        for (const int threads : {2, 3, 4, 9}) {
+          const EpochRows drawn = order.draw(epoch, threads);
+          EXPECT_EQ(drawn.rows, plain.rows)
+              << count << " shards, epoch " << epoch << ", " << threads << " threads";
+          EXPECT_EQ(drawn.begin, plain.begin);
+        }
+      }
+    }
   }
 }
 

@@ -45,6 +45,21 @@ class Edge : public TrainTest {
   }
 };
 
+TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
+  on_ranks(1, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    const auto nll = [&](const std::vector<std::int64_t>& epochs) {
+      Trainer trainer(options_, services, dataset, 0);
+      for (const std::int64_t epoch : epochs) trainer.start_epoch(epoch);
+      return trainer.accumulate(0).nll;
+    };
+    EXPECT_EQ(nll({0, 1, 1, 2}), nll({2}));  // drawn in the background, as a resumed run takes epochs up
+    EXPECT_EQ(nll({0, 2}), nll({2}));
+    EXPECT_EQ(nll({2, 0}), nll({0}));
+    EXPECT_NE(nll({1}), nll({2}));
+  });
+}
+
 TEST_F(Edge, FewerUsersThanRanks) {
   MadeUpData data;
   data.users = 3;

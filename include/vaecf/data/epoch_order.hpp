@@ -3,10 +3,16 @@
 #include <vaecf/data/virtual_shards.hpp>
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace vaecf::data {
+
+/// This rank's rows of all batches of an epoch, back to back: batch t is rows [begin[t], begin[t + 1]).
+struct EpochRows {
+  std::int64_t epoch = -1;
+  std::vector<std::int64_t> rows;  ///< local to owned_rows().begin, ordered by position
+  std::vector<std::int64_t> begin;
+};
 
 /// Which users make batch t of an epoch. Each epoch permutes each virtual shard (Philox purpose 4), and
 /// users are dealt like cards: position p of the epoch is element p div V of the permutation of shard
@@ -29,21 +35,20 @@ class EpochOrder {
   /// Most rows that this rank has in any batch.
   std::int64_t max_local_rows() const;
 
-  /// Draws the permutations of `epoch` (from 0).
-  void start_epoch(std::uint32_t epoch);
-  /// This rank's rows of batch t, local to owned_rows().begin, ordered by position. Valid until the next
-  /// call.
-  std::span<const std::int64_t> local_rows(std::int64_t t);
+  /// Draws the batches of `epoch` (from 0) on `threads` threads. The result does not depend on their number.
+  EpochRows draw(std::int64_t epoch, int threads = 1) const;
 
  private:
+  /// This rank's users among the first `position` of an epoch.
+  std::int64_t local_before(std::int64_t position) const;
+
   const VirtualShards* shards_;
   Range owned_;
-  Range owned_rows_;
   std::int64_t batch_size_;
   bool keep_last_;
   std::uint64_t seed_;
-  std::vector<std::int64_t> permutation_;  // one permutation after the other, local rows
-  std::vector<std::int64_t> batch_;
+  std::vector<std::int64_t> owned_before_;  // owned shards among the first k of VirtualShards::order
+  std::vector<std::int64_t> first_rows_;    // of the owned shards, in that order; local
 };
 
 }  // namespace vaecf::data

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,7 +38,8 @@ class Trainer {
           std::int64_t min_model_rows);
   ~Trainer();
 
-  /// Draws the batches of `epoch` (from 0) and forgets the losses of the one before.
+  /// Takes up `epoch` (from 0) and forgets the losses of the one before. The batches of the epoch after it
+  /// are drawn in the background meanwhile.
   void start_epoch(std::int64_t epoch);
   /// Runs batch `t` of the epoch with all ranks and updates the weights. The backend may still be at work
   /// when this returns. RunError naming step, rank and terms where the loss of this step, or of an earlier
@@ -94,13 +96,6 @@ class Trainer {
   std::vector<model::StepLap> laps() { return clock_.read_laps(); }
 
  private:
-  /// This rank's rows of all batches of an epoch, back to back.
-  struct EpochRows {
-    std::int64_t epoch = -1;
-    std::vector<std::int64_t> rows;
-    std::vector<std::int64_t> begin;
-  };
-  void draw(std::int64_t epoch);
   void begin_step(std::int64_t t, backend::StepState& step);
   /// Forward and backward of the batch that `step` numbers, `users` of it this rank's.
   void compute_gradient(backend::StepState& step, std::int64_t users, const backend::FusedUpdate* fused);
@@ -120,8 +115,8 @@ class Trainer {
   data::VirtualShards shards_;
   Range owned_;  // of the virtual shards
   data::EpochOrder order_;
-  EpochRows drawn_;
-  std::int64_t epoch_ = 0;
+  data::EpochRows drawn_;
+  std::future<data::EpochRows> next_;  // drawn in the background
   std::unique_ptr<ShardRows> items_;
   std::unique_ptr<ShardRows> features_;  // null where the model knows none
   std::unique_ptr<backend::StepState> step_;
