@@ -16,21 +16,24 @@ std::string older(const std::string& path) {
   return path + ".old";
 }
 
-/// Where the log cannot be moved, the new run goes on behind it.
+void move_to_older(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  std::filesystem::rename(path, older(path), error);
+  if (!error) return;
+  throw InputError(
+      format("{}: an older run has left it, and it cannot be moved to {} ({}); move it away, go on with "
+             "--resume, or give another name or run.directory",
+             path, older(path), error.message()));
+}
+
 void move_aside(const SessionOptions& options) {
-  std::error_code ignored;
-  const std::string log = options.run_folder() + "/metrics.jsonl";
-  if (std::filesystem::exists(log, ignored)) std::filesystem::rename(log, older(log), ignored);
+  move_to_older(options.run_folder() + "/metrics.jsonl");
   const std::string folder = options.checkpoint_folder();
   if (io::list_checkpoints(folder).empty()) return;
+  std::error_code ignored;
   std::filesystem::remove_all(older(folder), ignored);
-  std::error_code error;
-  std::filesystem::rename(folder, older(folder), error);
-  if (!error) return;
-  throw RunError(format(
-      "{}: holds checkpoints of an older run and cannot be moved to {} ({}); --resume auto would later take "
-      "them for this run's: move them away, go on with --resume, or give another name or run.directory",
-      folder, older(folder), error.message()));
+  move_to_older(folder);
 }
 
 /// best.h5 does not tell by its name. One that cannot be read is nobody's to go on from.

@@ -94,6 +94,22 @@ TEST_F(Session, ANewRunKeepsTheOldEventsAside) {
             std::string::npos);
 }
 
+TEST_F(Session, OldEventsThatCannotBeMovedAsideAreAnErrorOnAllRanks) {
+  options_.train.epochs = 1;
+  run(1);
+  const std::string log = options_.run_folder() + "/metrics.jsonl";
+  const std::string before = text_of(log);
+  std::filesystem::create_directory(log + ".old");
+  on_ranks(2, [&](const Services& services) {
+    const std::string message = message_of<InputError>([&] { train(options_, services); });
+    EXPECT_NE(message.find("metrics.jsonl: an older run has left it, and it cannot be moved to"),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find("; move it away, go on with --resume"), std::string::npos) << message;
+  });
+  EXPECT_EQ(text_of(log), before);
+}
+
 TEST_F(Session, StopsWhenPatienceIsOver) {
   options_.optimizer.learning_rate = 1e-12;  // nothing gets better
   options_.train.epochs = 50;
