@@ -77,7 +77,8 @@ void add_run_keys(Keys& keys) {
   keys.push_back(
       make_key("distributed.bucket_mib", [](Config & c) -> auto& { return c.session.distributed.bucket_mib; },
                "gradients are reduced in pieces of this size",
-               {"between 0.001 and 1024", [](const double& v) { return v >= 0.001 && v <= 1024; }}));
+               {format("between {} and {}", comm::least_bucket_mib, comm::most_bucket_mib),
+                [](const double& v) { return v >= comm::least_bucket_mib && v <= comm::most_bucket_mib; }}));
   keys.push_back(make_key(
       "distributed.overlap", [](Config & c) -> auto& { return c.session.distributed.overlap; },
       "reduce while backward still runs; auto: where it is faster", one_of({"auto", "on", "off"})));

@@ -104,9 +104,10 @@ void check_distributed(const SessionOptions& options, const Services& services) 
   require_choice("distributed.optimizer", distributed.optimizer, {"replicated", "sharded"});
   require_choice("distributed.wire", distributed.wire, {"fp32", "bf16"});
   require_choice("distributed.overlap", distributed.overlap, {"auto", "on", "off"});
-  if (!(distributed.bucket_mib > 0.0 && distributed.bucket_mib <= 4096.0)) {
-    throw InputError(format("distributed.bucket_mib: {} is not a usable size: give MiB above 0, up to 4096",
-                            distributed.bucket_mib));
+  if (!(distributed.bucket_mib >= comm::least_bucket_mib &&
+        distributed.bucket_mib <= comm::most_bucket_mib)) {
+    throw InputError(format("distributed.bucket_mib: {} is not between {} and {}; set a size in this range",
+                            distributed.bucket_mib, comm::least_bucket_mib, comm::most_bucket_mib));
   }
   require_at_least("data.virtual_shards", options.data.virtual_shards, 1);
   check_servers(distributed, services);

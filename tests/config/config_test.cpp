@@ -199,6 +199,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "backend: {threads: -2}",
                            "backend: {threads: 5000}",
                            "distributed: {bucket_mib: 0}",
+                           "distributed: {bucket_mib: 1025}",
                            "distributed: {warn_after: 0}",
                            "distributed: {timeout: 0}",
                            "distributed: {loading_timeout: -1}",

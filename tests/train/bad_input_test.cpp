@@ -52,6 +52,8 @@ TEST_F(BadInput, ImpossibleValuesAreNamedByTheirKey) {
       {"distributed.wire: fp16", [](O& o) { o.distributed.wire = "fp16"; }},
       {"distributed.overlap: yes", [](O& o) { o.distributed.overlap = "yes"; }},
       {"distributed.bucket_mib: 0", [](O& o) { o.distributed.bucket_mib = 0.0; }},
+      {"distributed.bucket_mib: 2000 is not between 0.001 and 1024;",
+       [](O& o) { o.distributed.bucket_mib = 2000.0; }},
       {"data.virtual_shards: 0", [](O& o) { o.data.virtual_shards = 0; }},
       {"model.hidden: 0", [](O& o) { o.model.hidden = {0}; }},
       {"run.keep: 0", [](O& o) { o.run.keep = 0; }},

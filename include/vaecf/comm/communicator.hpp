@@ -155,6 +155,10 @@ inline int Communicator::await_message() {
   return -1;
 }
 
+/// Limits of DistributedOptions::bucket_mib.
+inline constexpr double least_bucket_mib = 0.001;
+inline constexpr double most_bucket_mib = 1024.0;
+
 /// What a run may choose about its ranks.
 struct DistributedOptions {
   std::string strategy = "allreduce";    ///< allreduce | parameter_server
