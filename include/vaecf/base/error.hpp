@@ -13,8 +13,8 @@ enum class ExitCode : int {
   stopped = 75,   ///< stopped on request with a checkpoint written: submit it again
 };
 
-/// Base of everything we throw. A message says the problem, why it is one, and what to do;
-/// it is caught once, in the app's `main`, which turns `code()` into the exit code.
+/// Base of everything we throw. A message says the problem, why it is one, and what to do. Errors are caught
+/// in `app/outcome.cpp`, which keeps `code()` for the exit code.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
