@@ -75,6 +75,7 @@ void run_prepare(const CommandLine& line) {
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
   io::check_output(file, "data.file", {line.config});
   Voice voice = make_voice(line.verbosity);
+  for (const std::string& note : config.notes) voice.log.warn("{}", note);
   make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
                                     voice.log, *voice.progress);

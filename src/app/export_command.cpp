@@ -95,7 +95,7 @@ io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.subject),
-        config(config::parse(checkpoint.attribute<std::string>("configuration"), line.subject)),
+        config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.subject)),
         dataset(open_dataset(line, config.session.data.file)),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())),
         shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {

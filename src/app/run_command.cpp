@@ -88,6 +88,7 @@ void prepare_to_speak(Parts& parts, const CommandLine& line) {
 
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
   parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
+  for (const std::string& note : config.notes) parts.log.warn("{}", note);
   parts.log.info("backend: {}", parts.backend->description());
   parts.log.info("ranks: {}", parts.ranks().description());
   parts.log.debug("watchdog: {}", parts.watchdog->description());
@@ -145,7 +146,7 @@ void choose_checkpoint(const CommandLine& line, const train::Services& services,
                       config.session.checkpoint_folder());
     return;
   }
-  config::require_same_run(config, point->path, point->configuration);
+  config::require_same_run(config, point->path, point->configuration, services.log);
   config.session.resume_from = point->path;
 }
 

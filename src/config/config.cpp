@@ -76,13 +76,18 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
-  Reader reader;
+Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides,
+             const Renames& renames) {
+  Reader reader(renames);
   reader.read_file_text(text, name);
   reader.read_overrides(overrides);
   Config config = reader.finish();
   config.session.configuration_text = dump(config);
   return config;
+}
+
+Config parse_stored(const std::string& text, const std::string& checkpoint, const Renames& renames) {
+  return Reader(renames).read_stored(text, checkpoint);
 }
 
 Config load(const std::string& path, std::span<const std::string> overrides) {
@@ -115,24 +120,25 @@ namespace {
 
 /// What a run may change when it goes on: not the model, nor how its weights move.
 bool may_change(const std::string& path) {
-  if (path.starts_with("model.") || path == "data.virtual_shards") return false;
-  if (!path.starts_with("train.")) return true;
+  if (!decides_run(path)) return true;
   return path == "train.epochs" || path == "train.patience" || path == "train.precision" ||
          path == "train.deterministic";
 }
 
 }  // namespace
 
-void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text) {
+void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text,
+                      Log& log) {
   Config before;
   try {
-    before = parse(its_text, checkpoint);
+    before = parse_stored(its_text, checkpoint);
   } catch (const InputError& error) {
     throw InputError(
         format("{}: the configuration in it is not one of this version ({}); go on with the version that "
                "wrote it, or start anew with --resume never",
                checkpoint, error.what()));
   }
+  for (const std::string& note : before.notes) log.debug("{}", note);
   for (const Difference& difference : differences(config, before)) {
     if (may_change(difference.key)) continue;
     throw InputError(format(

@@ -15,6 +15,10 @@
 namespace vaecf::config {
 namespace {
 
+struct UnknownKey : InputError {
+  using InputError::InputError;
+};
+
 std::string leaf(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }
@@ -56,6 +60,12 @@ int line_with_tab(const std::string& text) {
 }
 
 }  // namespace
+
+bool decides_run(const std::string& path) {
+  const std::string section = path + ".";
+  return section.starts_with("model.") || section.starts_with("train.") || path == "data" ||
+         path == "data.virtual_shards";
+}
 
 std::string Reader::place(const YAML::Node& node) const {
   if (!override_.empty()) return "--set " + excerpt(override_);
@@ -131,6 +141,22 @@ void Reader::visit_section(const std::string& prefix, const YAML::Node& section)
 }
 
 void Reader::visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
+  if (const auto renamed = renames_.find(path); renamed != renames_.end()) {
+    config_.notes.push_back(format("{}: {} is called {} now", place(key), path, renamed->second));
+    return visit(renamed->second, key, value);
+  }
+  try {
+    visit_known(path, key, value);
+  } catch (const UnknownKey& error) {
+    if (!stored_) throw;
+    config_.notes.push_back(format("{}; ignored", error.what()));
+  } catch (const InputError& error) {
+    if (!stored_ || decides_run(path)) throw;
+    config_.notes.push_back(format("{}; ignored", error.what()));
+  }
+}
+
+void Reader::visit_known(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
   const std::string section = path + ".";
   for (const Key& known : keys_) {
     if (known.path == path) return read_key(known, value, place(key));
@@ -143,7 +169,7 @@ void Reader::visit(const std::string& path, const YAML::Node& key, const YAML::N
     }
     return visit_section(section, value);
   }
-  throw InputError(format("{}: {}", place(key), unknown_key(path)));
+  throw UnknownKey(format("{}: {}", place(key), unknown_key(path)));
 }
 
 void Reader::read_key(const Key& key, const YAML::Node& node, const std::string& where) {
@@ -212,6 +238,12 @@ void Reader::settle_alternatives() {
 void Reader::fail(const std::string& path, const std::string& problem) const {
   const auto found = places_.find(path);
   throw InputError(format("{}: {}", found == places_.end() ? file_ : found->second, problem));
+}
+
+Config Reader::read_stored(const std::string& text, const std::string& checkpoint) {
+  stored_ = true;
+  read_file_text(text, checkpoint);
+  return std::move(config_);
 }
 
 Config Reader::finish() {

@@ -119,7 +119,8 @@ TEST(Config, ARunGoesOnOnlyAsItself) {
   const Config config = read("train: {epochs: 3}\nmodel: {latent: 8}");
   const auto refused = [&](const Config& now) -> std::string {
     try {
-      require_same_run(now, "c.h5", config.session.configuration_text);
+      Log log;
+      require_same_run(now, "c.h5", config.session.configuration_text, log);
     } catch (const InputError& error) {
       return error.what();
     }

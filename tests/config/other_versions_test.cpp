@@ -1,0 +1,60 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/config/config.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace vaecf::config {
+namespace {
+
+TEST(OtherVersions, StoredConfigurationOfAnotherVersionIsReadAsFarAsItCompares) {
+  const std::string text =
+      "train:\n  batch_size: 7\n  fading: {steps: 5, cap: 0.5}\n  nonsense: 3\n"
+      "model: {banana: {split: 1}, latent: 8}\n"
+      "data: {virtual_shards: 3, file: 7.h5, elsewhere: 1}\n"
+      "run: {checkpoint_every: 1000000h, keep: none}\nvalidation: {select: another}\nfuture: [1, 2]\n";
+  const Config stored = parse_stored(text, "c.h5", {{"train.fading", "train.annealing"}});
+  const Config now = parse(
+      "train: {batch_size: 7, annealing: {steps: 5, cap: 0.5}}\nmodel: {latent: 8}\n"
+      "data: {virtual_shards: 3, file: 7.h5}",
+      "now");
+  EXPECT_TRUE(differences(stored, now).empty());
+  const std::vector<std::string> notes = {
+      "c.h5:3: train.fading is called train.annealing now",
+      "c.h5:4: train.nonsense is not a key",
+      "c.h5:5: model.banana is not a key",
+      "c.h5:6: data.elsewhere is not a key",
+      "c.h5:7: run.checkpoint_every.epochs wants an integer",
+      "c.h5:7: run.keep wants an integer",
+      "c.h5:8: validation.select must be",
+      "c.h5:9: future is not a key",
+  };
+  ASSERT_EQ(stored.notes.size(), notes.size());
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    EXPECT_TRUE(stored.notes[i].starts_with(notes[i])) << stored.notes[i];
+    EXPECT_EQ(stored.notes[i].ends_with("; ignored"), i > 0) << stored.notes[i];
+  }
+  Log log;
+  require_same_run(parse("train: {batch_size: 7}", "now"), "c.h5", "{train: {batch_size: 7, nonsense: 3}}",
+                   log);
+  EXPECT_THROW(require_same_run(now, "c.h5", "train: {batch_size: many}", log), InputError);
+  EXPECT_THROW(require_same_run(now, "c.h5", "data: {virtual_shards: many}", log), InputError);
+}
+
+TEST(OtherVersions, RenamedKeysAreReadByTheirOldNames) {
+  const Renames renames = {{"train.size", "train.batch_size"}, {"rank", "distributed"}};
+  const std::vector<std::string> overrides = {"train.size=9"};
+  const Config config = parse("train: {size: 7}\nrank: {timeout: 5}", "c.yaml", overrides, renames);
+  EXPECT_EQ(config.session.train.batch_size, 9);
+  EXPECT_EQ(config.session.distributed.timeout, 5.0);
+  EXPECT_EQ(config.notes,
+            (std::vector<std::string>{"c.yaml:1: train.size is called train.batch_size now",
+                                      "c.yaml:2: rank is called distributed now",
+                                      "--set train.size=9: train.size is called train.batch_size now"}));
+  EXPECT_THROW(parse("train: {size: 7, batch_size: 7}", "c.yaml", {}, renames), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::config
