@@ -1,0 +1,52 @@
+#include "app/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/json_node.hpp"
+
+namespace vaecf::app {
+namespace {
+
+using testing::JsonNode;
+
+/// The lines of a JSON-lines text that hold a loss.
+std::vector<JsonNode> epochs_of(const std::string& text) {
+  std::vector<JsonNode> epochs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"loss\"") != std::string::npos) epochs.push_back(JsonNode::parse(line));
+  }
+  return epochs;
+}
+
+TEST(OlderVersion, CheckpointOfItGoesOnToTheSameLosses) {
+  const Workplace place;
+  ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
+  const Result result = place.program("config.yaml --train --resume checkpoint.h5");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.err, "going on from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;
+  const auto expected = epochs_of(place.read("expected.jsonl"));
+  const auto epochs = epochs_of(place.read("runs/run/metrics.jsonl"));
+  ASSERT_EQ(expected.size(), 4U);
+  ASSERT_EQ(epochs.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    for (const char* key : {"epoch", "step", "loss", "nll", "kl"}) {
+      const double value = expected[i][key].number();
+      EXPECT_NEAR(epochs[i][key].number(), value, 1e-5 * value) << key;
+    }
+  }
+}
+
+TEST(OlderVersion, CheckpointOfItIsExported) {
+  const Workplace place;
+  ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
+  const Result result = place.program("export checkpoint.h5 --output model.safetensors");
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+}  // namespace
+}  // namespace vaecf::app
