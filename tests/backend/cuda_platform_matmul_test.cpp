@@ -7,7 +7,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "backend/cuda/start_rows.hpp"
 #include "cuda_platform_support.hpp"
 
 namespace vaecf::cuda_test {
@@ -199,16 +198,6 @@ TEST_P(MatmulKinds, RowsStartWithBiasZerosOrWhatIsThere) {
     spec.result = GetParam().second;
     spec.accumulate = (kind & 1) != 0;
     spec.bias = (kind & 2) != 0;
-    // By the function itself, which the twin's products do not use, and as a product of nothing.
-    Matrix c = random(spec.result, spec.m, spec.n, 3, 1);
-    Matrix bias = random(spec.result, 1, spec.n, 0, 1);
-    for (float& value : c.host) {
-      if (std::isnan(value)) value = untouched;
-    }
-    send(c);
-    spec.ldc = c.stride;
-    cuda::start_rows(queue(), spec, c.data(), spec.bias ? bias.data() : nullptr);
-    ASSERT_NO_FATAL_FAILURE(compare(spec, bias, bias, c, bias, decode(spec.result, download(c.device))));
     cuda::Matmuls matmuls(device(), false);
     ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 3, 1));
   }

@@ -14,7 +14,6 @@
 #include "check.cuh"
 #include "cublaslt.hpp"
 #include "platform.hpp"
-#include "start_rows.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -22,8 +21,6 @@ namespace {
 /// What NVIDIA advises for Hopper; split sums of the products that need them fit many times.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr int most_candidates = 8;
-/// Kernels read biases in pieces of this size, though no preference of cuBLASLt can say otherwise.
-constexpr std::uint32_t bias_alignment = 16;
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -301,28 +298,12 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
 }
 
 Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check, Fp32Products fp32)
-    : state_(std::make_unique<State>(device, deterministic, std::move(check), fp32)) {}
+    : device_(device), state_(std::make_unique<State>(device, deterministic, std::move(check), fp32)) {}
 Matmuls::~Matmuls() = default;
 
-void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
-                  const void* bias) {
-  if (spec.bias != (bias != nullptr)) throw std::logic_error("a product's bias is missing, or too much");
-  if (spec.m == 0 || spec.n == 0) return;
-  if (spec.k == 0) return start_rows(queue, spec, c, bias);
-  const Operands operands{a, b, c, bias};
-  const bool whole = !spec.bias || alignment_of(bias) >= bias_alignment;
-  if (whole && state_->try_run(queue, spec, operands)) return;
-  if (spec.bias) {
-    start_rows(queue, spec, c, bias);
-    MatmulSpec rest = spec;
-    rest.bias = false;
-    rest.accumulate = true;
-    if (state_->try_run(queue, rest, {a, b, c, nullptr})) return;
-  }
-  throw RunError(format(
-      "GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}): train.precision: fp32 asks "
-      "for least of it",
-      spec.m, spec.k, spec.k, spec.n));
+bool Matmuls::try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+                      const void* bias) {
+  return state_->try_run(queue, spec, {a, b, c, bias});
 }
 
 }  // namespace vaecf::cuda

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 /// All that the CUDA room asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
 /// products, scan and sort. There are two of it. platform_device.cpp, platform_runtime.cpp, matmuls.cpp and
@@ -220,7 +221,8 @@ struct MatmulSpec {
 enum class Fp32Products { exact, tf32 };
 
 /// Products, each planned once. Leading dimensions times the number's size should be multiples of 16 bytes:
-/// other ones are correct and slow. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
+/// other ones are correct and slow, and so is a bias that is not aligned to 16 bytes, whose first product
+/// must not be captured. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
 class Matmuls {
  public:
   /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
@@ -232,8 +234,14 @@ class Matmuls {
            const void* bias = nullptr);
 
  private:
+  /// Runs a product whose bias, if any, is aligned to 16 bytes: kernels of cuBLASLt read it in pieces of that
+  /// size, and no preference can tell it otherwise. Returns false if the library has no algorithm that runs.
+  bool try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c, const void* bias);
+
   struct State;
+  Device& device_;
   std::unique_ptr<State> state_;
+  std::vector<DeviceArray<std::byte>> bias_copies_;  ///< aligned; kept, as graphs may read them
 };
 
 /// Whole-array primitives with their scratch memory. `reserve` before a capture, for the largest n to come.

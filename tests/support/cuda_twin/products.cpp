@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/versions.hpp"
+#include "backend/cuda/eights.hpp"
 #include "support/cuda_twin/launch.hpp"
 #include "support/cuda_twin/world.hpp"
 
@@ -106,17 +107,16 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 struct Matmuls::State {
   Fp32Products fp32;
 };
-Matmuls::Matmuls(Device&, bool, std::function<void()>, Fp32Products fp32)
-    : state_(std::make_unique<State>(State{fp32})) {}
+Matmuls::Matmuls(Device& device, bool, std::function<void()>, Fp32Products fp32)
+    : device_(device), state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
-void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
-                  const void* bias) {
-  if (s.bias != (bias != nullptr)) throw std::logic_error("a product's bias is missing, or too much");
+bool Matmuls::try_run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
+                      const void* bias) {
+  if (s.bias && !aligned(bias)) throw std::logic_error("a product's bias is not aligned to 16 bytes");
   if (s.result != Number::fp32 && s.result != s.operands) {
     throw std::logic_error("a product's result is neither fp32 nor of its operands' kind");
   }
-  if (s.m == 0 || s.n == 0) return;
   const std::int64_t a_bytes =
       s.a_transposed ? extent(s.k, s.m, s.lda, s.operands) : extent(s.m, s.k, s.lda, s.operands);
   const std::int64_t b_bytes =
@@ -127,6 +127,7 @@ void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* 
   if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "a product's bias");
   const Fp32Products fp32 = state_->fp32;
   perform(queue, [=] { multiply(s, a, b, c, bias, fp32); });
+  return true;
 }
 
 struct Primitives::State {
