@@ -53,9 +53,8 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
   const auto tell = [&](const char* key, const std::string& value) {
     if (!value.empty()) attributes[key] = value;
   };
-  // Other formats know what their files are called.
-  if (source.format == "delimited" || source.format == "adjacency")
-    tell("source_member", member_of_archive(source.path));
+  const std::string member = member_of_archive(source.path);
+  if (!is_only_known_name(source.format, member)) tell("source_member", member);
   // Which file is which part, where that is said.
   tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
   tell("source_test", std::filesystem::path(source.test_path).filename().string());
@@ -93,6 +92,17 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
   return attributes;
 }
 
+bool made_by(const io::Attributes& found, const io::Attributes& recipe) {
+  const auto same = [&](const auto& attribute) {
+    const auto at = found.find(attribute.first);
+    return at != found.end() && at->second == attribute.second;
+  };
+  const auto also_there = [&](std::string_view key) {
+    return found.contains(std::string(key)) == recipe.contains(std::string(key));
+  };
+  return std::ranges::all_of(recipe, same) && std::ranges::all_of(optional_keys, also_there);
+}
+
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
                          const std::vector<std::string>& source_paths, const io::DatasetLayout& layout) {
   if (!std::filesystem::exists(io::dataset_paths(path).front())) return "";
@@ -101,19 +111,11 @@ std::string stored_table(const std::string& path, const io::Attributes& recipe,
     if (file.layout() != layout) return "";
     file.open_all();
     const io::Attributes& found = file.attributes();
-    const auto same = [&](const auto& attribute) {
-      const auto at = found.find(attribute.first);
-      return at != found.end() && at->second == attribute.second;
-    };
-    if (!std::all_of(recipe.begin(), recipe.end(), same)) return "";
-    const auto also_there = [&](std::string_view key) {
-      return found.contains(std::string(key)) == recipe.contains(std::string(key));
-    };
-    if (!std::all_of(optional_keys.begin(), optional_keys.end(), also_there)) return "";
+    if (!made_by(found, recipe)) return "";
     const auto table = found.find("report");
     if (table == found.end() || !std::holds_alternative<std::string>(table->second)) return "";
-    if (!same(std::pair<const std::string, io::Attribute>("source", describe_sources(source_paths))))
-      return "";
+    const auto source = found.find("source");
+    if (source == found.end() || source->second != io::Attribute(describe_sources(source_paths))) return "";
     return std::get<std::string>(table->second);
   } catch (const InputError&) {
     return "";  // no dataset: it is made again, or refused for a better reason

@@ -11,6 +11,9 @@ namespace vaecf::data {
 /// source's own bytes. Not the name: whoever asks for the same dataset under another one has it.
 io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options);
 
+/// Returns whether a dataset with the attributes `found` was made by `recipe`, whatever its source.
+bool made_by(const io::Attributes& found, const io::Attributes& recipe);
+
 /// The table stored in the dataset at `path` where that was made by `recipe` from sources that `describe()`
 /// tells, and lies in such files; empty where it is not there, cannot be read, or was made otherwise.
 std::string stored_table(const std::string& path, const io::Attributes& recipe,

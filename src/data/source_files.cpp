@@ -131,6 +131,11 @@ std::string archive_for(const std::string& path) {
   return "";
 }
 
+bool is_only_known_name(const std::string& format, const std::string& name) {
+  const auto known = known_names().find(format);
+  return known != known_names().end() && known->second == Names{name};
+}
+
 bool natural_less(const std::string& a, const std::string& b) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   std::size_t i = 0;

@@ -32,6 +32,9 @@ std::vector<std::string> matching_paths(const std::string& path);
 /// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
 std::string archive_for(const std::string& path);
 
+/// Returns whether files of `format` always have this one name.
+bool is_only_known_name(const std::string& format, const std::string& name);
+
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
 

@@ -288,6 +288,16 @@ TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
   EXPECT_FALSE(run().was_there);
 }
 
+TEST_F(Prepare, AnotherMemberOfAnArchiveIsAnotherSourceOfAnyFormat) {
+  folder_.write("ml.zip",
+                vaecf::testing::packed({{"a.csv", ratings_csv()}, {"b.csv", ratings_csv()}}, "zip", "none"));
+  source_.path = folder_.path("ml/a.csv");
+  EXPECT_FALSE(run().was_there);
+  EXPECT_TRUE(run().was_there);
+  source_.path = folder_.path("ml/b.csv");
+  EXPECT_FALSE(run().was_there);
+}
+
 TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
   const std::string text = ratings_csv();
   source_.format = "delimited";
