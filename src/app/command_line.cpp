@@ -100,12 +100,18 @@ void add_run(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
 }
 
+void add_replace(CLI::App& command, bool& replace) {
+  command.add_flag("--replace", replace,
+                   "replace a file that is not an intact dataset of prepare or synthesize");
+}
+
 CLI::App* add_prepare(CLI::App& app, CommandLine& line) {
   auto* command = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
   add_config(*command, line, true);
   command->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
   command->add_flag("--force", line.prepare.force,
                     "make it even if it is there, of the same source and options");
+  add_replace(*command, line.prepare.replace);
   command
       ->add_option_function<std::int64_t>(
           "--files",
@@ -144,6 +150,7 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
   command->add_option("--compression", options.layout.compression, "0 none; 1 to 9 shuffle and deflate")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
+  add_replace(*command, options.replace);
   add_examples(*command,
                "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
                "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --files 8");

@@ -169,8 +169,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   for (const std::string& file : made) io::check_output(file, "data.file", paths);
   for (const std::string& file : io::replaced_dataset_paths(output, made))
     io::check_output(file, "data.file", paths);
+  // Before the long work, so that what may not be replaced is refused at once.
+  const bool intact = io::check_replaceable(output, options.layout.files, mode.replace);
   PrepareReport report;
-  if (!mode.force && !mode.strict) report.stored_table = stored_table(output, made_by, paths, options.layout);
+  if (intact && !mode.force && !mode.strict)
+    report.stored_table = stored_table(output, made_by, paths, options.layout);
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 

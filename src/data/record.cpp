@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 
 #include <algorithm>
 #include <array>
@@ -105,21 +104,13 @@ bool made_by(const io::Attributes& found, const io::Attributes& recipe) {
 
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
                          const std::vector<std::string>& source_paths, const io::DatasetLayout& layout) {
-  if (!std::filesystem::exists(io::dataset_paths(path).front())) return "";
-  try {
-    const io::DatasetFile file(path);
-    if (file.layout() != layout) return "";
-    file.open_all();
-    const io::Attributes& found = file.attributes();
-    if (!made_by(found, recipe)) return "";
-    const auto table = found.find("report");
-    if (table == found.end() || !std::holds_alternative<std::string>(table->second)) return "";
-    const auto source = found.find("source");
-    if (source == found.end() || source->second != io::Attribute(describe_sources(source_paths))) return "";
-    return std::get<std::string>(table->second);
-  } catch (const InputError&) {
-    return "";  // no dataset: it is made again, or refused for a better reason
-  }
+  const io::DatasetFile file(path);
+  const io::Attributes& found = file.attributes();
+  if (file.layout() != layout || !made_by(found, recipe)) return "";
+  const auto table = found.find("report");
+  if (table == found.end() || !std::holds_alternative<std::string>(table->second)) return "";
+  if (found.at("source") != io::Attribute(describe_sources(source_paths))) return "";
+  return std::get<std::string>(table->second);
 }
 
 }  // namespace vaecf::data

@@ -14,8 +14,8 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
 /// Returns whether a dataset with the attributes `found` was made by `recipe`, whatever its source.
 bool made_by(const io::Attributes& found, const io::Attributes& recipe);
 
-/// The table stored in the dataset at `path` where that was made by `recipe` from sources that `describe()`
-/// tells, and lies in such files; empty where it is not there, cannot be read, or was made otherwise.
+/// Returns the table stored in the intact dataset at `path` if it was made by `recipe` from `source_paths` as
+/// they are now and has this layout; otherwise an empty string.
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
                          const std::vector<std::string>& source_paths, const io::DatasetLayout& layout);
 

@@ -138,6 +138,7 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   if (sizes.tastes < options.tastes) {
     log.info("{} items have room for {} tastes, not {}", options.items, sizes.tastes, options.tastes);
   }
+  io::check_replaceable(output, options.layout.files, options.replace);
   io::DatasetWriter writer(output, options.layout);
   writer.set_train_rows(sizes.train);
   write_header(writer, options, sizes, output);

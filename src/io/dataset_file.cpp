@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -54,12 +55,12 @@ void check_version(const InputFile& file, const Attributes& attributes) {
   }
 }
 
-/// Items of all users, and all ids, of a file of somebody's own; of a very large one the items of every n-th
-/// block of users, 256 MB of them, as each rank looks.
-void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add) {
+/// Reads items of all users and all ids, and hands them to `add`. If a matrix has more than `most_entries`
+/// entries, only every n-th block of its rows is read.
+void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add,
+                  std::int64_t most_entries) {
   constexpr std::int64_t block_rows = 1 << 10;
   constexpr std::int64_t block_ids = 1 << 16;
-  constexpr std::int64_t most_entries = 1 << 26;
   for (const auto name : matrix_names) {
     const std::string matrix(name);
     const std::int64_t rows = file.rows(matrix);
@@ -84,7 +85,39 @@ void add_contents(const DatasetFile& file, const std::function<void(std::span<co
   }
 }
 
+/// Returns whether `path` names an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
+bool is_own_dataset(const std::string& path) {
+  try {
+    const DatasetFile file(path);
+    for (const char* const attribute : {"format_version", "name", "users", "interactions", "source"}) {
+      if (!file.attributes().contains(attribute)) return false;
+    }
+    add_contents(
+        file, [](std::span<const std::byte>) {}, std::numeric_limits<std::int64_t>::max());
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+bool check_replaceable(const std::string& path, std::int64_t files, bool replace) {
+  const bool intact = is_own_dataset(path);
+  if (replace) return intact;
+  const std::vector<std::string> own = intact ? dataset_paths(path) : std::vector<std::string>{};
+  std::vector<std::string> lost = new_dataset_paths(path, files);
+  for (const std::string& old : replaced_dataset_paths(path, lost)) lost.push_back(old);
+  for (const std::string& file : lost) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error) || std::ranges::find(own, file) != own.end()) continue;
+    throw InputError(
+        format("{}: exists and is not an intact dataset of prepare or synthesize; name another file, or pass "
+               "--replace to replace it",
+               file));
+  }
+  return intact;
+}
 
 std::int64_t IdList::size() const {
   return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
@@ -260,7 +293,9 @@ std::string DatasetFile::take_print() const {
                              }};
   // What `prepare` and `synthesize` made, follows from its attributes: source, with checksums, and options.
   Contents contents;
-  if (!attributes().contains("source")) contents = [&](const auto& add) { add_contents(*this, add); };
+  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, as each rank reads them
+  if (!attributes().contains("source"))
+    contents = [&](const auto& add) { add_contents(*this, add, sampled_entries); };
   return h5::reading(path(), [&] { return fingerprint_of(attributes(), offsets, contents); });
 }
 

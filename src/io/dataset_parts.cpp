@@ -8,7 +8,7 @@
 namespace vaecf::io {
 namespace {
 
-const char* const how_to_make = "make the dataset again with `vaecf_dist prepare --force`";
+const char* const how_to_make = "make the dataset again with `vaecf_dist prepare --replace`";
 constexpr std::int64_t most_parts = 100000;
 constexpr std::int64_t most_entries = std::int64_t{1} << 53;  // sums stay far from overflow
 

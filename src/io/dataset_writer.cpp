@@ -1,4 +1,3 @@
-#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/dataset_paths.hpp>
 
@@ -67,18 +66,6 @@ struct MatrixState {
   bool linked() const { return same_as < matrix_names.size(); }
 };
 
-/// A dataset may take the place of an older one, be it damaged; other files are somebody's.
-void require_replaceable(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return;
-  const h5::LibraryLock lock;
-  const std::string ending = std::filesystem::path(path).extension().string();
-  const bool called_so = ending == ".h5" || ending == ".hdf5";
-  if ((called_so || H5Fis_hdf5(path.c_str()) > 0) && !is_checkpoint(path)) return;
-  throw InputError(
-      format("{}: is there, is no dataset, and would be replaced; name another file, or remove it", path));
-}
-
 }  // namespace
 
 std::size_t matrix_index(std::string_view name) {
@@ -97,7 +84,6 @@ struct DatasetWriter::File {
   File(const std::string& asked_for, const DatasetLayout& layout)
       : path(asked_for), states(matrix_names.size()) {
     for (const std::string& file : new_dataset_paths(path, layout.files)) {
-      require_replaceable(file);
       parts.push_back(std::make_unique<PartFile>(file, static_cast<int>(layout.compression)));
     }
     attributes["format_version"] = std::int64_t{1};

@@ -67,7 +67,9 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
   place.write("notes.txt", "mine\n");
   ASSERT_EQ(place
                 .bash("mkdir split && cp ratings.csv split/train.csv && cp ratings.csv split/test.csv && "
-                      "cp runs/small/checkpoints/best.h5 model.onnx && "
+                      "cp runs/small/checkpoints/best.h5 model.onnx && cp notes.txt mine.h5 && "
+                      "head -c -1 data.h5 > cut.h5 && "
+                      "$PROGRAM recommend small.yaml --top 3 --output top.h5 --quiet && "
                       "$PROGRAM synthesize parts.h5 --users 300 --items 60 --interactions-per-user 12 "
                       "--files 2 --quiet && "
                       "$PROGRAM small.yaml --train --quiet --set data.file=parts.h5 --set name=parts && "
@@ -81,9 +83,6 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
         "prepare c.yaml --set 'data.source.path=\"*.csv\"' --set data.file=other.csv",
         "prepare c.yaml --set data.prepare.split=given --set data.source.path=split/train.csv --set "
         "data.file=split/test.csv",
-        "prepare c.yaml --set data.file=notes.txt",
-        "prepare c.yaml --set data.file=runs/small/checkpoints/best.h5",
-        "synthesize c.yaml --users 300 --items 60 --interactions-per-user 12",
         "recommend small.yaml --output small.yaml", "recommend small.yaml --output data.h5",
         "recommend small.yaml --set data.file=parts.h5 --set name=parts --output parts-00001-of-00002.h5",
         "export model.onnx --output model.onnx", "small.yaml --timeline small.yaml",
@@ -94,12 +93,24 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
         "small.yaml --set name=new --timeline runs/../runs/new/checkpoints/best.h5"}) {
     expect_refused(place, arguments, 2, apart);
   }
+  for (const char* file : {"notes.txt", "mine.h5", "top.h5", "cut.h5", "runs/small/checkpoints/best.h5"}) {
+    for (const char* command : {"prepare c.yaml --set data.file=", "prepare --force c.yaml --set data.file=",
+                                "synthesize --users 300 --items 60 --interactions-per-user 12 "}) {
+      expect_refused(place, std::string(command) + file, 2, "pass --replace to replace it");
+    }
+  }
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
                                 "prepare c.yaml --set data.file=none/"}) {
     expect_refused(place, arguments, 2, "a folder; name a file");
   }
   EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
+  EXPECT_EQ(place.program("prepare c.yaml --replace --quiet --set data.file=mine.h5").code, 0);
+  EXPECT_EQ(place.program("prepare c.yaml --quiet --set data.file=data.h5").code, 0) << "a dataset of ours";
+  const std::string synthesize =
+      "synthesize cut.h5 --users 300 --items 60 --interactions-per-user 12 --quiet";
+  EXPECT_EQ(place.program(synthesize + " --replace").code, 0);
+  EXPECT_EQ(place.program(synthesize).code, 0);
 }
 
 TEST(TestUsers, AreAskedForBeforeTraining) {

@@ -277,15 +277,46 @@ TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
   mode_.force = true;
   EXPECT_FALSE(run().was_there);
   mode_.force = false;
-  // Other options, another name, another source, a damaged file: made again.
+  // Other options, another source: made again.
   options_.seed = 7;
   EXPECT_FALSE(run().was_there);
   EXPECT_TRUE(run().was_there);
   folder_.write("ratings.csv", ratings_csv() + "100,501,3.0,0\n");
   EXPECT_FALSE(run().was_there);
   EXPECT_TRUE(run().was_there);
+}
+
+TEST_F(Prepare, ReplacesOnlyIntactDatasetsUnlessItIsTold) {
+  run();
+  const std::string whole = folder_.read("tiny.h5");
+  std::string other_column = whole;
+  const std::int32_t row[] = {0, 1, 2};
+  const auto at = whole.find({reinterpret_cast<const char*>(row), sizeof row});
+  ASSERT_NE(at, std::string::npos);
+  other_column[at + 3] = '\x7f';
+  for (const std::string& bytes :
+       {std::string("no dataset"), std::string(), whole.substr(0, whole.size() - 1), other_column}) {
+    folder_.write("tiny.h5", bytes);
+    for (const bool force : {false, true}) {
+      mode_.force = force;
+      EXPECT_NE(refusal().find("tiny.h5: exists and is not an intact dataset"), std::string::npos)
+          << refusal();
+      EXPECT_NE(refusal().find("--replace"), std::string::npos);
+      EXPECT_EQ(folder_.read("tiny.h5"), bytes);
+    }
+    mode_ = {.replace = true};
+    EXPECT_FALSE(run().was_there);
+    EXPECT_TRUE(run().was_there);
+    EXPECT_EQ(folder_.read("tiny.h5"), whole);
+    mode_ = {};
+  }
+}
+
+// The source could not be read, either.
+TEST_F(Prepare, RefusesAForeignFileBeforeItReadsTheSource) {
+  source_.path = folder_.write("ratings.csv", "no ratings\n");
   folder_.write("tiny.h5", "no dataset");
-  EXPECT_FALSE(run().was_there);
+  EXPECT_NE(refusal().find("--replace"), std::string::npos) << refusal();
 }
 
 TEST_F(Prepare, AnotherMemberOfAnArchiveIsAnotherSourceOfAnyFormat) {

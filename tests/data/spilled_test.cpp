@@ -304,7 +304,7 @@ TEST_F(Spilled, IntoSeveralPackedFiles) {
   EXPECT_FALSE(run("disk.h5", 500).was_there);
   EXPECT_TRUE(run("disk.h5", 500).was_there);
   std::filesystem::remove(folder_.path("disk-00001-of-00002.h5"));
-  EXPECT_FALSE(run("disk.h5", 500).was_there);
+  EXPECT_THROW(run("disk.h5", 500), InputError) << "a damaged dataset";
 }
 
 TEST_F(Spilled, ErrorsAreTheSame) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -24,6 +25,10 @@ class TempFolder {
     file << text;
     if (!file.flush()) throw std::runtime_error("cannot write " + name);
     return path(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
   bool empty() const { return std::filesystem::is_empty(path_); }
 

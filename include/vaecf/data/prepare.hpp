@@ -67,8 +67,9 @@ inline std::vector<std::string> split_names() {
 }
 
 struct PrepareMode {
-  bool strict = false;  ///< what would be counted and shown is an error
-  bool force = false;   ///< make the dataset again even where it is there
+  bool strict = false;   ///< what would be counted and shown is an error
+  bool force = false;    ///< make the dataset again even where it is there
+  bool replace = false;  ///< replace a file that is not an intact dataset of ours
 };
 
 /// One line of the table that `prepare` prints.

@@ -24,9 +24,11 @@ struct SynthesizeOptions {
   /// user's tastes. The interactions are the same with and without.
   int user_columns = 0;
   io::DatasetLayout layout;
+  bool replace = false;  ///< replace a file that is not an intact dataset of ours
 };
 
-/// Streams to `output` in bounded memory. InputError for sizes that cannot be.
+/// Streams to `output` in bounded memory. Throws InputError for sizes that cannot be, and as
+/// io::check_replaceable().
 void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress);
 
 }  // namespace vaecf::data

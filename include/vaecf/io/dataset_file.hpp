@@ -106,4 +106,9 @@ class DatasetFile {
   std::unique_ptr<Content> content_;
 };
 
+/// Returns whether an intact dataset that `prepare` or `synthesize` wrote is at `path`. Reads all of it.
+/// Throws InputError if a dataset of `files` files written there would replace any other file and `replace`
+/// is not set.
+bool check_replaceable(const std::string& path, std::int64_t files, bool replace);
+
 }  // namespace vaecf::io
