@@ -154,10 +154,10 @@ std::string Audience::description() const {
 }
 
 std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments,
-                                        const data::UsersTableOptions& table, const io::DatasetFile& dataset,
+                                        const data::SourceOptions& source, const io::DatasetFile& dataset,
                                         const ItemNames& names, Log& log) {
-  if (!arguments.input.empty() || !table.path.empty()) {
-    return make_newcomers(arguments, table, dataset, names, log);
+  if (!arguments.input.empty() || !source.users.path.empty()) {
+    return make_newcomers(arguments, source, dataset, names, log);
   }
   if (arguments.split == "all") return std::make_unique<WholeAudience>(dataset, Everybody(dataset));
   const std::string matrix = arguments.split == "train" ? "train" : arguments.split + "/fold_in";

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/data/users_table.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class Audience {
 /// "validation", "test", with what the model may see of them; "all" with all that is known of them, held-out
 /// items included, each user once. InputError where there are none. The dataset outlives the result.
 std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments,
-                                        const data::UsersTableOptions& table, const io::DatasetFile& dataset,
+                                        const data::SourceOptions& source, const io::DatasetFile& dataset,
                                         const ItemNames& names, Log& log);
 
 /// The number of the user who has this id. InputError where there is none.

@@ -164,8 +164,10 @@ CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
   add_config(*command, line, true);
   command->add_option("--checkpoint", arguments.checkpoint,
                       "default: best.h5 of the configuration's run folder");
-  auto* input = command->add_option("--input", arguments.input,
-                                    "TSV or CSV lines user,item of users never seen, items by id or title");
+  auto* input =
+      command->add_option("--input", arguments.input,
+                          "lines user,item of users never seen, TSV or CSV, or as data.source describes "
+                          "them; items by id or title");
   auto* users = command
                     ->add_option("--users", arguments.users,
                                  "table of what is known of the users of --input, or, without it, of all who "

@@ -71,7 +71,8 @@ class FieldReader::Unpacked : public std::streambuf {
   bool ended_ = false;
 };
 
-FieldReader::FieldReader(const std::string& path) : path_(path), file_(nullptr) {
+FieldReader::FieldReader(const std::string& path, std::string separator, bool quotes)
+    : path_(path), file_(nullptr), expected_(std::move(separator)), quotes_(quotes) {
   if (std::filesystem::is_directory(path))
     throw InputError(format("{} is a folder: give a TSV or CSV file", path));
   auto plain = std::make_unique<std::filebuf>();
@@ -92,8 +93,11 @@ bool FieldReader::next() {
   while (std::getline(file_, line_)) {
     if (++number_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);
     if (trimmed(line_).empty()) continue;
-    if (separator_ == 0) separator_ = line_.find('\t') != std::string::npos ? '\t' : ',';
-    ++lines_;
+    if (++lines_ == 1) {
+      const bool as_expected = !expected_.empty() && line_.find(expected_) != std::string::npos;
+      separator_ = line_.find('\t') != std::string::npos ? "\t" : as_expected ? expected_ : ",";
+      if (separator_ != expected_) quotes_ = separator_ == ",";
+    }
     split();
     return true;
   }
@@ -117,12 +121,12 @@ void FieldReader::split() {
     while (at < line.size() && line[at] == ' ') ++at;
     begins_.push_back(at);
     std::string field;
-    if (separator_ == ',' && at < line.size() && line[at] == '"') field = quoted_field(line, at);
+    if (quotes_ && at < line.size() && line[at] == '"') field = quoted_field(line, at);
     const std::size_t end = std::min(line.find(separator_, at), line.size());
     field += trimmed(line.substr(at, end - at));
     fields_.push_back(std::move(field));
     if (end == line.size()) return;
-    at = end + 1;
+    at = end + separator_.size();
   }
 }
 

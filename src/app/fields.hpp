@@ -12,11 +12,13 @@ namespace vaecf::app {
 
 /// Reads TSV or CSV line by line, also from a compressed file or out of an archive of one: CRLF, a byte order
 /// mark and empty lines are allowed, blanks around fields go, and in CSV a field may stand in quotes. The
-/// first line decides: TSV where it holds a TAB.
+/// separator is a TAB if the first line contains one, else the expected one if the line contains that, else a
+/// comma.
 class FieldReader {
  public:
-  /// InputError where the file cannot be read.
-  explicit FieldReader(const std::string& path);
+  /// `separator` is the expected one, if any; `quotes` is whether fields may then stand in quotes. Throws
+  /// InputError if the file cannot be read.
+  explicit FieldReader(const std::string& path, std::string separator = "", bool quotes = false);
   ~FieldReader();
 
   /// The next line that is not empty; false at the end. InputError where reading fails.
@@ -39,7 +41,9 @@ class FieldReader {
   std::string path_;
   std::unique_ptr<std::streambuf> bytes_;
   std::istream file_;
-  char separator_ = 0;
+  std::string expected_;
+  bool quotes_;
+  std::string separator_;
   std::int64_t number_ = 0;
   std::int64_t lines_ = 0;
   std::string line_;

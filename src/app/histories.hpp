@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <string>
 #include <vector>
@@ -16,8 +17,9 @@ struct Histories {
   Strangers unknown;  ///< items that the model does not know, by line
 };
 
-/// Reads lines `user,item` or `user<TAB>item`, users in order of first appearance; further columns, a header
-/// line and repeated lines are allowed. InputError with file and line otherwise, and where no line is there.
-Histories read_histories(const std::string& path, const ItemNames& items);
+/// Reads lines with a user and an item, in `source`'s columns or simply `user,item` or `user<TAB>item`; users
+/// come in order of first appearance. Further columns and repeated lines are allowed. The first line may be a
+/// header, as docs/DATA.md says. Throws InputError with file and line otherwise, and if there is no line.
+Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items);
 
 }  // namespace vaecf::app

@@ -8,7 +8,8 @@
 
 namespace vaecf::app {
 
-ItemNames::ItemNames(const io::IdList& ids, const io::IdList& titles) : size_(ids.size()) {
+ItemNames::ItemNames(const io::IdList& ids, const io::IdList& titles)
+    : size_(ids.size()), numeric_(ids.numeric()) {
   for (std::int64_t i = 0; i < ids.size(); ++i) ids_.emplace(ids.text(i), static_cast<std::int32_t>(i));
   for (std::int64_t i = 0; i < titles.size(); ++i) {
     const auto [title, is_new] = titles_.emplace(titles.text(i), static_cast<std::int32_t>(i));

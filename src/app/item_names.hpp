@@ -23,9 +23,12 @@ class ItemNames {
   /// quotes.
   std::int32_t find(const FieldReader& line, std::size_t index) const;
   std::int64_t size() const { return size_; }
+  /// Returns whether the source's ids are integers.
+  bool numeric() const { return numeric_; }
 
  private:
   std::int64_t size_;
+  bool numeric_;
   std::unordered_map<std::string, std::int32_t> ids_;
   std::unordered_map<std::string, std::int32_t> titles_;
 };

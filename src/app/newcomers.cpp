@@ -80,8 +80,9 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
 }  // namespace
 
 std::unique_ptr<Audience> make_newcomers(const RecommendArguments& arguments,
-                                         const data::UsersTableOptions& table, const io::DatasetFile& dataset,
+                                         const data::SourceOptions& source, const io::DatasetFile& dataset,
                                          const ItemNames& names, Log& log) {
+  const data::UsersTableOptions& table = source.users;
   data::HashedUsers known;
   if (!table.path.empty()) known = read_table(table, dataset, log);
   if (arguments.input.empty()) {
@@ -90,7 +91,7 @@ std::unique_ptr<Audience> make_newcomers(const RecommendArguments& arguments,
     return std::make_unique<Newcomers>(std::move(known.ids), std::move(nothing), std::move(known.rows),
                                        table.path);
   }
-  Histories histories = read_histories(arguments.input, names);
+  Histories histories = read_histories(arguments.input, source, names);
   if (histories.unknown.times() > 0) {
     log.warn("{}: {} lines name items that the model does not know ({}); they are left out", arguments.input,
              histories.unknown.times(), histories.unknown.text());

@@ -94,10 +94,10 @@ class Recommending {
       throw InputError(format("--titles: {} holds no /items/title", dataset_.path()));
     }
     const ItemNames names(items_, titles_);
-    data::UsersTableOptions table = config.source.users;
-    table.path = arguments_.users;
-    table.file.clear();
-    audience_ = make_audience(arguments_, table, dataset_, names, log_);
+    data::SourceOptions source = config.source;
+    source.users.path = arguments_.users;
+    source.users.file.clear();
+    audience_ = make_audience(arguments_, source, dataset_, names, log_);
     users_ = {0, audience_->size()};
     if (!arguments_.user.empty()) {
       users_.begin = find_user(*audience_, arguments_.user);

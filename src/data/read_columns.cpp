@@ -1,10 +1,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
+#include <vaecf/data/source_layout.hpp>
 #include "data/fields.hpp"
 #include "data/line_reader.hpp"
 #include "data/parse.hpp"
-#include "data/source_layout.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,8 +1,7 @@
-#include "data/source_layout.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/data/source_layout.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -14,11 +13,6 @@ namespace vaecf::data {
 namespace {
 
 constexpr int most_columns = 10000;
-
-bool column_number(std::string_view text, int& index) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  return error == std::errc{} && end == text.data() + text.size() && index >= 0 && index < most_columns;
-}
 
 SourceLayout delimited_layout(const SourceOptions& source) {
   SourceLayout layout;
@@ -41,6 +35,11 @@ SourceLayout delimited_layout(const SourceOptions& source) {
 
 }  // namespace
 
+bool column_number(std::string_view text, int& index) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  return error == std::errc{} && end == text.data() + text.size() && index >= 0 && index < most_columns;
+}
+
 SourceLayout source_layout(const SourceOptions& source) {
   SourceLayout layout;
   layout.user = "0";
@@ -59,7 +58,7 @@ SourceLayout source_layout(const SourceOptions& source) {
   } else if (source.format == "lastfm_360k") {
     // Names hold quotes that mean nothing, and some TABs too many.
     layout = {"\t", false, false, 4, "0", "1", "3", "", "2"};
-  } else {
+  } else if (source.format == "delimited") {
     layout = delimited_layout(source);
   }
   return layout;

@@ -85,7 +85,7 @@ TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   EXPECT_EQ(names.find("10"), 0) << "an id goes before a title";
   EXPECT_EQ(names.find("50"), -1);
   const Histories histories =
-      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), names);
+      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), {}, names);
   EXPECT_EQ(histories.users, (std::vector<std::string>{"ann", "bob"}));
   EXPECT_EQ(histories.seen.offsets, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 3}));
@@ -118,10 +118,83 @@ TEST_F(ListFiles, TitlesMayHoldCommas) {
   EXPECT_EQ(list.unknown.times(), 1);
   EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
       << "further columns mean nothing";
-  const Histories histories =
-      read_histories(write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), names);
+  const Histories histories = read_histories(
+      write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), {}, names);
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));
   EXPECT_EQ(histories.unknown.times(), 0);
+}
+
+/// "USER:COLUMN.." of what is read, or the refusal.
+std::string read_as(const data::SourceOptions& source, const ItemNames& names, const std::string& path) {
+  try {
+    const Histories histories = read_histories(path, source, names);
+    std::string text;
+    for (std::size_t row = 0; row < histories.users.size(); ++row) {
+      text += (row == 0 ? "" : " ") + histories.users[row] + ":";
+      for (const auto column : histories.seen.view().row(static_cast<std::int64_t>(row)))
+        text += std::to_string(column);
+    }
+    return text;
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(ListFiles, HistoriesAreReadAsTheDataSetIsDescribed) {
+  const ItemNames names({{10, 20, 30}, {}}, {{}, {"Heat", "Twins, The; old", "Id"}});
+  data::SourceOptions shop;
+  shop.format = "delimited";
+  shop.separator = ";";
+  shop.user_column = "customer_id";
+  shop.item_column = "product_sku";
+  data::SourceOptions numbers = shop;
+  numbers.user_column = "2";
+  numbers.item_column = "0";
+  data::SourceOptions headless = numbers;
+  headless.header = false;
+  data::SourceOptions ml;
+  ml.format = "movielens_csv";
+  data::SourceOptions dat;
+  dat.format = "movielens_dat";
+  const auto as = [&](const data::SourceOptions& source, const std::string& text) {
+    return read_as(source, names, write(text));
+  };
+  const std::string shop_text = "product_sku;price;customer_id\n10;1;ann\n\"30\";2;bob\n20;3;ann\n";
+  EXPECT_EQ(as(shop, shop_text), "ann:01 bob:2");
+  EXPECT_EQ(as(numbers, shop_text), "ann:01 bob:2");
+  EXPECT_EQ(as(headless, shop_text.substr(shop_text.find("10"))), "ann:01 bob:2");
+  EXPECT_EQ(as(ml, "timestamp,movieId,rating,userId\n0,10,5,ann\n"), "ann:0");
+  EXPECT_EQ(as(dat, "7::10::5::0\n7::40::5::0\n7::20::5::0\n"), "7:01");
+  for (const auto& source : {shop, numbers, headless, ml, dat, data::SourceOptions{}}) {
+    for (const std::string head : {"", "user,item\n", "userId,Movie ID\n", "UID,title\n"}) {
+      EXPECT_EQ(as(source, head + "ann,10\nann,20\n"), "ann:01") << source.format << " " << head;
+    }
+    EXPECT_EQ(as(source, "item,user\n10,ann\n"), "ann:0") << source.format;
+    EXPECT_EQ(as(source, "ann,40\nann,Twins, The; old\n"), "ann:1") << "an unknown item may come first";
+    EXPECT_EQ(as(source, "ann\tTwins, The; old\nann\t10\n"), "ann:01") << source.format;
+    EXPECT_NE(as(source, "customer,product_name\nann,10\n").find("found customer, product_name, expected "),
+              std::string::npos)
+        << source.format;
+  }
+  EXPECT_NE(as(shop, "customer_id;sku\nann;10\n").find("expected customer_id, product_sku (or user, item)"),
+            std::string::npos);
+  EXPECT_EQ(as(dat, "user,artist\nann,10\n"), "ann:0");
+}
+
+// Any text may be an id there.
+TEST_F(ListFiles, AHeaderBesideTextIdsIsKnownByItsNamesOrTheDescription) {
+  const ItemNames names({{}, {"a", "b"}});
+  data::SourceOptions source;
+  const auto as = [&](const std::string& text) { return read_as(source, names, write(text)); };
+  EXPECT_EQ(as("user,item\nann,a\n"), "ann:0");
+  EXPECT_EQ(as("eve,new\nann,a\n"), "eve: ann:0");
+  source.format = "delimited";
+  EXPECT_EQ(as("customer,product_name\nann,a\n"), "ann:0") << "columns by number";
+  EXPECT_EQ(as("ann,b\n"), "ann:1");
+  source.user_column = "who";
+  source.item_column = "what";
+  EXPECT_NE(as("eve,new\nann,a\n").find("found eve, new, expected who, what (or user, item)"),
+            std::string::npos);
 }
 
 // Users of validation and test may be train users, in any order: each comes once, with all that is known.

@@ -204,7 +204,17 @@ TEST(Recommend, RefusesWhatItCannotRead) {
   place.write("bad.csv", "ann,1\nann\n");
   const Result bad = place.program("recommend small.yaml --input bad.csv --output o.tsv");
   EXPECT_EQ(bad.code, 2);
-  EXPECT_EQ(count(bad.err, "bad.csv:2: wants two columns"), 1) << bad.err;
+  EXPECT_EQ(count(bad.err, "bad.csv:2: must have a user in column 0 and an item in column 1"), 1) << bad.err;
+  place.write("head.csv", "customer_id,product_sku\nann,1\n");
+  const Result head = place.program("recommend small.yaml --input head.csv --output o.tsv");
+  EXPECT_EQ(head.code, 2);
+  EXPECT_EQ(count(head.err, "head.csv:1: the first line names no item"), 1) << head.err;
+  EXPECT_EQ(count(head.err, "found customer_id, product_sku, expected user, item;"), 1) << head.err;
+  const Result described = place.program(
+      "recommend small.yaml --input head.csv --top 1 --quiet --set data.source.format=delimited "
+      "--set data.source.user_column=customer_id --set data.source.item_column=product_sku");
+  ASSERT_EQ(described.code, 0) << described.err;
+  EXPECT_EQ(lines_of(described.out).size(), 1U) << described.out;
   EXPECT_FALSE(place.exists("o.tsv"));
   place.write("empty.csv", "");
   EXPECT_EQ(place.program("recommend small.yaml --input empty.csv").code, 2);

@@ -1,4 +1,5 @@
-// Any bytes as the list of users to recommend for. The first byte chooses numeric or text ids.
+// Any bytes as the list of users to recommend for. The first byte chooses numeric or text ids, and how
+// the data set is described.
 #include "fuzz/support.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -19,8 +20,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     ids.strings = {"a", "b", "item 3", "\xC3\xA9", "1"};
   io::IdList titles;
   if (bytes[0] % 4 == 1) titles.strings = {"Alpha", "Beta, The", "Alpha", "a", ""};
+  data::SourceOptions source;
+  if (bytes[0] % 8 >= 4) {
+    source.format = "delimited";
+    source.separator = bytes[0] % 16 >= 8 ? "::" : ";";
+    source.user_column = bytes[0] % 32 >= 16 ? "2" : "who";
+    source.item_column = "what";
+  }
   try {
-    const app::Histories read = app::read_histories(file.path(), app::ItemNames(ids, titles));
+    const app::Histories read = app::read_histories(file.path(), source, app::ItemNames(ids, titles));
     fuzz::require(read.seen.rows() == static_cast<std::int64_t>(read.users.size()), "one row a user");
     for (std::int64_t row = 0; row < read.seen.rows(); ++row) {
       const auto items = read.seen.view().row(row);

@@ -22,8 +22,12 @@ struct SourceLayout {
   std::string name;  ///< stands for the item where that is empty
 };
 
-/// For the formats that have columns. InputError for a separator or columns that cannot be.
+/// Returns the layout of a format that has columns. For other formats the separator is empty, and users and
+/// items are columns 0 and 1. Throws InputError for a separator or columns that cannot be.
 SourceLayout source_layout(const SourceOptions& source);
+
+/// Sets `index` if `text` is a column's index. Returns whether it is.
+bool column_number(std::string_view text, int& index);
 
 /// Where the columns stand in a line; -1: no such column is read.
 struct ColumnIndices {
