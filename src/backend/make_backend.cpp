@@ -32,7 +32,6 @@ bool takes_gpu(const BackendOptions& options) {
 std::unique_ptr<Backend> make_backend(const BackendOptions& options) {
   require_one_of(options.device, "device", {"auto", "cpu", "cuda"});
   require_one_of(options.kernels, "backend.kernels", {"auto", "portable"});
-  require_one_of(options.late_updates, "late_updates", {"auto", "on", "off"});
   require_one_of(options.resident, "backend.resident", {"auto", "on", "off"});
   require_one_of(options.graph, "backend.graph", {"auto", "on", "off"});
   if (!takes_gpu(options)) {

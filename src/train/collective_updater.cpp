@@ -41,7 +41,6 @@ void CollectiveUpdater::take_weights() {
 }
 
 void CollectiveUpdater::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {
-  services_.backend.finish_updates(model_.parameters());
   if (state == FlatState::weights) {
     fill(model_.parameters().master());
     services_.backend.weights_changed(model_.parameters());
@@ -130,7 +129,6 @@ void CollectiveUpdater::update(backend::StepState& step, model::StepClock& clock
 }
 
 const backend::FloatBuffer& CollectiveUpdater::flat(FlatState state) {
-  services_.backend.finish_updates(model_.parameters());
   const backend::FloatBuffer& master = model_.parameters().master();
   if (!sharded()) {
     if (state == FlatState::weights) return master;

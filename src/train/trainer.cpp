@@ -84,7 +84,6 @@ void Trainer::start_epoch(std::int64_t epoch) {
 
 model::Model& Trainer::model() {
   may_have_moved_ = true;
-  services_.backend.finish_updates(model_.parameters());
   updater_->settle();
   return model_;
 }
@@ -200,7 +199,6 @@ void Trainer::agree_on_recordings() {
 }
 
 backend::LossSums Trainer::accumulate(std::int64_t t) {
-  services_.backend.finish_updates(model_.parameters());
   const auto step = services_.backend.make_step_state();
   begin_step(t, *step);
   compute_gradient(*step, items_->users(t), nullptr);

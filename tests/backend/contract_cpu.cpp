@@ -42,18 +42,16 @@ std::vector<ContractBackend> contract_backends() {
   // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.
   const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
                        bool fast) {
-    all.push_back({"cpu_bf16_" + name,
-                   [tiles] {
-                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::bf16, false,
-                                                              cpu::LateUpdates::off, tiles);
-                   },
-                   read, fast});
+    all.push_back(
+        {"cpu_bf16_" + name,
+         [tiles] { return std::make_unique<cpu::CpuBackend>(2, backend::Precision::bf16, false, tiles); },
+         read, fast});
   };
   const auto add_fp32 = [&](const std::string& name, cpu::PanelKernel panels) {
     all.push_back({"cpu_fp32_" + name,
                    [panels] {
-                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::fp32, false,
-                                                              cpu::LateUpdates::off, nullptr, panels);
+                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::fp32, false, nullptr,
+                                                              panels);
                    },
                    read, true});
   };

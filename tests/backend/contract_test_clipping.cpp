@@ -183,6 +183,10 @@ TEST_P(Clipping, AFusedUpdateIsRefused) {
   EXPECT_THROW(backend().softmax_layer_step(*hidden, *batch.device, *side.layer.parameters, side.layer.layer,
                                             step(), *d_hidden, *side.layer.gradients, {}, &update),
                std::logic_error);
+  EXPECT_THROW(
+      backend().input_gradient(*batch.device, side.layer.layout, side.layer.layer, backend::Activation::tanh,
+                               1.0F, step(), *hidden, *d_hidden, *side.layer.gradients, {}, &update),
+      std::logic_error);
 }
 
 TEST_P(Clipping, TheLossScaleIsNoPartOfTheNorm) {

@@ -22,12 +22,31 @@ class Fused : public LayerContract {
     std::unique_ptr<backend::FloatBuffer> second;
     std::unique_ptr<backend::Activations> d_hidden;
   };
-  Side make_side(std::int64_t width, std::int64_t items, std::int64_t users) {
-    Side side{random_layer(TensorKind::output_table, width, items), nullptr, nullptr, nullptr};
+  Side make_side(TensorKind kind, std::int64_t width, std::int64_t items, std::int64_t users) {
+    const bool input = kind == TensorKind::input_table;
+    Side side{random_layer(kind, input ? items : width, input ? width : items), nullptr, nullptr, nullptr};
     side.first = backend().make_buffer(side.layer.layout.size);
     side.second = backend().make_buffer(side.layer.layout.size);
     side.d_hidden = backend().make_activations(users, width);
     return side;
+  }
+  void update_all(Side& side) {
+    for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
+      backend().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients, *side.first,
+                       *side.second, *side.layer.parameters);
+    }
+  }
+  void expect_same(const Side& fused, const Side& apart) {
+    const Tolerance tight{1e-6, 1e-6, 1e-7};
+    const auto near = [&](const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+      expect_near(a, Matrix(1, static_cast<std::int64_t>(b.size()), b), tight, what);
+    };
+    near(read(*fused.d_hidden), read(*apart.d_hidden), "d_hidden");
+    near(flat(fused.layer.parameters->master()), flat(apart.layer.parameters->master()), "weights");
+    near(flat(*fused.first), flat(*apart.first), "first moment");
+    near(flat(*fused.second), flat(*apart.second), "second moment");
+    expect_zero_padding(fused.layer.layout, fused.layer.parameters->master());
+    expect_zero_padding(fused.layer.layout, *fused.second);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Fused, ::testing::ValuesIn(contract_backends()), contract_name);
@@ -43,8 +62,8 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
   constexpr std::int64_t items = 700;
   TestBatch batch;
   for (const UpdateRule& rule : fused_rules) {
-    Side apart = make_side(width, items, 1500);
-    Side fused = make_side(width, items, 1500);
+    Side apart = make_side(TensorKind::output_table, width, items, 1500);
+    Side fused = make_side(TensorKind::output_table, width, items, 1500);
     std::uint32_t number = 0;
     // 1500 users are several slices; each step starts from the weights and copies that the last one left.
     for (const std::int64_t users : {33, 1500, 1, 0, 257}) {
@@ -55,10 +74,7 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
       begin({1, number}, 0.0F, rule);
       backend().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
                                    *apart.d_hidden, *apart.layer.gradients, {});
-      for (const backend::TensorLayout& tensor : apart.layer.layout.tensors) {
-        backend().update(step(), tensor.spec.decays, tensor.range, *apart.layer.gradients, *apart.first,
-                         *apart.second, *apart.layer.parameters);
-      }
+      update_all(apart);
       const backend::LossSums expected = losses();
 
       begin({1, number}, 0.0F, rule);
@@ -71,18 +87,35 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
       EXPECT_EQ(reports, 0);
       EXPECT_NEAR(found.nll, expected.nll, 1e-6 * expected.nll);
       EXPECT_EQ(found.users, users);
-
-      const Tolerance tight{1e-6, 1e-6, 1e-7};
-      const auto near = [&](const std::vector<float>& a, const std::vector<float>& b, const char* what) {
-        expect_near(a, Matrix(1, static_cast<std::int64_t>(b.size()), b), tight, what);
-      };
-      near(read(*fused.d_hidden), read(*apart.d_hidden), "d_hidden");
-      near(flat(fused.layer.parameters->master()), flat(apart.layer.parameters->master()), "weights");
-      near(flat(*fused.first), flat(*apart.first), "first moment");
-      near(flat(*fused.second), flat(*apart.second), "second moment");
-      expect_zero_padding(fused.layer.layout, fused.layer.parameters->master());
-      expect_zero_padding(fused.layer.layout, *fused.second);
+      expect_same(fused, apart);
       ++number;
+    }
+  }
+}
+
+TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
+  if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
+  constexpr std::int64_t width = 33;
+  constexpr std::int64_t items = 700;
+  TestBatch batch;
+  for (const UpdateRule& rule : fused_rules) {
+    Side apart = make_side(TensorKind::input_table, width, items, 40);
+    Side fused = make_side(TensorKind::input_table, width, items, 40);
+    const backend::FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+    std::uint32_t number = 0;
+    for (const std::int64_t users : {33, 1, 0, 40}) {
+      SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
+      gather(random_rows(users, items, 1 + number), items, true, batch);
+      const auto output = activations(random_matrix(users, width, 2 + number, 0.5F));
+      begin({1, number++}, 0.0F, rule);
+      for (Side* side : {&apart, &fused}) {
+        write(*side->d_hidden, random_matrix(users, width, 9, 0.5F));
+        backend().input_gradient(*batch.device, side->layer.layout, side->layer.layer,
+                                 backend::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
+                                 *side->layer.gradients, {}, side == &fused ? &update : nullptr);
+      }
+      update_all(apart);
+      expect_same(fused, apart);
     }
   }
 }

@@ -101,9 +101,8 @@ TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
 }
 
 /// Every way in which a step changes weights and moments, from moments that are about to fade away.
-std::vector<float> train_layers(bool late, int users) {
-  const auto backend = make_backend(
-      {.device = "cpu", .precision = Precision::fp32, .threads = 3, .late_updates = late ? "on" : "off"});
+std::vector<float> train_layers(int users) {
+  const auto backend = make_backend({.device = "cpu", .precision = Precision::fp32, .threads = 3});
   const TensorSpec specs[] = {{"decoder_1/weight", row_width, item_count, TensorKind::output_table, false},
                               {"decoder_1/bias", 1, item_count, TensorKind::output_bias, false},
                               {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},
@@ -139,27 +138,24 @@ std::vector<float> train_layers(bool late, int users) {
                                 &fused);
     backend->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
                             *gradients, {}, &fused);
-    if (s % 10 == 9) backend->finish_updates(*parameters);
   }
   return all_of({parameters->master(), *first, *second});
 }
 
 // Whoever calls, in whatever mode: the main thread, one of another kind, one that flushes already.
 TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
-  for (const bool late : {false, true}) {
-    for (const int users : {0, 7}) {
-      const std::vector<float> values = train_layers(late, users);
-      for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
-      std::vector<float> of_thread;
-      std::vector<float> of_flushing_thread;
-      std::thread([&] { of_thread = train_layers(late, users); }).join();
-      std::thread([&] {
-        const cpu::FlushDenormals guard;
-        of_flushing_thread = train_layers(late, users);
-      }).join();
-      EXPECT_TRUE(same_bits(values, of_thread)) << users;
-      EXPECT_TRUE(same_bits(values, of_flushing_thread)) << users;
-    }
+  for (const int users : {0, 7}) {
+    const std::vector<float> values = train_layers(users);
+    for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+    std::vector<float> of_thread;
+    std::vector<float> of_flushing_thread;
+    std::thread([&] { of_thread = train_layers(users); }).join();
+    std::thread([&] {
+      const cpu::FlushDenormals guard;
+      of_flushing_thread = train_layers(users);
+    }).join();
+    EXPECT_TRUE(same_bits(values, of_thread)) << users;
+    EXPECT_TRUE(same_bits(values, of_flushing_thread)) << users;
   }
 }
 

@@ -114,7 +114,7 @@ TEST_F(PanelProduct, NothingToDoIsNoFault) {
 TEST(PanelKernels, TheDescriptionNamesThem) {
   const cpu::PanelKernel kernel = cpu::make_avx2_panels();
   const auto text = [&](backend::Precision precision, bool portable) {
-    return cpu::CpuBackend(1, precision, portable, cpu::LateUpdates::off, nullptr, kernel).description();
+    return cpu::CpuBackend(1, precision, portable, nullptr, kernel).description();
   };
   const bool named =
       text(backend::Precision::fp32, false).find("output layer by an own kernel (AVX2)") != std::string::npos;

@@ -138,8 +138,7 @@ TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
 // Few threads rank by panels, many by rows.
 TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
   const auto ranked_on = [](int threads) {
-    cpu::CpuBackend backend(threads, backend::Precision::bf16, false, cpu::LateUpdates::off,
-                            std::make_shared<EmulatedTiles>());
+    cpu::CpuBackend backend(threads, backend::Precision::bf16, false, std::make_shared<EmulatedTiles>());
     const auto layout = backend.plan_parameters(std::vector<backend::TensorSpec>{
         {"weight", hidden_width, item_count, backend::TensorKind::output_table, true},
         {"bias", 1, item_count, backend::TensorKind::output_bias, false}});

@@ -21,10 +21,8 @@ std::vector<ContractBackend> contract_backends() {
     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
   };
   const auto make = [](std::shared_ptr<const cpu::TileKernels> kernels, int threads) {
-    return [=] {
-      return std::make_unique<cpu::CpuBackend>(threads, backend::Precision::bf16, false,
-                                               cpu::LateUpdates::off, kernels);
-    };
+    return
+        [=] { return std::make_unique<cpu::CpuBackend>(threads, backend::Precision::bf16, false, kernels); };
   };
   std::vector<ContractBackend> all;
   for (const int threads : {1, 2, 5}) {
@@ -104,7 +102,7 @@ TEST_P(TileSoftmax, LogitsFarAboveTheirReference) {
 
 TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
   const auto kernels = std::make_shared<EmulatedTiles>();
-  cpu::CpuBackend cpu(2, backend::Precision::bf16, false, cpu::LateUpdates::off, kernels);
+  cpu::CpuBackend cpu(2, backend::Precision::bf16, false, kernels);
   constexpr std::int64_t users = 33;   // 2 tiles
   constexpr std::int64_t items = 130;  // 5 blocks
   const auto layout = cpu.plan_parameters(
@@ -141,7 +139,7 @@ TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
 TEST(TileSoftmaxPasses, TheDescriptionNamesTheKernel) {
   const auto kernels = std::make_shared<EmulatedTiles>();
   const auto text = [&](backend::Precision precision) {
-    return cpu::CpuBackend(1, precision, false, cpu::LateUpdates::off, kernels).description();
+    return cpu::CpuBackend(1, precision, false, kernels).description();
   };
   EXPECT_NE(text(backend::Precision::bf16).find("output layer by an own kernel (emulated)"),
             std::string::npos)

@@ -74,34 +74,6 @@ TEST(UpdateKernels, AdamIsAccurateWhateverTheSizesOfMomentsAre) {
   }
 }
 
-TEST(UpdateKernels, LateUpdatesLeaveTheSameBits) {
-  const UpdateRule rules[] = {{OptimizerKind::adam, 0.0F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
-                              {OptimizerKind::adam, 0.0F, 0.0F, 0.9F, 1e-3F, 1.0F, 0.0F},
-                              {OptimizerKind::adam, 0.0F, 0.99F, 0.5F, 1e-8F, 1.0F, 0.0F},   // grows
-                              {OptimizerKind::adam, 0.0F, 0.5F, 0.9F, 1e-30F, 1.0F, 0.0F}};  // no floor
-  for (const UpdateRule& rule : rules) {
-    for (const std::int64_t n : {1, 16, 63, 600, 1000}) {
-      for (const std::int64_t steps : {1, 2, 3, 30, 200, 1500}) {
-        for (const bool with_gradient : {false, true}) {
-          SCOPED_TRACE(::testing::Message() << rule.beta1 << " " << n << " elements, " << steps << " steps");
-          Elements late(n);
-          Elements at_once = late;
-          std::vector<float> rates;
-          for (std::int64_t s = 0; s < steps; ++s) {
-            rates.push_back(1e-3F * (1.0F + 0.5F * std::sin(static_cast<float>(s))));
-            UpdateRule mine = rule;
-            mine.rate = rates.back();
-            update(mine, s == 0 && with_gradient ? at_once.g : std::vector<float>(at_once.g.size()), at_once);
-          }
-          update_late(rule, with_gradient ? late.g.data() : nullptr, rates.data(), steps, late.m.data(),
-                      late.v.data(), late.w.data(), n);
-          late.expect_same_bits(at_once);
-        }
-      }
-    }
-  }
-}
-
 // Callers are threads of OpenMP and others, in whatever mode they are.
 TEST(UpdateKernels, TheCallersModeChangesNoBitAndIsKept) {
   volatile float tiny = 2e-38F;
@@ -110,12 +82,8 @@ TEST(UpdateKernels, TheCallersModeChangesNoBitAndIsKept) {
     Elements plain(1000);
     Elements flushing = plain;
     const std::vector<float> zeros(plain.g.size());
-    const float rates[] = {1e-3F, 1e-3F, 1e-3F};
     const auto run = [&](Elements& e) {
       for (int s = 0; s < 40; ++s) update(rule, s == 0 ? e.g : zeros, e);
-      if (kind == OptimizerKind::adam) {
-        update_late(rule, nullptr, rates, 3, e.m.data(), e.v.data(), e.w.data(), e.size());
-      }
     };
     run(plain);
     EXPECT_GT(tiny / 4.0F, 0.0F);

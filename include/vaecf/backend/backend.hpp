@@ -30,9 +30,6 @@ struct BackendOptions {
   Precision precision = Precision::automatic;  ///< auto: bf16 on CUDA and on CPUs with AMX, else fp32
   std::string kernels = "auto";                ///< auto | portable: plain loops, no library products
   int threads = 0;  ///< up to most_threads; 0: this rank's share of the cores it is bound to
-  /// auto | on | off: put off Adam's updates of input rows until the rows are read (CPU). The bits are the
-  /// same; auto: where it is faster, on: wherever it is possible. No key of the configuration.
-  std::string late_updates = "auto";
   // On GPUs:
   std::string resident =
       "auto";                  ///< auto | on | off: keep the shard in the GPU's memory (auto: where it fits)
@@ -111,8 +108,7 @@ using GradientReady = std::function<void(Range flat, Completion)>;
 
 /// Lets a verb that makes a layer's weight gradient apply the step's rule to that layer at once, while the
 /// gradient is in cache. The layer's ranges of the gradient buffer then mean nothing, and nothing is
-/// reported as ready. Rows of the input table may be updated later, and their gradients wait in that buffer:
-/// see Backend::finish_updates.
+/// reported as ready.
 struct FusedUpdate {
   Parameters& parameters;
   FloatBuffer& first_moment;
@@ -328,11 +324,6 @@ class Backend {
   /// The same on buffers that hold some part of the flat elements, back to back: no copies to renew.
   virtual void update_part(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                            FloatBuffer& first_moment, FloatBuffer& second_moment, FloatBuffer& weights) = 0;
-  /// Applies what a backend has put off of the fused updates of input rows. Verbs that take `parameters` do
-  /// so by themselves where they must; this has to come before anyone else reads or writes weights or
-  /// moments, and before another gradient is written to the buffer of those steps. Leaves the bits of updates
-  /// at once.
-  virtual void finish_updates(Parameters& parameters) = 0;
   /// Sum of squares of one tensor, fp64: the loss term of weight decay.
   virtual double sum_of_squares(const Parameters& parameters, int tensor) = 0;
 

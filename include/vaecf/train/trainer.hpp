@@ -59,8 +59,7 @@ class Trainer {
   const Annealing& annealing() const { return annealing_; }
   std::int64_t shard_bytes() const;
   /// Bytes that one update moves to and from this rank's memory for weights, moments and gradients at least:
-  /// each once in and once out, and the narrow copies of weights once out. (Of rows whose updates a backend
-  /// puts off, more than it is.)
+  /// each once in and once out, and the narrow copies of weights once out.
   double update_bytes() const;
   /// Whether gradients travel beside backward; while distributed.overlap: auto still tries, in the next step.
   bool overlaps() const;

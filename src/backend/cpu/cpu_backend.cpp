@@ -12,12 +12,11 @@
 
 namespace vaecf::cpu {
 
-CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late,
+CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable,
                        std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
     : threads_(threads),
       precision_(precision),
       portable_(portable),
-      late_(late),
       tiles_(precision == backend::Precision::bf16 ? std::move(tiles) : nullptr),
       panels_(precision == backend::Precision::fp32 && !portable ? panels : nullptr),
       workspace_(std::make_unique<Workspace>()) {

@@ -16,9 +16,6 @@
 
 namespace vaecf::cpu {
 
-/// Whether updates of input rows wait until the rows are read; see LateRows.
-enum class LateUpdates { off, where_it_pays, on };
-
 /// The backend for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
 /// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
 /// vector lanes. In bf16 all products take bf16 operands and sum in fp32; the gather of the input layer, its
@@ -27,7 +24,7 @@ class CpuBackend : public backend::Backend {
  public:
   /// The output layer's own kernels, `tiles` in bf16 and `panels` in fp32; null for oneDNN or, with
   /// `portable`, plain loops.
-  CpuBackend(int threads, backend::Precision precision, bool portable, LateUpdates late = LateUpdates::off,
+  CpuBackend(int threads, backend::Precision precision, bool portable,
              std::shared_ptr<const TileKernels> tiles = nullptr, PanelKernel panels = nullptr);
   ~CpuBackend() override;
 
@@ -133,7 +130,6 @@ class CpuBackend : public backend::Backend {
   void update_part(const backend::StepState& step, bool decays, Range range,
                    const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                    backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
-  void finish_updates(backend::Parameters& parameters) override;
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
 
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
@@ -174,7 +170,6 @@ class CpuBackend : public backend::Backend {
   int threads_;
   backend::Precision precision_;
   bool portable_;
-  LateUpdates late_;
   std::shared_ptr<const TileKernels> tiles_;
   PanelKernel panels_;
   std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread

@@ -27,68 +27,25 @@ std::vector<float> input_scales(const CpuBatch& b, backend::Keep keep, const bac
   return scales;
 }
 
-/// Who of a batch holds which items, without those that dropout drops.
-struct KeptItems {
+/// The weight gradient of single items, each a sum by one thread over the item's users, without those for
+/// whom dropout drops it: no atomics, the same bits every time.
+struct TableGradient {
   const CpuBatch& b;  // with its transpose
   const backend::StepNumbers& key;
   float keep;
+  const CpuActivations& d;          // before the activation
+  const std::vector<float>& scale;  // of users
+  std::int64_t width;
   std::uint64_t threshold = math::dropout_threshold(keep);
 
-  std::int64_t items() const { return static_cast<std::int64_t>(b.item_begin.size()) - 1; }
-  /// f(user) for each of the item's users; f says whether to go on.
-  template <class F>
-  void for_users(std::int64_t item, F&& f) const {
+  void row(std::int64_t item, float* to) const {
+    std::fill_n(to, width, 0.0F);
     for (std::int32_t k = b.item_begin[item]; k < b.item_begin[item + 1]; ++k) {
       const std::int32_t u = b.item_users[k];
       const bool kept = keep >= 1.0F || math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
                                                                  static_cast<std::uint32_t>(item), threshold);
-      if (kept && !f(u)) return;
+      if (kept && scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
     }
-  }
-  /// Whether anyone's row of the input holds it.
-  bool holds(std::int64_t item) const {
-    bool any = false;
-    for_users(item, [&](std::int32_t) {
-      any = true;
-      return false;
-    });
-    return any;
-  }
-  /// How many items the users hold, with those that are dropped.
-  std::int64_t count() const {
-    std::int64_t count = 0;
-    for (std::int64_t i = 0; i < items(); ++i) count += b.item_begin[i + 1] > b.item_begin[i] ? 1 : 0;
-    return count;
-  }
-};
-
-/// Rows of the table that the batch reads get what they owe.
-void catch_up_rows(const CpuBatch& b, float keep, const backend::StepNumbers& key, int threads,
-                   LateRows& late) {
-  if (!late.owing()) return;
-  if (!b.has_transpose) return late.catch_up_all(threads);
-  const KeptItems kept{b, key, keep};
-  on_pieces(threads, kept.items(), 64, [&](int, Range part) {
-    for (std::int64_t item = part.begin; item < part.end; ++item) {
-      if (kept.holds(item)) late.catch_up(item);
-    }
-  });
-}
-
-/// The weight gradient of single items, each a sum by one thread over the item's users: no atomics, the same
-/// bits every time.
-struct TableGradient {
-  KeptItems kept;
-  const CpuActivations& d;          // before the activation
-  const std::vector<float>& scale;  // of users
-  std::int64_t width;
-
-  void row(std::int64_t item, float* to) const {
-    std::fill_n(to, width, 0.0F);
-    kept.for_users(item, [&](std::int32_t u) {
-      if (scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
-      return true;
-    });
   }
 };
 
@@ -114,41 +71,18 @@ void write_gradient(const TableGradient& gradient, const backend::TensorLayout& 
   if (table.spec.rows == 0 && ready) ready(table.range, {});
 }
 
-/// Whether rows of the table may, and should, wait for their updates. The arithmetic is the same then, and
-/// each byte takes longer than in one pass over all: it pays where the users of a batch hold few of the items
-/// (Zen 4, 20,108 rows of 600: 0.6 of the time at 15 % of the items, 0.9 at 25 %, 1.1 at 43 %, 1.2 at 59 %).
-bool puts_off(LateUpdates late, const backend::UpdateRule& rule, const KeptItems& kept) {
-  if (rule.kind != backend::OptimizerKind::adam || rule.decay != 0.0F) return false;
-  return late == LateUpdates::on || (late == LateUpdates::where_it_pays && 4 * kept.count() < kept.items());
-}
-
-/// Updates each row while its gradient is in cache.
-void update_at_once(const TableGradient& gradient, const LateRows::Table& rows,
-                    const backend::UpdateRule& rule, int threads) {
-  on_pieces(threads, rows.rows, 64, [&](int, Range part) {
-    std::vector<float> sum(static_cast<std::size_t>(rows.width));
+/// Updates each row of `table` while its gradient is in cache.
+void update_rows(const TableGradient& gradient, const backend::TensorLayout& table,
+                 const backend::UpdateRule& rule, int threads, const backend::FusedUpdate& fused) {
+  on_pieces(threads, table.spec.rows, 64, [&](int, Range part) {
+    std::vector<float> sum(static_cast<std::size_t>(gradient.width));
     for (std::int64_t item = part.begin; item < part.end; ++item) {
       gradient.row(item, sum.data());
-      const std::int64_t at = item * rows.width;
-      update_elements(rule, sum.data(), rows.first_moment + at, rows.second_moment + at, rows.weights + at,
-                      nullptr, rows.width);
+      const std::int64_t at = table.range.begin + item * gradient.width;
+      update_elements(rule, sum.data(), fused.first_moment.data() + at, fused.second_moment.data() + at,
+                      fused.parameters.master().data() + at, nullptr, gradient.width);
     }
   });
-}
-
-/// Leaves the gradient where it is until its rows are read again.
-void update_later(const TableGradient& gradient, const LateRows::Table& rows, float* gradients,
-                  const backend::UpdateRule& rule, int threads, LateRows& late) {
-  late.begin_step(rule, rows, threads);
-  on_pieces(threads, rows.rows, 64, [&](int, Range part) {
-    for (std::int64_t item = part.begin; item < part.end; ++item) {
-      if (!gradient.kept.holds(item)) continue;
-      late.catch_up(item);
-      gradient.row(item, gradients + item * rows.width);
-      late.has_gradient(item);
-    }
-  });
-  late.end_step();
 }
 
 }  // namespace
@@ -171,7 +105,6 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
   if (beside != nullptr && beside->users() != b.users()) {
     throw std::logic_error("a side input is of the same users as the batch");
   }
-  catch_up_rows(b, keep.items, key, threads_, cpu(parameters).late_rows());
   on_ranges(threads_, b.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
       float* row = out.row(u);
@@ -217,21 +150,10 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
     }
   });
   const std::vector<float> scale = input_scales(b, keep, s.numbers);
-  const TableGradient gradient{{b, s.numbers, keep.items}, d, scale, width};
+  const TableGradient gradient{b, s.numbers, keep.items, d, scale, width};
   column_sums(d, gradients.data() + bias.range.begin);
   if (fused != nullptr) {
-    float* to = gradients.data() + table.range.begin;
-    CpuParameters& p = cpu(fused->parameters);
-    const auto at = [&](backend::FloatBuffer& of) { return of.data() + table.range.begin; };
-    const LateRows::Table rows{
-        to, at(p.master()), at(fused->first_moment), at(fused->second_moment), table.spec.rows, width};
-    const backend::UpdateRule rule = s.rule(table.spec.decays);
-    if (puts_off(late_, rule, gradient.kept)) {
-      update_later(gradient, rows, to, rule, threads_, p.late_rows());
-    } else {
-      p.late_rows().catch_up_all(threads_);
-      update_at_once(gradient, rows, rule, threads_);
-    }
+    update_rows(gradient, table, s.rule(table.spec.decays), threads_, *fused);
     return update(step, bias.spec.decays, bias.range, gradients, fused->first_moment, fused->second_moment,
                   fused->parameters);
   }
@@ -251,7 +173,7 @@ void CpuBackend::side_gradient(const backend::SideInput& side, const backend::Pa
   const backend::StepNumbers no_dropout;
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // Few columns, each of many users.
-  write_gradient({{b, no_dropout, 1.0F}, d, scale, table.spec.columns}, table, 1, threads_, gradients, ready);
+  write_gradient({b, no_dropout, 1.0F, d, scale, table.spec.columns}, table, 1, threads_, gradients, ready);
 }
 
 }  // namespace vaecf::cpu

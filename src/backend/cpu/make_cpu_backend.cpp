@@ -24,10 +24,7 @@ std::unique_ptr<backend::Backend> make_cpu_backend(const backend::BackendOptions
     precision = !portable && bf16_products() == Bf16Products::amx ? Precision::bf16 : Precision::fp32;
   }
   const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
-  LateUpdates late = portable ? LateUpdates::off : LateUpdates::where_it_pays;
-  if (options.late_updates != "auto")
-    late = options.late_updates == "on" ? LateUpdates::on : LateUpdates::off;
-  return std::make_unique<CpuBackend>(threads, precision, portable, late, portable ? nullptr : choose_tiles(),
+  return std::make_unique<CpuBackend>(threads, precision, portable, portable ? nullptr : choose_tiles(),
                                       choose_panels());
 }
 

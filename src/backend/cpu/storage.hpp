@@ -10,8 +10,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "late_rows.hpp"
-
 namespace vaecf::cpu {
 
 /// `bytes` of memory, all zero, aligned to 64 at least. Where it is large the system is asked for large
@@ -83,8 +81,6 @@ class CpuParameters : public backend::Parameters {
   const CpuBuffer& master() const override { return master_; }
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
-  /// What rows of the input table owe. No part of the value: a row that owes is one that has not been read.
-  LateRows& late_rows() const { return *late_rows_; }
   /// The bf16 copy of the output table, the one tensor large enough to need one; empty in fp32.
   AlignedArray<std::uint16_t>& shadow() { return shadow_; }
   const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
@@ -100,7 +96,6 @@ class CpuParameters : public backend::Parameters {
   CpuBuffer master_;
   Range shadowed_;
   AlignedArray<std::uint16_t> shadow_;
-  std::unique_ptr<LateRows> late_rows_ = std::make_unique<LateRows>();
 };
 
 /// (rows, columns) fp32, row-major, without padding.

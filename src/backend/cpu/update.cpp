@@ -30,9 +30,6 @@ void CpuBackend::update(const backend::StepState& step, bool decays, Range range
                         backend::FloatBuffer& second_moment, backend::Parameters& parameters) {
   const backend::UpdateRule rule = cpu(step).rule(decays);
   CpuParameters& p = cpu(parameters);
-  if (p.late_rows().owes(p.master().data() + range.begin, range.size())) {
-    p.late_rows().catch_up_all(threads_);
-  }
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     const std::int64_t i = range.begin + part.begin;
     update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
@@ -61,12 +58,7 @@ void CpuBackend::add_gradient_squares(const backend::FloatBuffer& gradients, Ran
   s.gradient_squares.data()[0] = static_cast<float>(s.squares);
 }
 
-void CpuBackend::finish_updates(backend::Parameters& parameters) {
-  cpu(parameters).late_rows().catch_up_all(threads_);
-}
-
 double CpuBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {
-  cpu(parameters).late_rows().catch_up_all(threads_);
   const Range range = parameters.layout().tensors[tensor].range;
   return sum_in_blocks(threads_, cpu(parameters).weights(tensor), range.size());
 }

@@ -53,10 +53,5 @@ std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, f
 /// One optimiser step on n elements; `shadow`, unless null, receives the new weights in bf16.
 void update_elements(const backend::UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
                      std::uint16_t* shadow, std::int64_t n);
-/// `steps` updates in a row, each with its own rate and else by `rule`, Adam's and without decay, of n
-/// elements that had `gradient` in the first of them (null: none) and zeros in all others: the same bits as
-/// so many calls of update_elements.
-void update_late(const backend::UpdateRule& rule, const float* gradient, const float* rates,
-                 std::int64_t steps, float* m, float* v, float* w, std::int64_t n);
 
 }  // namespace vaecf::cpu

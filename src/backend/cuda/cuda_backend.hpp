@@ -116,7 +116,6 @@ class CudaBackend : public backend::Backend {
   void update_part(const backend::StepState& step, bool decays, Range range,
                    const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
                    backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
-  void finish_updates(backend::Parameters&) override {}
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
                      const backend::Parameters& parameters, backend::Layer layer,
