@@ -56,14 +56,6 @@ std::string to_string(const Metric& metric) {
   return format("{}@{}", kind->first, metric.k);
 }
 
-double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks) {
-  return metric_of_user({MetricKind::ndcg, k}, ranks, k);
-}
-
-double recall_at(std::int32_t k, std::span<const std::int32_t> ranks) {
-  return metric_of_user({MetricKind::recall, k}, ranks, k);
-}
-
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
   OneLane lane;
   return metric_row(lane, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);

@@ -1,7 +1,7 @@
 #include "backend/cpu/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/row_math.hpp>
+#include <vaecf/math/metric_rows.hpp>
 
 #include <gtest/gtest.h>
 

@@ -171,6 +171,9 @@ function check_names(line,   name, library) {
     line = substr(line, RSTART + RLENGTH)
     library = library_of_name(name, line)
     if (library != "") uses(library, name)
+    # No loss can do without a logarithm, and a backend needs one for nothing else.
+    if (room == "backend" && name ~ /^(__)?log(2|10|1p)?f?$/ && line ~ /^[ \t]*\(/)
+      complain("`" name "`: the loss is math/loss.hpp, which every kernel calls")
   }
 }
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <vaecf/math/metric_rows.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/math/row_math.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -61,9 +61,14 @@ void compare_all(AnyLanes& lanes) {
       ASSERT_EQ(static_cast<std::int64_t>(scores.size()), shape.at(1));
       std::vector<std::int32_t> ranks;
       for (const std::int32_t target : targets) {
-        ranks.push_back(rank_of_target(lanes, shape.at(1), fold_in.data(),
-                                       static_cast<std::int64_t>(fold_in.size()), target,
-                                       [&](std::int64_t i) { return scores[static_cast<std::size_t>(i)]; }));
+        const auto masked = [&](std::int32_t item) { return std::ranges::binary_search(fold_in, item); };
+        std::int32_t rank = 0;
+        for (std::int32_t item = 0; item < shape.at(1); ++item) {
+          rank +=
+              masked(target) || (!masked(item) && beats(scores.at(static_cast<std::size_t>(item)), item,
+                                                        scores.at(static_cast<std::size_t>(target)), target));
+        }
+        ranks.push_back(rank);
       }
       if (targets.empty()) {
         ASSERT_TRUE(values.empty());

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/metric_rows.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -33,24 +33,24 @@ TEST(MetricName, BadNamesAreInputErrors) {
   }
 }
 
+double value(const char* name, const std::vector<std::int32_t>& ranks, std::int64_t items = 1000) {
+  return metric_of_user(parse_metric(name), ranks, items);
+}
+
 TEST(Ndcg, ByHand) {
   const std::vector<std::int32_t> ranks = {0, 2};
   const double ideal = 1.0 + 1.0 / std::log2(3.0);
-  EXPECT_DOUBLE_EQ(ndcg_at(10, ranks), (1.0 + 0.5) / ideal);
-  EXPECT_DOUBLE_EQ(ndcg_at(2, ranks), 1.0 / ideal);
-  EXPECT_DOUBLE_EQ(ndcg_at(1, ranks), 1.0);  // the ideal list is one long, too
-  EXPECT_DOUBLE_EQ(ndcg_at(3, std::vector<std::int32_t>{3, 4, 5}), 0.0);
-  EXPECT_DOUBLE_EQ(ndcg_at(3, std::vector<std::int32_t>{2, 0, 1}), 1.0);
+  EXPECT_DOUBLE_EQ(value("ndcg@10", ranks), (1.0 + 0.5) / ideal);
+  EXPECT_DOUBLE_EQ(value("ndcg@2", ranks), 1.0 / ideal);
+  EXPECT_DOUBLE_EQ(value("ndcg@1", ranks), 1.0);  // the ideal list is one long, too
+  EXPECT_DOUBLE_EQ(value("ndcg@3", {3, 4, 5}), 0.0);
+  EXPECT_DOUBLE_EQ(value("ndcg@3", {2, 0, 1}), 1.0);
 }
 
 TEST(Recall, ByHand) {
-  EXPECT_DOUBLE_EQ(recall_at(20, std::vector<std::int32_t>{0, 19, 20, 500}), 0.5);
-  EXPECT_DOUBLE_EQ(recall_at(2, std::vector<std::int32_t>{0, 1, 2, 3, 4}), 1.0);  // over min(k, targets)
-  EXPECT_DOUBLE_EQ(recall_at(2, std::vector<std::int32_t>{1, 2, 3}), 0.5);
-}
-
-double value(const char* name, const std::vector<std::int32_t>& ranks, std::int64_t items = 1000) {
-  return metric_of_user(parse_metric(name), ranks, items);
+  EXPECT_DOUBLE_EQ(value("recall@20", {0, 19, 20, 500}), 0.5);
+  EXPECT_DOUBLE_EQ(value("recall@2", {0, 1, 2, 3, 4}), 1.0);  // over min(k, targets)
+  EXPECT_DOUBLE_EQ(value("recall@2", {1, 2, 3}), 0.5);
 }
 
 // Four targets, the 2nd, 3rd, 10th and 500th of the list.
@@ -79,17 +79,21 @@ TEST(Variants, BestListsAndEmptyOnes) {
   EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked ones count as targets
 }
 
-TEST(Metrics, WithoutTargets) {
-  EXPECT_EQ(ndcg_at(10, {}), 0.0);
-  EXPECT_EQ(recall_at(10, {}), 0.0);
-}
-
 TEST(Metrics, MaskedTargetNeverCounts) {
   // 50 items, cut-off 100: rank 50 says "masked", though it is below the cut-off.
   const std::vector<std::int32_t> ranks = {50};
   EXPECT_EQ(metric_of_user({MetricKind::ndcg, 100}, ranks, 50), 0.0);
   EXPECT_EQ(metric_of_user({MetricKind::recall, 100}, ranks, 50), 0.0);
   EXPECT_EQ(metric_of_user({MetricKind::recall, 100}, std::vector<std::int32_t>{49}, 50), 1.0);
+}
+
+TEST(Beats, HigherScoresThenLowerItemsAndNeverToFlatterTheTarget) {
+  EXPECT_TRUE(beats(2.0F, 9, 1.0F, 3));
+  EXPECT_FALSE(beats(1.0F, 3, 2.0F, 9));
+  EXPECT_TRUE(beats(1.0F, 3, 1.0F, 9));
+  EXPECT_FALSE(beats(1.0F, 9, 1.0F, 3));
+  EXPECT_TRUE(beats(std::nanf(""), 9, 1.0F, 3));
+  EXPECT_TRUE(beats(1.0F, 9, std::nanf(""), 3));
 }
 
 TEST(MetricSums, MeanAndStandardErrorInAnySplit) {

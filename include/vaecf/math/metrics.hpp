@@ -37,13 +37,6 @@ std::string to_string(const Metric& metric);
 /// "ndcg@K, recall@K ..."
 std::string metric_names();
 
-/// NDCG@k with binary gain: sum over targets of rank r < k of 1 / log2(r + 2), over the same sum for the
-/// best possible ranks 0 .. min(k, targets) - 1. `ranks`: one per target, from 0. 0 where there is no target.
-double ndcg_at(std::int32_t k, std::span<const std::int32_t> ranks);
-
-/// Recall@k = targets of rank r < k, over min(k, targets). 0 where there is no target.
-double recall_at(std::int32_t k, std::span<const std::int32_t> ranks);
-
 /// The metric of one user whose targets stand at `ranks` among `items` items; ranks of `items` or more
 /// (masked targets) never count, not even where the cut-off is larger than the catalogue. 0 for coverage.
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);

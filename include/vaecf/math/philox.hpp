@@ -67,10 +67,6 @@ VAECF_HD constexpr std::uint64_t dropout_threshold(float keep) {
   return static_cast<std::uint64_t>(static_cast<double>(keep) * 0x1p32);
 }
 
-VAECF_HD constexpr bool dropout_keeps(std::uint32_t word, float keep) {
-  return word < dropout_threshold(keep);
-}
-
 /// Whether item `item` of user `user` survives the dropout of step `step`.
 VAECF_HD constexpr bool dropout_keeps_item(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                            std::uint32_t item, std::uint64_t threshold) {

@@ -1,3 +1,5 @@
+#include <vaecf/math/metric_rows.hpp>
+
 #include <algorithm>
 #include <limits>
 
@@ -16,10 +18,8 @@ std::int32_t rank_of(std::int32_t target, float score, std::int64_t beating,
                      std::span<const std::int32_t> masked, std::int64_t items) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   if (std::ranges::binary_search(masked, target)) return static_cast<std::int32_t>(items);
-  if (!(score > -infinity)) {
-    beating -=
-        std::ranges::count_if(masked, [&](std::int32_t item) { return score != -infinity || item < target; });
-  }
+  beating -= std::ranges::count_if(
+      masked, [&](std::int32_t item) { return math::beats(-infinity, item, score, target); });
   return static_cast<std::int32_t>(beating);
 }
 

@@ -1,7 +1,6 @@
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/lanes.hpp>
 #include <vaecf/math/philox.hpp>
-#include <vaecf/math/row_math.hpp>
 
 #include <algorithm>
 
@@ -148,20 +147,22 @@ void CpuBackend::latent_backward(const backend::Batch& batch, const backend::Act
   const std::int64_t latents = dz.columns();
   std::vector<double> kl(static_cast<std::size_t>(s.rows()));
   on_ranges(threads_, s.rows(), 1, [&](int, Range users) {
-    math::OneLane lane;
-    std::vector<float> noise(static_cast<std::size_t>((latents + 3) / 4 * 4));
+    const math::OneLane lane;
     for (std::int64_t u = users.begin; u < users.end; ++u) {
+      const float* row = s.row(u);
+      kl[u] =
+          lane.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
       for (std::int64_t k = 0; k < latents; k += 4) {
-        float block[4];
+        float noise[4];
         math::latent_noise_block(key.seed, key.step, b.user_numbers[u], static_cast<std::uint32_t>(k / 4),
-                                 block);
-        std::copy_n(block, 4, noise.data() + k);
+                                 noise);
+        for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
+          const float gradient = dz.row(u)[j];
+          ds.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
+          ds.row(u)[latents + j] =
+              math::latent_gradient_logvar(gradient, noise[j - k], key.beta, row[latents + j]);
+        }
       }
-      const auto statistic = [row = s.row(u)](std::int64_t k) { return row[k]; };
-      kl[u] = math::kl_row(lane, latents, statistic);
-      math::latent_backward_row(
-          lane, latents, key.beta, statistic, [&](std::int64_t k) { return noise[k]; },
-          [row = dz.row(u)](std::int64_t k) { return row[k]; }, ds.row(u));
     }
   });
   for (const double value : kl) cpu(step).kl += value;

@@ -1,4 +1,4 @@
-#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/loss.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -190,7 +190,7 @@ class SoftmaxLayer {
     }
   }
 
-  // loss_u = N_u lse_u - sum of the user's own logits; factor_tu = N_u exp(m_tu - lse_u).
+  // factor_tu = softmax_scale_u exp(m_tu - m_u).
   double finish_softmax() {
     std::vector<double> loss(static_cast<std::size_t>(users_.size()));
     on_ranges(b_.threads_, width_, 16, [&](int, Range part) {
@@ -207,13 +207,13 @@ class SoftmaxLayer {
         }
         const bool real = u < users_.size();
         const auto count = real ? batch_.rows().row_size(users_.begin + u) : 0;
-        // An absent user's factor must be 0 even where its sum is no number.
-        const float scale = count > 0 ? static_cast<float>(static_cast<double>(count) / sum) : 0.0F;
+        const math::SoftmaxPart<double> all{maximum, sum};
+        const float scale = math::softmax_scale(count, all);
         for (std::int64_t t = 0; t < tiles_; ++t) w_.factor.data()[t * width_ + u] = factor[t] * scale;
         if (count == 0) continue;
         double own = 0.0;
         for (const auto& thread : w_.threads) own += thread.own_logits.data()[u];
-        loss[u] = static_cast<double>(count) * (static_cast<double>(maximum) + std::log(sum)) - own;
+        loss[u] = math::nll(count, all, own);
       }
     });
     double total = 0.0;

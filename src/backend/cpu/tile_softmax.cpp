@@ -1,7 +1,8 @@
 #include "tile_softmax.hpp"
 
+#include <vaecf/math/loss.hpp>
+
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -174,21 +175,19 @@ void TileSoftmax::forward_block(PerThread& mine, std::int64_t block, bool keep_e
   }
 }
 
-// loss_u = N_u (m_u + log S_u) - sum of the user's own logits.
 double TileSoftmax::finish_softmax() {
   std::fill(w_.factor.begin(), w_.factor.end(), 0.0F);
   double total = 0.0;
   for (std::int64_t u = 0; u < users_.size(); ++u) {
-    const auto count = static_cast<double>(batch_.rows().row_size(users_.begin + u));
-    if (count == 0.0) continue;
-    double sum = 0.0;
+    const std::int64_t count = batch_.rows().row_size(users_.begin + u);
+    math::SoftmaxPart<double> all{.maximum = w_.reference[u]};
     double own = 0.0;
     for (const PerThread& t : w_.threads) {
-      sum += t.sum[u];
+      all.sum += t.sum[u];
       own += t.own_logits[u];
     }
-    w_.factor[u] = static_cast<float>(count / sum);
-    total += count * (static_cast<double>(w_.reference[u]) + std::log(sum)) - own;
+    w_.factor[u] = math::softmax_scale(count, all);
+    total += math::nll(count, all, own);
   }
   return total;
 }

@@ -1,5 +1,6 @@
+#include <vaecf/math/metric_rows.hpp>
+
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct Scored {
   std::int32_t item;
 };
 bool better(const Scored& a, const Scored& b) {
-  return a.score != b.score ? a.score > b.score : a.item < b.item;
+  return math::beats(a.score, a.item, b.score, b.item);
 }
 
 /// The k best scores above minus infinity of those that it is shown, fewer where there are fewer. Only scores

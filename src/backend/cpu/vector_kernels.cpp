@@ -1,7 +1,6 @@
 #include "vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/row_math.hpp>
 
 #include <bit>
 #include <cmath>
@@ -186,7 +185,7 @@ VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {
 
 VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, float score,
                                         std::int64_t target) {
-  // Before the target an equal score wins, after it only a greater one.
+  // math::beats: before the target an equal score wins, after it only a greater one.
   const std::int64_t before = target < 0 ? 0 : target < n ? target : n;
   const std::int64_t after = target < 0 ? 0 : target < n ? target + 1 : n;
   std::int32_t count = 0;

@@ -82,4 +82,6 @@ class BlockLanes {
   Shared& shared_;
 };
 
+static_assert(math::Lanes<BlockLanes<256>>);
+
 }  // namespace vaecf::cuda

@@ -1,5 +1,4 @@
 #include <vaecf/math/metric_rows.hpp>
-#include <vaecf/math/row_math.hpp>
 
 #include <algorithm>
 #include <stdexcept>

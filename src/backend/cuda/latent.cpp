@@ -1,6 +1,5 @@
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
-#include <vaecf/math/row_math.hpp>
 
 #include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
@@ -98,11 +97,11 @@ struct LatentBackward {
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
     const float* row = statistics + user * statistics_stride;
-    const double sum = math::kl_row(lanes, latents, [&](std::int64_t k) { return row[k]; });
+    const double sum =
+        lanes.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
     lanes.each(1, [&](std::int64_t) { kl[user] = sum; });
     // What comes in carries the loss scale, and so must what is added to it.
     const float beta = record->numbers.beta * record->scale.scale;
-    // math::latent_backward_row, but for the noise, which comes in fours, and the copy.
     lanes.each((latents + 3) / 4, [&](std::int64_t four) {
       float noise[4];
       math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],

@@ -1,5 +1,3 @@
-#include <vaecf/math/row_math.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
