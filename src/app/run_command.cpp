@@ -15,6 +15,7 @@
 #include "app/ranks.hpp"
 #include "app/stop_signals.hpp"
 #include "app/thread_binding.hpp"
+#include "app/version.hpp"
 
 #include <unistd.h>
 
@@ -263,6 +264,7 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
     parsed = attempt([&] {
       config = config::load(line.config, line.overrides);
       config.session.version = version_text();
+      config.session.commit = commit;
     });
   }
   const Outcome connected = attempt([&] {

@@ -6,7 +6,11 @@
 #include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/text_file.hpp>
 
+#include <array>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 namespace vaecf::train {
@@ -52,6 +56,15 @@ void move_later_aside(const SessionOptions& options, std::int64_t epochs_done, s
                        (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
     if (later) move_checkpoint_aside(options, file.path);
   }
+}
+
+/// "2026-11-23T10:17:03Z"
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
 io::EventLog open_events(const SessionOptions& options, const Services& services, RunLog::Mode mode) {
@@ -126,6 +139,7 @@ void RunLog::write_waiting() {
 void RunLog::write(const io::Event& event) {
   const bool in_order = waiting_.empty();
   waiting_.push_back(event);
+  waiting_.back().set("time", utc_now());
   try {
     write_waiting();
   } catch (const RunError& error) {
@@ -139,9 +153,15 @@ void RunLog::finish() {
 
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       model::Inputs inputs, std::int64_t parameters) {
+  const auto host_of = comm::gather_texts(services.communicator, services.communicator.host());
+  io::Json hosts = io::Json::list();
+  for (const std::string& host : std::set(host_of.begin(), host_of.end())) hosts.add(host);
   io::Event event("start");
-  event.set("version", options.version)
-      .set("name", options.name)
+  event.set("version", options.version);
+  if (!options.commit.empty()) event.set("commit", options.commit);
+  event.set("hosts", hosts);
+  if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
+  event.set("name", options.name)
       .set("config", options.configuration_text)
       .set("ranks", std::int64_t{services.communicator.size()})
       .set("device", services.backend.device())

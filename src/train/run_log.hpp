@@ -22,7 +22,8 @@ class RunLog {
   /// RunError where the folder cannot be written.
   RunLog(const SessionOptions& options, const Services& services, Mode mode);
 
-  /// What cannot be written now (a full disk) costs a warning and waits for the next event, or for finish().
+  /// Adds the time to the event. What cannot be written now (a full disk) costs a warning and waits for the
+  /// next event, or for finish().
   void write(const io::Event& event);
   /// RunError where an event still waits.
   void finish();
@@ -35,7 +36,7 @@ class RunLog {
   std::deque<io::Event> waiting_;
 };
 
-/// Event "start": what runs on what.
+/// Event "start": what runs on what. Collective.
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       model::Inputs inputs, std::int64_t parameters);
 /// Adds users and each metric by its name with its standard error ("ndcg@100", "ndcg@100_se").

@@ -101,8 +101,5 @@ await() {
 # shellcheck disable=SC2009
 of_a_run() { ps -e -o pid=,comm= | grep -E ' (vaecf_dist|orted|prted|mpirun|prterun)'; }
 
-# Epochs, validations and tests of a run, but for times and places.
-curve() {
-  grep -E '"event":"(epoch|validation|test)"' "$1" |
-    sed -E 's/,"[a-z_]*(seconds|_per_second)":[^,}]*//g;s/"checkpoint":"[^"]*"//'
-}
+# shellcheck source=../support/curve.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/curve.sh"

@@ -86,7 +86,7 @@ class Resume : public TrainTest {
     std::ifstream stream(folder(name) + "/metrics.jsonl");
     for (std::string line; std::getline(stream, line);) {
       if (line.starts_with("{\"event\":\"epoch\"") || line.starts_with("{\"event\":\"validation\"")) {
-        for (const std::string key : {"seconds", "users_per_second"}) erase_field(line, key);
+        for (const std::string key : {"seconds", "users_per_second", "time"}) erase_field(line, key);
         lines += line + "\n";
       }
     }

@@ -1,5 +1,8 @@
 #include <vaecf/io/checkpoint.hpp>
 
+#include <cstdlib>
+#include <regex>
+
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -40,7 +43,10 @@ class Session : public TrainTest {
 };
 
 TEST_F(Session, LeavesAWholeRunFolder) {
+  options_.commit = "abc1234";
+  ::setenv("SLURM_JOB_ID", "4711", 1);
   const TrainResult result = run(2);
+  ::unsetenv("SLURM_JOB_ID");
   EXPECT_EQ(result.epochs, 3);
   EXPECT_EQ(result.steps, 18);
   EXPECT_EQ(text_of(options_.run_folder() + "/config.yaml"), options_.configuration_text);
@@ -48,6 +54,15 @@ TEST_F(Session, LeavesAWholeRunFolder) {
   EXPECT_EQ(number(events("start")[0], "ranks"), 2);
   EXPECT_EQ(number(events("start")[0], "users"), 203);
   EXPECT_EQ(number(events("start")[0], "items"), 60);
+  EXPECT_NE(
+      events("start")[0].find("\"commit\":\"abc1234\",\"hosts\":[\"localhost\"],\"slurm_job_id\":\"4711\""),
+      std::string::npos)
+      << events("start")[0];
+  for (const char* name : {"start", "epoch", "validation", "checkpoint", "end"}) {
+    EXPECT_TRUE(
+        std::regex_search(events(name).at(0), std::regex(R"("time":"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"\}$)")))
+        << name;
+  }
   ASSERT_EQ(events("epoch").size(), 3U);
   const std::string third = events("epoch")[2];
   EXPECT_EQ(number(third, "epoch"), 3);

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace vaecf::comm {
 
@@ -154,6 +155,9 @@ inline int Communicator::await_message() {
   exchange({}, {});
   return -1;
 }
+
+/// Every rank's text, of any length, in rank order, on all ranks. Collective.
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);
 
 /// Limits of DistributedOptions::bucket_mib.
 inline constexpr double least_bucket_mib = 0.001;

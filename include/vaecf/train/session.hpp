@@ -34,6 +34,7 @@ struct SessionOptions {
   comm::DistributedOptions distributed;
   std::string configuration_text;  ///< every key as resolved, YAML: goes to config.yaml and checkpoints
   std::string version;
+  std::string commit;       ///< of the program; empty: unknown
   std::string resume_from;  ///< the checkpoint to go on from; empty: train from the start
 
   std::string run_folder() const { return run.directory + "/" + name; }
