@@ -18,7 +18,7 @@ namespace {
 /// none.
 std::string selected_metric(const std::string& configuration) {
   try {
-    const std::string metric = config::parse_stored(configuration, "start").session.validation.select;
+    const std::string metric = config::parse(configuration, "start").session.validation.select;
     return metric == "last" ? "" : metric;
   } catch (const InputError&) {
     return "";
