@@ -21,12 +21,12 @@ function(vaecf_room name)
 
   # Sanitizers would find nothing in it; and where files are compiled several at once, headers help each other out.
   if(VAECF_TESTS AND NOT VAECF_SANITIZE AND NOT CMAKE_UNITY_BUILD)
-    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp)
+    file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR}/include CONFIGURE_DEPENDS
+         ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp)
     set(units)
     foreach(header IN LISTS headers)
-      get_filename_component(stem ${header} NAME_WE)
-      set(unit ${CMAKE_BINARY_DIR}/header_units/${name}/${stem}.cpp)
-      file(CONFIGURE OUTPUT ${unit} CONTENT "#include <vaecf/${name}/${stem}.hpp>\n")
+      set(unit ${CMAKE_BINARY_DIR}/header_units/${header}.cpp)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "#include <${header}>\n")
       list(APPEND units ${unit})
     endforeach()
     if(units)

@@ -3,7 +3,6 @@
 #include "launcher_end.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
-#include "mpi_messages.hpp"
 #include "mpi_session.hpp"
 #include "work_queue.hpp"
 
@@ -19,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -83,8 +81,7 @@ class MpiCommunicator final : public Communicator {
         piece_(piece_elements),
         session_(algorithm),
         blocking_(session_),
-        started_(session_),
-        between_(session_) {
+        started_(session_) {
     if (piece_ < 1 || piece_ > largest_mpi_piece) {
       throw std::invalid_argument(vaecf::format("MPI messages of {} elements are not possible", piece_));
     }
@@ -94,8 +91,6 @@ class MpiCommunicator final : public Communicator {
     algorithm_ = MpiSession::choose_all_reduce(algorithm);
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &blocking_.comm), "MPI_Comm_dup");
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &started_.comm), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &between_.comm), "MPI_Comm_dup");
-    messages_ = std::make_unique<MpiMessages>(between_.comm, piece_);
     now_ = std::make_unique<MpiCollectives>(blocking_.comm, piece_);
     later_ = std::make_shared<MpiCollectives>(started_.comm, piece_);
     find_neighbours();
@@ -175,21 +170,6 @@ class MpiCommunicator final : public Communicator {
   }
 
   void settle() noexcept override { queue_.settle(seconds_to_settle); }
-
-  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    call("messages", [&] { messages_->exchange(out, in); });
-    const auto bytes = [](std::int64_t sum, const auto& message) {
-      return sum + static_cast<std::int64_t>(message.bytes.size());
-    };
-    exchanges().passed(std::accumulate(out.begin(), out.end(), std::int64_t{0}, bytes),
-                       std::accumulate(in.begin(), in.end(), std::int64_t{0}, bytes));
-  }
-
-  int await_message() override {
-    int from = -1;
-    call("await message", [&] { from = messages_->await(); });
-    return from;
-  }
 
   [[noreturn]] void abort(int code) override {
     const Deadline deadline(seconds_to_abort, "", code);
@@ -288,8 +268,6 @@ class MpiCommunicator final : public Communicator {
   std::string algorithm_;
   OwnComm blocking_;
   OwnComm started_;
-  OwnComm between_;
-  std::unique_ptr<MpiMessages> messages_;
   std::unique_ptr<MpiCollectives> now_;
   std::shared_ptr<MpiCollectives> later_;  // also held by work in the queue, whose thread may outlive us
   WorkQueue queue_;

@@ -51,15 +51,6 @@ class SelfCommunicator final : public Communicator {
     return {};
   }
 
-  /// From itself to itself, within one call.
-  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    if (out.size() != in.size()) {
-      throw std::logic_error(
-          vaecf::format("exchange: {} messages out and {} in, in a world of one", out.size(), in.size()));
-    }
-    for (std::size_t i = 0; i < in.size(); ++i) copy(out[i].bytes, in[i].bytes, "exchange");
-  }
-
   [[noreturn]] void abort(int code) override {
     std::fflush(nullptr);
     std::_Exit(code);

@@ -38,17 +38,4 @@ void unpack_shards(Communicator& communicator, backend::Backend& backend, const 
   for (const Ticket ticket : tickets) backend.wait_for(communicator.wait(ticket));
 }
 
-void spread_shards(Communicator& communicator, backend::Backend& backend, const BucketPlan& plan,
-                   const Roles& roles, const backend::FloatBuffer* shard, backend::FloatBuffer& flat) {
-  if (shard != nullptr) require_sizes(plan, flat, *shard);
-  for (std::int64_t b = 0; b < plan.buckets(); ++b) {
-    for (int s = 0; s < roles.servers; ++s) {
-      const int owner = roles.rank_of_server(s);
-      const Range part = plan.part(b, s);
-      if (owner == communicator.rank()) backend.copy(*shard, plan.packed(b), flat, part.begin);
-      communicator.broadcast(view(flat, part), owner);
-    }
-  }
-}
-
 }  // namespace vaecf::comm

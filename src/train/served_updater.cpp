@@ -16,20 +16,20 @@ ServedUpdater::ServedUpdater(const SessionOptions& options, const Services& serv
 
 ServedUpdater::ServedUpdater(const SessionOptions& options, const Services& services, model::Model& model,
                              comm::Roles roles, const comm::BucketPlan& plan)
-    : Updater(options, services, model, roles.works(services.communicator.rank()) ? 0 : plan.shard_size(),
+    : Updater(options, services, model, roles.is_worker(services.communicator.rank()) ? 0 : plan.shard_size(),
               plan.padded_size()),
       link_(services.communicator, services.backend, plan, roles, options.distributed.wire == "bf16"),
       asynchronous_(options.distributed.updates == "asynchronous"),
       clips_(options.train.clip_gradient_norm > 0.0),
       own_gradient_(services.backend.make_step_state()) {
-  if (roles.works(services.communicator.rank())) return;
+  if (roles.is_worker(services.communicator.rank())) return;
   server_ = std::make_unique<SliceServer>(options, services, model.layout(), link_, optimizer_);
 }
 
 void ServedUpdater::take_weights() {
   behind_ = false;
   if (!server_) return;
-  comm::pack_shard(services_.backend, link_.plan(), link_.roles().server_of(services_.communicator.rank()),
+  comm::pack_shard(services_.backend, link_.plan(), link_.roles().server_index(services_.communicator.rank()),
                    model_.parameters().master(), server_->masters());
 }
 
@@ -42,7 +42,7 @@ void ServedUpdater::set_flat(FlatState state, const std::function<void(backend::
   services_.backend.fill(*gradients_, 0.0F);
   fill(*gradients_);
   if (!server_) return;
-  comm::pack_shard(services_.backend, link_.plan(), link_.roles().server_of(services_.communicator.rank()),
+  comm::pack_shard(services_.backend, link_.plan(), link_.roles().server_index(services_.communicator.rank()),
                    *gradients_, moment(state));
 }
 
@@ -79,7 +79,7 @@ void ServedUpdater::update(backend::StepState& step, model::StepClock& clock,
 }
 
 void ServedUpdater::spread(const backend::FloatBuffer* shard, backend::FloatBuffer& flat) {
-  comm::spread_shards(services_.communicator, services_.backend, link_.plan(), link_.roles(), shard, flat);
+  link_.all_gather_shards(shard, flat);
 }
 
 void ServedUpdater::settle() {

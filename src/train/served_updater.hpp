@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/comm/push_pull.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
 
 #include <functional>
 #include <memory>
@@ -45,7 +45,7 @@ class ServedUpdater final : public Updater {
   /// Every server's `shard`, null on workers, into `flat` on all ranks.
   void spread(const backend::FloatBuffer* shard, backend::FloatBuffer& flat);
 
-  comm::PushPull link_;
+  comm::ParameterServerChannel link_;
   bool asynchronous_;
   bool clips_;
   std::unique_ptr<SliceServer> server_;               // null on workers

@@ -23,7 +23,7 @@ void require_in_step(int worker, const comm::PushHeader& header, std::int64_t st
 }  // namespace
 
 SliceServer::SliceServer(const SessionOptions& options, const Services& services,
-                         const backend::ParameterLayout& layout, comm::PushPull& link,
+                         const backend::ParameterLayout& layout, comm::ParameterServerChannel& link,
                          optim::Optimizer& optimizer)
     : backend_(services.backend),
       link_(link),
@@ -31,7 +31,7 @@ SliceServer::SliceServer(const SessionOptions& options, const Services& services
       asynchronous_(options.distributed.updates == "asynchronous"),
       clips_(options.train.clip_gradient_norm > 0.0),
       workers_(static_cast<std::size_t>(link.roles().workers)),
-      pieces_(shard_pieces(link.plan(), link.roles().server_of(services.communicator.rank()), layout)),
+      pieces_(shard_pieces(link.plan(), link.roles().server_index(services.communicator.rank()), layout)),
       masters_(services.backend.make_buffer(link.plan().shard_size())),
       gradient_(services.backend.make_buffer(link.plan().shard_size())),
       one_update_(services.backend.make_step_state()),
@@ -69,7 +69,7 @@ void SliceServer::serve_together(const UpdateNumbers& numbers, backend::StepStat
     clock.lap(&model::StepSeconds::reduce);
     update_bucket(b, step);
     clock.lap(&model::StepSeconds::update);
-    link_.answer(b, *masters_, workers_);
+    link_.send_weights(b, *masters_, workers_);
   }
   link_.flush();
   clock.lap(&model::StepSeconds::reduce);
@@ -110,7 +110,7 @@ void SliceServer::apply(int worker, const comm::PushHeader& header) {
 }
 
 void SliceServer::answer(const std::vector<int>& workers) {
-  for (std::int64_t b = 0; b < link_.plan().buckets(); ++b) link_.answer(b, *masters_, workers);
+  for (std::int64_t b = 0; b < link_.plan().buckets(); ++b) link_.send_weights(b, *masters_, workers);
   link_.flush();
   for (const int worker : workers) seen_at_[static_cast<std::size_t>(worker)] = updates_;
 }

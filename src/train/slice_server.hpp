@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/comm/push_pull.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/model/step_clock.hpp>
 #include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/session.hpp>
@@ -20,7 +20,7 @@ class SliceServer {
  public:
   /// `link` and `optimizer`, whose moments are the shard's, outlive this object.
   SliceServer(const SessionOptions& options, const Services& services, const backend::ParameterLayout& layout,
-              comm::PushPull& link, optim::Optimizer& optimizer);
+              comm::ParameterServerChannel& link, optim::Optimizer& optimizer);
 
   backend::FloatBuffer& masters() { return *masters_; }
 
@@ -43,7 +43,7 @@ class SliceServer {
   void answer(const std::vector<int>& workers);
 
   backend::Backend& backend_;
-  comm::PushPull& link_;
+  comm::ParameterServerChannel& link_;
   optim::Optimizer& optimizer_;
   bool asynchronous_;
   bool clips_;

@@ -1,7 +1,7 @@
 #include "updater.hpp"
 
 #include <vaecf/comm/bucket_plan.hpp>
-#include <vaecf/comm/roles.hpp>
+#include <vaecf/comm/parameter_server/roles.hpp>
 
 #include "collective_updater.hpp"
 #include "served_updater.hpp"

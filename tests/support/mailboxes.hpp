@@ -25,7 +25,7 @@ class Mailboxes {
   void take(int from, int to, std::span<std::byte> bytes) {
     auto& messages = box(to, from);
     if (messages.front().size() != bytes.size()) {
-      throw std::logic_error(vaecf::format("exchange: rank {} sent {} bytes where rank {} receives {}", from,
+      throw std::logic_error(vaecf::format("send_recv: rank {} sent {} bytes where rank {} receives {}", from,
                                            messages.front().size(), to, bytes.size()));
     }
     std::memcpy(bytes.data(), messages.front().data(), bytes.size());
@@ -44,7 +44,7 @@ class Mailboxes {
  private:
   std::deque<std::vector<std::byte>>& box(int to, int from) {
     if (to < 0 || to >= ranks_ || from < 0 || from >= ranks_) {
-      throw std::logic_error(vaecf::format("exchange: ranks {} and {} of {}", from, to, ranks_));
+      throw std::logic_error(vaecf::format("send_recv: ranks {} and {} of {}", from, to, ranks_));
     }
     return boxes_[{to, from}];
   }

@@ -4,6 +4,7 @@
 #include "support/started_collective.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/parameter_server/messages.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -178,7 +179,7 @@ class World {
   std::exception_ptr error_, echo_;
 };
 
-class ThreadCommunicator final : public Communicator {
+class ThreadCommunicator final : public Communicator, public Messages {
  public:
   ThreadCommunicator(World& world, int rank) : world_(world), rank_(rank) {}
 
@@ -286,17 +287,7 @@ class ThreadCommunicator final : public Communicator {
     return {};
   }
 
-  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    for (const Outgoing& message : out) {
-      if (!message.bytes.empty()) world_.post(rank_, message.to, message.bytes);
-      exchanges().passed(length(message.bytes), 0);
-    }
-    for (const Incoming& message : in) {
-      if (!message.bytes.empty()) world_.collect(message.from, rank_, message.bytes);
-      exchanges().passed(0, length(message.bytes));
-    }
-  }
-  int await_message() override { return world_.await_mail(rank_); }
+  int probe_any() override { return world_.await_mail(rank_); }
 
   [[noreturn]] void abort(int code) override {
     const std::string why = vaecf::format("rank {} aborted with code {}", rank_, code);
@@ -305,6 +296,15 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
+  void transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
+    for (const SendBuffer& send : sends) {
+      if (!send.bytes.empty()) world_.post(rank_, send.peer, send.bytes);
+    }
+    for (const RecvBuffer& recv : recvs) {
+      if (!recv.bytes.empty()) world_.collect(recv.peer, rank_, recv.bytes);
+    }
+  }
+
   template <class Bytes>
   static std::int64_t length(const Bytes& values) {
     return static_cast<std::int64_t>(values.size());

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/parameter_server/messages.hpp>
 #include <vaecf/train/wire_bytes.hpp>
 
 #include <atomic>
@@ -123,13 +124,13 @@ TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
         Trainer trainer(options_, services, dataset, 0);
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
-        const comm::Exchanges& exchanges = services.communicator.exchanges();
+        const auto& messages = dynamic_cast<const comm::Messages&>(services.communicator);
         const WireBytes bytes = trainer.wire_bytes();
         const double out = trainer.works() ? bytes.worker_out : bytes.server_out;
         const double in = trainer.works() ? bytes.worker_in : bytes.server_in;
-        EXPECT_EQ(static_cast<double>(exchanges.sent_bytes()), 3 * out);
-        EXPECT_EQ(static_cast<double>(exchanges.received_bytes()), 3 * in);
-        total += exchanges.sent_bytes();
+        EXPECT_EQ(static_cast<double>(messages.sent_bytes()), 3 * out);
+        EXPECT_EQ(static_cast<double>(messages.received_bytes()), 3 * in);
+        total += messages.sent_bytes();
         if (services.communicator.rank() == 0) reported = bytes.total;
       });
       EXPECT_EQ(static_cast<double>(total), 3 * reported);

@@ -39,16 +39,6 @@ struct Ticket {
   std::int64_t number = -1;
 };
 
-/// A message for another rank, and the place for one from another rank. Host memory.
-struct Outgoing {
-  int to = 0;
-  std::span<const std::byte> bytes;
-};
-struct Incoming {
-  int from = 0;
-  std::span<std::byte> bytes;
-};
-
 /// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
 /// 64-bit; results of sums are bitwise equal on all ranks. Blocking calls work on host memory, started ones
 /// on the memory of the backend that this communicator is paired with. Errors: RunError naming the call.
@@ -126,14 +116,6 @@ class Communicator {
   /// Whether started forms and their waits may be part of a Backend::record.
   virtual bool recordable() const { return false; }
 
-  // Messages are no collectives: only who sends and who receives call. What one rank sends another arrives in
-  // that order, each message where one of its length is received; an empty one is none. RunError where this
-  // communicator passes none: those of devices.
-  /// Sends and receives all of these at the same time, and waits for all.
-  virtual void exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
-  /// Waits until there is a message for this rank, and says from which one it is.
-  virtual int await_message();
-
   /// Ends all ranks at once with this exit code; does not return. From any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
@@ -145,16 +127,6 @@ class Communicator {
   Activity activity_;
   Exchanges exchanges_;
 };
-
-inline void Communicator::exchange(std::span<const Outgoing>, std::span<const Incoming>) {
-  throw RunError(
-      "these ranks pass no messages from one to another, as a parameter server needs: that is for device: "
-      "cpu");
-}
-inline int Communicator::await_message() {
-  exchange({}, {});
-  return -1;
-}
 
 /// Every rank's text, of any length, in rank order, on all ranks. Collective.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);

@@ -47,14 +47,6 @@ class Exchanges {
     entered_.fetch_add(1, std::memory_order_relaxed);
     moves_.fetch_add(1, std::memory_order_release);
   }
-  /// Messages to and from other ranks went through.
-  void passed(std::int64_t sent_bytes, std::int64_t received_bytes) noexcept {
-    sent_.fetch_add(sent_bytes, std::memory_order_relaxed);
-    received_.fetch_add(received_bytes, std::memory_order_relaxed);
-  }
-  /// In messages from rank to rank, collectives apart.
-  std::int64_t sent_bytes() const noexcept { return sent_.load(std::memory_order_relaxed); }
-  std::int64_t received_bytes() const noexcept { return received_.load(std::memory_order_relaxed); }
 
   /// For a host that waits for its device, which may wait for other ranks: called all the time.
   void look() noexcept { looks_.fetch_add(1, std::memory_order_relaxed); }
@@ -72,8 +64,6 @@ class Exchanges {
   }
 
   std::atomic<std::int64_t> entered_ = 0;
-  std::atomic<std::int64_t> sent_ = 0;
-  std::atomic<std::int64_t> received_ = 0;
   std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<std::uint64_t> looks_ = 0;
   std::atomic<int> waits_ = 0;

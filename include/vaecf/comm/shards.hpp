@@ -3,7 +3,6 @@
 #include <vaecf/backend/backend.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/roles.hpp>
 
 namespace vaecf::comm {
 
@@ -15,10 +14,5 @@ void pack_shard(backend::Backend& backend, const BucketPlan& plan, int rank, con
 /// whole.
 void unpack_shards(Communicator& communicator, backend::Backend& backend, const BucketPlan& plan,
                    const backend::FloatBuffer& shard, backend::FloatBuffer& flat);
-
-/// The same where servers alone own parts, on host memory: `plan` is made for as many ranks as there are
-/// servers, and `shard` is null on workers.
-void spread_shards(Communicator& communicator, backend::Backend& backend, const BucketPlan& plan,
-                   const Roles& roles, const backend::FloatBuffer* shard, backend::FloatBuffer& flat);
 
 }  // namespace vaecf::comm

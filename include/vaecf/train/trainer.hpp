@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/comm/roles.hpp>
+#include <vaecf/comm/parameter_server/roles.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -68,7 +68,7 @@ class Trainer {
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
   /// Whether this rank computes gradients; else it serves weights to those that do.
-  bool works() const { return roles_.works(services_.communicator.rank()); }
+  bool works() const { return roles_.is_worker(services_.communicator.rank()); }
   WireBytes wire_bytes() const;
   /// Of asynchronous updates since the last call, on all ranks, which all call it.
   std::optional<Staleness> take_staleness();

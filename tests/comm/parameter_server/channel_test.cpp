@@ -1,4 +1,4 @@
-#include <vaecf/comm/push_pull.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/comm/shards.hpp>
 
 #include "comm/worlds.hpp"
@@ -43,14 +43,14 @@ struct Part {
   /// What is there becomes its double: the weights of this test.
   void answer(const std::vector<int>& to) {
     for (std::int64_t i = 0; i < plan.shard_size(); ++i) shard->data()[i] *= 2.0F;
-    for (std::int64_t b = 0; b < plan.buckets(); ++b) link.answer(b, *shard, to);
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) link.send_weights(b, *shard, to);
     link.flush();
   }
 
   Roles roles;
   std::unique_ptr<backend::Backend> backend;
   BucketPlan plan;
-  PushPull link;
+  ParameterServerChannel link;
   backend::ParameterLayout layout;
   std::unique_ptr<backend::Parameters> parameters;
   std::unique_ptr<backend::FloatBuffer> gradients;
@@ -72,10 +72,10 @@ void on_parts(const std::function<void(Communicator&, Part&)>& body) {
   });
 }
 
-TEST(PushPull, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
+TEST(ParameterServerChannel, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
   on_parts([](Communicator& comm, Part& part) {
     for (std::int64_t step = 0; step < 3; ++step) {
-      if (part.roles.works(comm.rank())) {
+      if (part.roles.is_worker(comm.rank())) {
         part.push(comm, step, 10 + comm.rank());
         for (std::int64_t i = 0; i < pushed_size; ++i) {
           float sum = 0.0F;
@@ -98,9 +98,9 @@ TEST(PushPull, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
   });
 }
 
-TEST(PushPull, AServerTakesThemOneByOneToo) {
+TEST(ParameterServerChannel, AServerTakesThemOneByOneToo) {
   on_parts([](Communicator& comm, Part& part) {
-    if (part.roles.works(comm.rank())) {
+    if (part.roles.is_worker(comm.rank())) {
       part.push(comm, 0, 1);
       for (std::int64_t i = 0; i < pushed_size; ++i) {
         ASSERT_EQ(part.parameters->master().data()[i], 2.0F * gradient_of(comm.rank(), i)) << i;
@@ -116,27 +116,27 @@ TEST(PushPull, AServerTakesThemOneByOneToo) {
   });
 }
 
-TEST(PushPull, ServersAddUpAmongThemselves) {
+TEST(ParameterServerChannel, ServersAddUpAmongThemselves) {
   on_parts([](Communicator& comm, Part& part) {
-    if (part.roles.works(comm.rank())) return;
-    auto value = static_cast<float>(1 + part.roles.server_of(comm.rank()));
+    if (part.roles.is_worker(comm.rank())) return;
+    auto value = static_cast<float>(1 + part.roles.server_index(comm.rank()));
     part.link.add_over_servers(value);
     EXPECT_EQ(value, static_cast<float>(part.roles.servers * (part.roles.servers + 1)) / 2.0F);
   });
 }
 
-TEST(PushPull, SlicesSpreadToAllRanks) {
+TEST(ParameterServerChannel, SlicesSpreadToAllRanks) {
   on_parts([](Communicator& comm, Part& part) {
     std::vector<float> whole(static_cast<std::size_t>(part.plan.padded_size()));
     std::iota(whole.begin(), whole.end(), 1.0F);
-    const bool serves = !part.roles.works(comm.rank());
+    const bool serves = !part.roles.is_worker(comm.rank());
     if (serves) {
       std::copy(whole.begin(), whole.end(), part.gradients->data());
-      pack_shard(*part.backend, part.plan, part.roles.server_of(comm.rank()), *part.gradients, *part.shard);
+      pack_shard(*part.backend, part.plan, part.roles.server_index(comm.rank()), *part.gradients,
+                 *part.shard);
       part.backend->fill(*part.gradients, 0.0F);
     }
-    spread_shards(comm, *part.backend, part.plan, part.roles, serves ? part.shard.get() : nullptr,
-                  *part.gradients);
+    part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);
     EXPECT_EQ(std::vector<float>(part.gradients->data(), part.gradients->data() + whole.size()), whole);
   });
 }

@@ -4,8 +4,8 @@
 
 namespace vaecf::comm {
 
-/// Who computes gradients and who holds what: with all-reduce every rank is a worker; with a parameter server
-/// the last ranks are servers, so that rank 0, the chief, is a worker.
+/// Ranks that compute gradients (workers) and ranks that hold the weights (servers). Servers are the last
+/// ranks, so that rank 0, the chief, is a worker. Without a parameter server all ranks are workers.
 struct Roles {
   int workers = 1;
   int servers = 0;
@@ -16,10 +16,9 @@ struct Roles {
     workers -= servers;
   }
 
-  bool works(int rank) const { return rank < workers; }
+  bool is_worker(int rank) const { return rank < workers; }
   int rank_of_server(int server) const { return workers + server; }
-  /// Which of the servers `rank` is.
-  int server_of(int rank) const { return rank - workers; }
+  int server_index(int rank) const { return rank - workers; }
 };
 
 }  // namespace vaecf::comm

@@ -1,4 +1,6 @@
-// Messages from rank to rank, for every kind of communicator that passes any.
+// Messages between threads, and between the ranks of MPI, whole and cut.
+#include <vaecf/comm/parameter_server/messages.hpp>
+
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -17,24 +19,31 @@ std::vector<std::int64_t> letter(int from, int to, std::int64_t count) {
 }
 
 template <class T>
-Outgoing to(int rank, const std::vector<T>& values) {
+SendBuffer to(int rank, const std::vector<T>& values) {
   return {rank, std::as_bytes(std::span(values))};
 }
 template <class T>
-Incoming from(int rank, std::vector<T>& values) {
+RecvBuffer from(int rank, std::vector<T>& values) {
   return {rank, std::as_writable_bytes(std::span(values))};
 }
 
+void on_messages(const std::function<void(Communicator&, Messages&)>& body) {
+  on_worlds([&](Communicator& comm) {
+    if (comm.size() == 1) return;
+    for (const std::int64_t piece : {largest_mpi_piece, test_piece}) body(comm, *messages_of(comm, piece));
+  });
+}
+
 TEST(Messages, EverybodyToTheNextOneOfAnySize) {
-  on_worlds([](Communicator& comm) {
+  on_messages([](Communicator& comm, Messages& messages) {
     const int next = (comm.rank() + 1) % comm.size();
     const int before = (comm.rank() + comm.size() - 1) % comm.size();
     for (const std::int64_t count : message_sizes(comm.size())) {
       const auto mine = letter(comm.rank(), next, count);
       std::vector<std::int64_t> theirs(mine.size());
-      const std::vector<Outgoing> out = {to(next, mine)};
-      const std::vector<Incoming> in = {from(before, theirs)};
-      comm.exchange(out, in);
+      const std::vector<SendBuffer> out = {to(next, mine)};
+      const std::vector<RecvBuffer> in = {from(before, theirs)};
+      messages.send_recv(out, in);
       EXPECT_EQ(theirs, letter(before, comm.rank(), count))
           << count << " elements on " << comm.size() << " ranks";
     }
@@ -42,7 +51,7 @@ TEST(Messages, EverybodyToTheNextOneOfAnySize) {
 }
 
 TEST(Messages, SeveralToEverybodyAtOnceKeepTheirOrder) {
-  on_worlds([](Communicator& comm) {
+  on_messages([](Communicator& comm, Messages& messages) {
     constexpr std::int64_t each = 3;
     std::vector<std::vector<std::int64_t>> sent;
     std::vector<std::vector<std::int64_t>> received;
@@ -52,14 +61,14 @@ TEST(Messages, SeveralToEverybodyAtOnceKeepTheirOrder) {
         received.emplace_back(sent.back().size());
       }
     }
-    std::vector<Outgoing> out;
-    std::vector<Incoming> in;
+    std::vector<SendBuffer> out;
+    std::vector<RecvBuffer> in;
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const int rank = static_cast<int>(i) % comm.size();
       out.push_back(to(rank, sent[i]));
       in.push_back(from(rank, received[i]));
     }
-    comm.exchange(out, in);
+    messages.send_recv(out, in);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const int rank = static_cast<int>(i) % comm.size();
       EXPECT_EQ(received[i],
@@ -69,16 +78,15 @@ TEST(Messages, SeveralToEverybodyAtOnceKeepTheirOrder) {
 }
 
 TEST(Messages, WhoeverComesIsHeardOnce) {
-  on_worlds([](Communicator& comm) {
-    if (comm.size() == 1) return;
+  on_messages([](Communicator& comm, Messages& messages) {
     const std::vector<std::int64_t> mine = {comm.rank()};
     comm.barrier();
-    if (comm.rank() > 0) return comm.exchange(std::vector<Outgoing>{to(0, mine)}, {});
+    if (comm.rank() > 0) return messages.send_recv(std::vector<SendBuffer>{to(0, mine)}, {});
     std::vector<int> heard;
     for (int r = 1; r < comm.size(); ++r) {
-      const int rank = comm.await_message();
+      const int rank = messages.probe_any();
       std::vector<std::int64_t> theirs(1);
-      comm.exchange({}, std::vector<Incoming>{from(rank, theirs)});
+      messages.send_recv({}, std::vector<RecvBuffer>{from(rank, theirs)});
       EXPECT_EQ(theirs[0], rank);
       heard.push_back(rank);
     }
@@ -88,15 +96,14 @@ TEST(Messages, WhoeverComesIsHeardOnce) {
 }
 
 TEST(Messages, AreCounted) {
-  on_worlds([](Communicator& comm) {
-    if (comm.size() == 1) return;
-    const std::int64_t sent = comm.exchanges().sent_bytes();
-    const std::int64_t received = comm.exchanges().received_bytes();
+  on_messages([](Communicator& comm, Messages& messages) {
+    const std::int64_t sent = messages.sent_bytes();
+    const std::int64_t received = messages.received_bytes();
     std::vector<std::int64_t> values(7);
-    if (comm.rank() == 0) comm.exchange(std::vector<Outgoing>{to(1, values)}, {});
-    if (comm.rank() == 1) comm.exchange({}, std::vector<Incoming>{from(0, values)});
-    EXPECT_EQ(comm.exchanges().sent_bytes() - sent, comm.rank() == 0 ? 56 : 0);
-    EXPECT_EQ(comm.exchanges().received_bytes() - received, comm.rank() == 1 ? 56 : 0);
+    if (comm.rank() == 0) messages.send_recv(std::vector<SendBuffer>{to(1, values)}, {});
+    if (comm.rank() == 1) messages.send_recv({}, std::vector<RecvBuffer>{from(0, values)});
+    EXPECT_EQ(messages.sent_bytes() - sent, comm.rank() == 0 ? 56 : 0);
+    EXPECT_EQ(messages.received_bytes() - received, comm.rank() == 1 ? 56 : 0);
   });
 }
 

@@ -1,0 +1,145 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
+
+#include <numeric>
+#include <stdexcept>
+
+#include "comm/flat_view.hpp"
+#include "comm/part_sum.hpp"
+
+namespace vaecf::comm {
+
+ParameterServerChannel::ParameterServerChannel(Communicator& communicator, backend::Backend& backend,
+                                               const BucketPlan& plan, Roles roles, bool bf16_wire)
+    : communicator_(communicator),
+      messages_(messages_of(communicator)),
+      backend_(backend),
+      plan_(plan),
+      roles_(roles),
+      bf16_wire_(bf16_wire) {
+  if (plan.ranks() != roles.servers || roles.workers + roles.servers != communicator.size()) {
+    throw std::invalid_argument(
+        vaecf::format("ParameterServerChannel: a plan for {} servers, {} workers and {} servers in a "
+                      "world of {}",
+                      plan.ranks(), roles.workers, roles.servers, communicator.size()));
+  }
+  const bool worker = roles.is_worker(communicator.rank());
+  const std::int64_t terms = worker ? 0 : roles.workers * plan.packed(0).size();
+  if (!worker) terms_ = backend.make_buffer(terms);
+  if (!bf16_wire) return;
+  narrow_out_ = backend.make_narrow_buffer(worker ? plan.padded_size() : plan.shard_size());
+  narrow_in_ = backend.make_narrow_buffer(worker ? plan.padded_size() : terms);
+}
+
+std::int64_t ParameterServerChannel::pull_bytes() const {
+  const std::size_t element = bf16_wire_ ? sizeof(Bf16) : sizeof(float);
+  return plan_.shard_size() * static_cast<std::int64_t>(element);
+}
+
+std::span<const std::byte> ParameterServerChannel::bytes_out(const backend::FloatBuffer& buffer,
+                                                             Range range) const {
+  return bf16_wire_ ? std::as_bytes(view(*narrow_out_, range)) : std::as_bytes(view(buffer, range));
+}
+
+void ParameterServerChannel::push_and_pull(const PushHeader& header, const backend::FloatBuffer& gradients,
+                                           backend::Parameters& parameters) {
+  backend::FloatBuffer& weights = parameters.master();
+  const Range all{0, plan_.padded_size()};
+  if (gradients.size() < all.end || weights.size() < all.end) {
+    throw std::logic_error(vaecf::format(
+        "ParameterServerChannel: gradients of {} and weights of {} elements where {} are needed",
+        gradients.size(), weights.size(), all.end));
+  }
+  if (bf16_wire_) backend_.narrow(gradients, all, *narrow_out_, 0);
+  std::vector<SendBuffer> sends;
+  std::vector<RecvBuffer> recvs;
+  for (int s = 0; s < roles_.servers; ++s) {
+    sends.push_back({roles_.rank_of_server(s), std::as_bytes(std::span(&header, 1))});
+  }
+  for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
+    for (int s = 0; s < roles_.servers; ++s) {
+      const Range part = plan_.part(b, s);
+      sends.push_back({roles_.rank_of_server(s), bytes_out(gradients, part)});
+      recvs.push_back({roles_.rank_of_server(s), bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, part))
+                                                            : std::as_writable_bytes(view(weights, part))});
+    }
+  }
+  messages_->send_recv(sends, recvs);
+  if (bf16_wire_) backend_.widen(*narrow_in_, all, weights, 0);
+  backend_.weights_changed(parameters);
+}
+
+void ParameterServerChannel::receive(std::span<const RecvBuffer> recvs) {
+  messages_->send_recv(answers_, recvs);
+  answers_.clear();
+}
+
+std::vector<PushHeader> ParameterServerChannel::receive_headers(std::span<const int> workers) {
+  std::vector<PushHeader> headers(workers.size());
+  std::vector<RecvBuffer> recvs;
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    recvs.push_back({workers[w], std::as_writable_bytes(std::span(&headers[w], 1))});
+  }
+  receive(recvs);
+  return headers;
+}
+
+void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const int> workers,
+                                         backend::FloatBuffer& shard) {
+  const Range packed = plan_.packed(bucket);
+  const bool direct = workers.size() == 1 && !bf16_wire_;
+  std::vector<RecvBuffer> recvs;
+  std::vector<const float*> terms;
+  Range place{0, packed.size()};
+  for (const int worker : workers) {
+    recvs.push_back(
+        {worker, bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, place))
+                            : std::as_writable_bytes(direct ? view(shard, packed) : view(*terms_, place))});
+    terms.push_back(terms_->data() + place.begin);
+    place = {place.end, place.end + packed.size()};
+  }
+  receive(recvs);
+  if (direct) return;
+  if (bf16_wire_) backend_.widen(*narrow_in_, {0, place.begin}, *terms_, 0);
+  sum_terms(terms, packed.size(), shard.data() + packed.begin);
+}
+
+void ParameterServerChannel::send_weights(std::int64_t bucket, const backend::FloatBuffer& masters,
+                                          std::span<const int> workers) {
+  const Range packed = plan_.packed(bucket);
+  if (bf16_wire_) backend_.narrow(masters, packed, *narrow_out_, packed.begin);
+  for (const int worker : workers) answers_.push_back({worker, bytes_out(masters, packed)});
+}
+
+void ParameterServerChannel::flush() {
+  receive({});
+}
+
+void ParameterServerChannel::add_over_servers(float& value) {
+  std::vector<float> values(static_cast<std::size_t>(roles_.servers), value);
+  const int mine = roles_.server_index(communicator_.rank());
+  std::vector<SendBuffer> sends;
+  std::vector<RecvBuffer> recvs;
+  for (int s = 0; s < roles_.servers; ++s) {
+    if (s == mine) continue;
+    sends.push_back({roles_.rank_of_server(s), std::as_bytes(std::span(&value, 1))});
+    recvs.push_back({roles_.rank_of_server(s),
+                     std::as_writable_bytes(std::span(values).subspan(static_cast<std::size_t>(s), 1))});
+  }
+  messages_->send_recv(sends, recvs);
+  value = std::accumulate(values.begin(), values.end(), 0.0F);
+}
+
+void ParameterServerChannel::all_gather_shards(const backend::FloatBuffer* shard,
+                                               backend::FloatBuffer& flat) {
+  for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
+    for (int s = 0; s < roles_.servers; ++s) {
+      const int owner = roles_.rank_of_server(s);
+      const Range part = plan_.part(b, s);
+      if (owner == communicator_.rank()) backend_.copy(*shard, plan_.packed(b), flat, part.begin);
+      communicator_.broadcast(view(flat, part), owner);
+    }
+  }
+}
+
+}  // namespace vaecf::comm
