@@ -3,6 +3,7 @@
 #include <vaecf/train/trainer.hpp>
 
 #include "overlap.hpp"
+#include "parameter_server/step.hpp"
 #include "shard_rows.hpp"
 #include "updater.hpp"
 
@@ -29,15 +30,20 @@ int drawing_threads(const Services& services) {
   return std::clamp(cores, 1, 4);
 }
 
+bool is_served(const SessionOptions& options) {
+  return options.distributed.strategy == "parameter_server";
+}
+
 }  // namespace
 
 Trainer::Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
                  std::int64_t min_model_rows)
     : options_(options),
       services_(services),
-      roles_(options.distributed, services.communicator.size()),
       shards_(dataset.rows("train"), options.data.virtual_shards),
-      owned_(works() ? shards_.owned_shards(services.communicator.rank(), roles_.workers) : Range{}),
+      owned_(is_served(options)
+                 ? ParameterServerStep::owned_shards(options, services.communicator, shards_)
+                 : shards_.owned_shards(services.communicator.rank(), services.communicator.size())),
       order_(shards_, owned_, options.train.batch_size, options.train.last_batch == "keep",
              options.train.seed),
       items_(read_shard(dataset, "train", shards_.rows_of(owned_), dataset.items(), services.backend)),
@@ -46,14 +52,19 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
       step_(services.backend.make_step_state()),
       model_(options.model, model_inputs(options, dataset), services.backend,
              std::max(min_model_rows, order_.max_local_rows()),
-             size_multiple(options, services.communicator)),
-      updater_(make_updater(options, services, model_)),
+             is_served(options) ? ParameterServerStep::size_multiple(options)
+                                : size_multiple(services.communicator)),
+      updater_(is_served(options) ? nullptr : make_updater(options, services, model_)),
       annealing_(options.train.annealing, order_.steps_per_epoch()),
-      overlap_(std::make_unique<OverlapChoice>(roles_.servers > 0 ? "off" : options.distributed.overlap,
+      overlap_(std::make_unique<OverlapChoice>(is_served(options) ? "off" : options.distributed.overlap,
                                                services.communicator)),
       clock_(services.backend, false) {
   model_.initialise(options.train.seed);
-  updater_->take_weights();
+  if (is_served(options)) {
+    served_ = std::make_unique<ParameterServerStep>(options, services, model_, *items_, features_.get());
+  } else {
+    updater_->take_weights();
+  }
   // Where ranks exchange something that no recording can hold, or rows come from the host at each step,
   // nobody records.
   const bool resident = items_->held().resident() && (!features_ || features_->held().resident());
@@ -84,28 +95,33 @@ void Trainer::start_epoch(std::int64_t epoch) {
 
 model::Model& Trainer::model() {
   may_have_moved_ = true;
-  updater_->settle();
+  if (served_) served_->sync_weights();
   return model_;
 }
 
 WireBytes Trainer::wire_bytes() const {
-  return updater_->wire_bytes();
+  return served_ ? served_->wire_bytes() : updater_->wire_bytes();
+}
+
+bool Trainer::works() const {
+  return !served_ || served_->is_worker();
 }
 
 std::optional<Staleness> Trainer::take_staleness() {
-  return updater_->take_staleness();
+  return served_ ? served_->take_staleness() : std::nullopt;
 }
 
 const backend::FloatBuffer& Trainer::gradient() const {
-  return updater_->gradients();
+  return served_ ? served_->gradients() : updater_->gradients();
 }
 
 const backend::FloatBuffer& Trainer::flat(FlatState state) {
   may_have_moved_ = true;
-  return updater_->flat(state);
+  return served_ ? served_->flat(state) : updater_->flat(state);
 }
 
 void Trainer::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {
+  if (served_) return served_->set_flat(state, fill);
   updater_->set_flat(state, fill);
 }
 
@@ -114,7 +130,9 @@ void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, backend:
   users_seen_ = users_seen;
   if (scale.scale > 0.0F) services_.backend.set_loss_scale(scale, *step_);
   // Before the first update all ranks compute with the weights as they were drawn.
-  if (updates_done > 0) updater_->round_weights();
+  if (updates_done == 0) return;
+  if (served_) return served_->round_weights();
+  updater_->round_weights();
 }
 
 std::int64_t Trainer::shard_bytes() const {
@@ -126,16 +144,15 @@ std::string Trainer::shard_description() const {
 }
 
 double Trainer::update_bytes() const {
+  if (served_) return served_->update_bytes();
   const int ranks = services_.communicator.size();
   const double parameters = static_cast<double>(model_.layout().parameter_count());
-  double own = options_.distributed.optimizer == "sharded" ? parameters / ranks : parameters;
-  if (roles_.servers > 0) own = works() ? 0.0 : parameters / roles_.servers;
-  const double gradient = works() ? parameters : own;
+  const double own = options_.distributed.optimizer == "sharded" ? parameters / ranks : parameters;
   const bool narrow = services_.backend.precision() == backend::Precision::bf16 ||
                       services_.backend.precision() == backend::Precision::fp16;
   constexpr double in_and_out = 2.0 * sizeof(float);
-  return own * 3.0 * in_and_out + gradient * (fuses() ? 0.0 : in_and_out) +
-         (narrow && works() ? 2.0 * parameters : 0.0);
+  return own * 3.0 * in_and_out + parameters * (fuses() ? 0.0 : in_and_out) +
+         (narrow ? 2.0 * parameters : 0.0);
 }
 
 bool Trainer::overlaps() const {
@@ -146,18 +163,19 @@ bool Trainer::fuses() const {
   return alone() && services_.backend.fuses_updates() && options_.train.clip_gradient_norm == 0.0;
 }
 
+backend::StepNumbers Trainer::numbers(std::int64_t t) const {
+  return {options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
+}
+
 void Trainer::begin_step(std::int64_t t, backend::StepState& step) {
   clock_.start();
-  updater_->expect({updates_done_, items_->users(t), order_.batch_users(t)});
-  services_.backend.begin_step(
-      {options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()),
-       updater_->optimizer().rule(updates_done_, order_.batch_users(t))},
-      step);
+  backend::StepNumbers now = numbers(t);
+  now.rule = updater_->optimizer().rule(updates_done_, order_.batch_users(t));
+  services_.backend.begin_step(now, step);
 }
 
 void Trainer::compute_gradient(backend::StepState& step, std::int64_t users,
                                const backend::FusedUpdate* fused) {
-  if (!works()) return;
   const backend::GradientReady ready = updater_->begin(overlap_->use());
   const backend::Batch& items = items_->gather(step, users);
   const backend::Batch* features = features_ ? &features_->gather(step, users) : nullptr;
@@ -200,10 +218,14 @@ void Trainer::agree_on_recordings() {
 
 backend::LossSums Trainer::accumulate(std::int64_t t) {
   const auto step = services_.backend.make_step_state();
-  begin_step(t, *step);
-  compute_gradient(*step, items_->users(t), nullptr);
-  updater_->sum(*step);
-  services_.backend.end_step(*step);
+  if (served_) {
+    served_->accumulate(numbers(t), order_.batch_users(t), *step, clock_);
+  } else {
+    begin_step(t, *step);
+    compute_gradient(*step, items_->users(t), nullptr);
+    updater_->sum(*step);
+    services_.backend.end_step(*step);
+  }
   const backend::LossSums sums = services_.backend.read_losses(*step);
   require_numbers(sums);
   return sums;
@@ -212,8 +234,12 @@ backend::LossSums Trainer::accumulate(std::int64_t t) {
 void Trainer::step(std::int64_t t) {
   const auto begin = std::chrono::steady_clock::now();
   services_.communicator.activity().begin_step(updates_done_);
-  begin_step(t, *step_);
-  record_or_run_step(t);
+  if (served_) {
+    served_->run(numbers(t), order_.batch_users(t), *step_, clock_);
+  } else {
+    begin_step(t, *step_);
+    record_or_run_step(t);
+  }
   if (const auto sums = services_.backend.poll_losses(*step_)) require_numbers(*sums);
 
   ++updates_done_;

@@ -1,10 +1,8 @@
 #include "updater.hpp"
 
 #include <vaecf/comm/bucket_plan.hpp>
-#include <vaecf/comm/parameter_server/roles.hpp>
 
 #include "collective_updater.hpp"
-#include "served_updater.hpp"
 
 namespace vaecf::train {
 
@@ -27,14 +25,11 @@ void Updater::round_to_bf16() {
 
 std::unique_ptr<Updater> make_updater(const SessionOptions& options, const Services& services,
                                       model::Model& model) {
-  const comm::Roles roles(options.distributed, services.communicator.size());
-  if (roles.servers > 0) return std::make_unique<ServedUpdater>(options, services, model, roles);
   return std::make_unique<CollectiveUpdater>(options, services, model);
 }
 
-std::int64_t size_multiple(const SessionOptions& options, const comm::Communicator& communicator) {
-  const comm::Roles roles(options.distributed, communicator.size());
-  return comm::BucketPlan::unit * (roles.servers > 0 ? roles.servers : roles.workers);
+std::int64_t size_multiple(const comm::Communicator& communicator) {
+  return comm::BucketPlan::unit * communicator.size();
 }
 
 }  // namespace vaecf::train

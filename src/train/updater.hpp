@@ -10,17 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 
 namespace vaecf::train {
-
-/// What an update needs to know beside the gradient.
-struct UpdateNumbers {
-  std::int64_t updates_done = 0;
-  std::int64_t users = 0;        ///< this rank's of the batch
-  std::int64_t batch_users = 0;  ///< all ranks'
-};
 
 /// From each rank's gradient to new weights, as distributed.* says: the road of the gradient between ranks,
 /// and who holds what of weights and moments. All ranks call all of it alike.
@@ -41,8 +33,6 @@ class Updater {
   virtual void set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) = 0;
   /// Makes of the weights, just written in full precision, what an update would have left to compute with.
   virtual void round_weights() = 0;
-  /// Of the step that comes; never part of a recording.
-  virtual void expect(const UpdateNumbers&) {}
   /// Starts a step. Returns who hears of gradients that are final; empty where nobody needs to.
   virtual backend::GradientReady begin(bool overlap) = 0;
   /// gradients() becomes the sum over all ranks, on all ranks; ends the step without an update.
@@ -50,14 +40,10 @@ class Updater {
   /// Ends the step with the update of all layers but `done`.
   virtual void update(backend::StepState& step, model::StepClock& clock,
                       std::span<const backend::Layer> done) = 0;
-  /// Every rank gets the weights of the updates so far, where updates leave some without.
-  virtual void settle() {}
   /// As Trainer::flat.
   virtual const backend::FloatBuffer& flat(FlatState state) = 0;
 
   virtual WireBytes wire_bytes() const = 0;
-  /// Since the last call; nothing where weights are never stale.
-  virtual std::optional<Staleness> take_staleness() { return std::nullopt; }
 
  protected:
   /// `elements` are updated by this rank, of gradients of `size`.
@@ -76,6 +62,6 @@ std::unique_ptr<Updater> make_updater(const SessionOptions& options, const Servi
                                       model::Model& model);
 
 /// Parameters whose size is a multiple of this have room for the padding of buckets.
-std::int64_t size_multiple(const SessionOptions& options, const comm::Communicator& communicator);
+std::int64_t size_multiple(const comm::Communicator& communicator);
 
 }  // namespace vaecf::train

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/comm/parameter_server/roles.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -22,6 +21,7 @@
 namespace vaecf::train {
 
 class OverlapChoice;
+class ParameterServerStep;
 class ShardRows;
 class Updater;
 
@@ -68,7 +68,7 @@ class Trainer {
   backend::LossScale loss_scale() { return services_.backend.loss_scale(*step_); }
 
   /// Whether this rank computes gradients; else it serves weights to those that do.
-  bool works() const { return roles_.is_worker(services_.communicator.rank()); }
+  bool works() const;
   WireBytes wire_bytes() const;
   /// Of asynchronous updates since the last call, on all ranks, which all call it.
   std::optional<Staleness> take_staleness();
@@ -95,6 +95,8 @@ class Trainer {
   std::vector<model::StepLap> laps() { return clock_.read_laps(); }
 
  private:
+  /// The numbers of step `t`, without the rule.
+  backend::StepNumbers numbers(std::int64_t t) const;
   void begin_step(std::int64_t t, backend::StepState& step);
   /// Forward and backward of the batch that `step` numbers, `users` of it this rank's.
   void compute_gradient(backend::StepState& step, std::int64_t users, const backend::FusedUpdate* fused);
@@ -110,7 +112,6 @@ class Trainer {
 
   const SessionOptions& options_;
   Services services_;
-  comm::Roles roles_;
   data::VirtualShards shards_;
   Range owned_;  // of the virtual shards
   data::EpochOrder order_;
@@ -120,7 +121,8 @@ class Trainer {
   std::unique_ptr<ShardRows> features_;  // null where the model knows none
   std::unique_ptr<backend::StepState> step_;
   model::Model model_;
-  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<ParameterServerStep> served_;  // null unless distributed.strategy is parameter_server
+  std::unique_ptr<Updater> updater_;             // null if it is
   Annealing annealing_;
   std::unique_ptr<OverlapChoice> overlap_;
   model::StepClock clock_;

@@ -1,0 +1,124 @@
+#include "train/parameter_server/server.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "train/shard_pieces.hpp"
+
+namespace vaecf::train {
+namespace {
+
+void require_in_step(int worker, const comm::PushHeader& header, std::int64_t step) {
+  if (header.step == step) return;
+  throw RunError(
+      format("rank {} sends its gradient of step {} where that of step {} is due: the ranks are no "
+             "longer in step",
+             worker, header.step, step));
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(const SessionOptions& options, const Services& services,
+                                 const backend::ParameterLayout& layout,
+                                 comm::ParameterServerChannel& channel, optim::Optimizer& optimizer)
+    : backend_(services.backend),
+      channel_(channel),
+      optimizer_(optimizer),
+      asynchronous_(options.distributed.updates == "asynchronous"),
+      clips_(options.train.clip_gradient_norm > 0.0),
+      workers_(static_cast<std::size_t>(channel.roles().workers)),
+      pieces_(
+          shard_pieces(channel.plan(), channel.roles().server_index(services.communicator.rank()), layout)),
+      masters_(services.backend.make_buffer(channel.plan().shard_size())),
+      gradient_(services.backend.make_buffer(channel.plan().shard_size())),
+      one_update_(services.backend.make_step_state()),
+      staleness_controller_(channel.roles().workers, options.distributed.staleness),
+      seen_at_(workers_.size()) {
+  std::iota(workers_.begin(), workers_.end(), 0);
+}
+
+void ParameterServer::serve(std::int64_t step_number, backend::StepState& step, model::StepClock& clock) {
+  if (asynchronous_) return serve_asynchronous(step_number, clock);
+  serve_synchronous(step_number, step, clock);
+}
+
+void ParameterServer::receive_all(const std::vector<int>& workers) {
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.receive_sum(b, workers, *gradient_);
+}
+
+void ParameterServer::update_bucket(std::int64_t bucket, const backend::StepState& step) {
+  optimizer_.step_part(step, pieces_[static_cast<std::size_t>(bucket)], *gradient_, *masters_);
+}
+
+void ParameterServer::serve_synchronous(std::int64_t step_number, backend::StepState& step,
+                                        model::StepClock& clock) {
+  const auto headers = channel_.receive_headers(workers_);
+  for (const int worker : workers_) {
+    require_in_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
+  }
+  if (clips_) {
+    receive_all(workers_);
+    backend_.add_gradient_squares(*gradient_, {0, gradient_->size()}, step);
+    channel_.add_over_servers(*backend_.gradient_squares(step).data());
+  }
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
+    if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
+    clock.lap(&model::StepSeconds::reduce);
+    update_bucket(b, step);
+    clock.lap(&model::StepSeconds::update);
+    channel_.send_weights(b, *masters_, workers_);
+  }
+  channel_.flush();
+  clock.lap(&model::StepSeconds::reduce);
+}
+
+void ParameterServer::start(std::int64_t round) {
+  staleness_controller_.start(round);
+  updates_ = round * static_cast<std::int64_t>(workers_.size());
+  std::ranges::fill(seen_at_, updates_);
+}
+
+void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock& clock) {
+  if (staleness_controller_.min_step() != round) start(round);  // as after a resume
+  while (staleness_controller_.min_step() == round) {
+    const int worker = channel_.next_worker();
+    const comm::PushHeader header = channel_.receive_headers({{worker}}).front();
+    require_in_step(worker, header, staleness_controller_.step(worker));
+    receive_all({worker});
+    clock.lap(&model::StepSeconds::reduce);
+    apply_push(worker, header);
+    clock.lap(&model::StepSeconds::update);
+    send_weights(staleness_controller_.release_ready());
+  }
+}
+
+/// The gradient of one worker's users is an update of its own.
+void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
+  staleness_controller_.on_push(worker);
+  if (header.users == 0) return;
+  backend_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
+  *backend_.gradient_squares(*one_update_).data() = static_cast<float>(header.squares);
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
+  const std::int64_t age = updates_ - seen_at_[static_cast<std::size_t>(worker)];
+  staleness_.age = std::max(staleness_.age, age);
+  staleness_.mean_age += static_cast<double>(age);
+  ++staleness_.updates;
+  ++updates_;
+}
+
+void ParameterServer::send_weights(const std::vector<int>& workers) {
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, *masters_, workers);
+  channel_.flush();
+  for (const int worker : workers) seen_at_[static_cast<std::size_t>(worker)] = updates_;
+}
+
+Staleness ParameterServer::take_staleness() {
+  staleness_.ahead = staleness_controller_.take_max_lead();
+  return std::exchange(staleness_, {});
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <vaecf/comm/parameter_server/channel.hpp>
+#include <vaecf/model/step_clock.hpp>
+#include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/wire_bytes.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "train/parameter_server/staleness_controller.hpp"
+
+namespace vaecf::train {
+
+/// A server rank: holds masters and moments of its part of every bucket, and updates them.
+class ParameterServer {
+ public:
+  /// `channel` and `optimizer`, whose moments are the shard's, outlive this object.
+  ParameterServer(const SessionOptions& options, const Services& services,
+                  const backend::ParameterLayout& layout, comm::ParameterServerChannel& channel,
+                  optim::Optimizer& optimizer);
+
+  backend::FloatBuffer& masters() { return *masters_; }
+
+  /// Takes one gradient from every worker, of step `step_number`, and answers with weights. Synchronous: one
+  /// update by the sum of all with the rule of `step`, then one answer to all. Asynchronous: one update for
+  /// each gradient as it comes, and the answer as soon as the worker may go on; workers that are ahead are
+  /// served as well, up to distributed.staleness steps.
+  void serve(std::int64_t step_number, backend::StepState& step, model::StepClock& clock);
+
+  /// Returns the staleness since the last call, with the sum of ages in mean_age.
+  Staleness take_staleness();
+
+ private:
+  void serve_synchronous(std::int64_t step_number, backend::StepState& step, model::StepClock& clock);
+  void serve_asynchronous(std::int64_t round, model::StepClock& clock);
+  void start(std::int64_t round);
+  void apply_push(int worker, const comm::PushHeader& header);
+  void receive_all(const std::vector<int>& workers);
+  void update_bucket(std::int64_t bucket, const backend::StepState& step);
+  void send_weights(const std::vector<int>& workers);
+
+  backend::Backend& backend_;
+  comm::ParameterServerChannel& channel_;
+  optim::Optimizer& optimizer_;
+  bool asynchronous_;
+  bool clips_;
+  std::vector<int> workers_;
+  std::vector<std::vector<optim::UpdatePiece>> pieces_;  // by bucket
+  std::unique_ptr<backend::FloatBuffer> masters_;
+  std::unique_ptr<backend::FloatBuffer> gradient_;
+  // Asynchronous:
+  std::unique_ptr<backend::StepState> one_update_;
+  StalenessController staleness_controller_;
+  std::int64_t updates_ = 0;           // applied to the moments
+  std::vector<std::int64_t> seen_at_;  // by worker: updates in the weights that it has
+  Staleness staleness_;
+};
+
+}  // namespace vaecf::train

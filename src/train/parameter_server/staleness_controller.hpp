@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::train {
+
+/// Counts the steps of each worker and decides which of them may go on: the stale synchronous parallel of Ho
+/// et al. (NIPS 2013). A worker may begin step k once every worker has pushed the gradients of all steps
+/// below k - staleness.
+class StalenessController {
+ public:
+  StalenessController(int workers, std::int64_t staleness)
+      : steps_(static_cast<std::size_t>(workers)), waiting_(steps_.size()), staleness_(staleness) {}
+
+  /// All workers are about to push the gradient of `step`.
+  void start(std::int64_t step);
+  /// `worker` has pushed the gradient of its step, and waits for the next one's weights. Throws
+  /// std::logic_error if it still waits for the weights of before.
+  void on_push(int worker);
+  /// Returns the waiting workers that may go on, lowest first; they wait no longer.
+  std::vector<int> release_ready();
+
+  /// The step that `worker` pushes next.
+  std::int64_t step(int worker) const { return steps_[static_cast<std::size_t>(worker)]; }
+  std::int64_t min_step() const;
+  /// Returns the most steps that a released worker was ahead of the slowest one since the last call.
+  std::int64_t take_max_lead();
+
+ private:
+  std::vector<std::int64_t> steps_;
+  std::vector<bool> waiting_;
+  std::int64_t staleness_;
+  std::int64_t max_lead_ = 0;
+};
+
+}  // namespace vaecf::train
