@@ -81,7 +81,8 @@ void add_run_keys(Keys& keys) {
                 [](const double& v) { return v >= comm::least_bucket_mib && v <= comm::most_bucket_mib; }}));
   keys.push_back(make_key(
       "distributed.overlap", [](Config & c) -> auto& { return c.session.distributed.overlap; },
-      "reduce while backward still runs; auto: where it is faster", one_of({"auto", "on", "off"})));
+      "reduce while backward still runs; auto: on GPUs, as on CPUs the exchange takes the cores that compute",
+      one_of({"auto", "on", "off"})));
   keys.push_back(make_key(
       "distributed.servers", [](Config & c) -> auto& { return c.session.distributed.servers; },
       "parameter_server: how many ranks, the last ones, are servers; the others are workers", at_least(1)));

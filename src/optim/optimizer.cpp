@@ -88,25 +88,20 @@ backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t user
   return rule;
 }
 
-void Optimizer::step(const backend::StepState& step, const backend::FloatBuffer& gradients,
-                     backend::Parameters& parameters, std::span<const backend::Layer> done) {
+void Optimizer::update(const backend::StepState& step, Range range, std::int64_t moments_offset,
+                       const backend::FloatBuffer& gradients, backend::Parameters& parameters,
+                       std::span<const backend::Layer> done) {
   const auto& tensors = parameters.layout().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto tensor = static_cast<int>(i);
+    const Range part{std::max(range.begin, tensors[i].range.begin),
+                     std::min(range.end, tensors[i].range.end)};
     const bool is_done = std::any_of(done.begin(), done.end(), [&](const backend::Layer& layer) {
       return tensor == layer.weight || tensor == layer.bias;
     });
-    if (is_done) continue;
-    backend_.update(step, tensors[i].spec.decays, tensors[i].range, gradients, *first_moment_,
-                    *second_moment_, parameters);
-  }
-}
-
-void Optimizer::step_part(const backend::StepState& step, std::span<const UpdatePiece> pieces,
-                          const backend::FloatBuffer& gradients, backend::FloatBuffer& weights) {
-  for (const UpdatePiece& piece : pieces) {
-    backend_.update_part(step, piece.decays, piece.range, gradients, *first_moment_, *second_moment_,
-                         weights);
+    if (is_done || part.size() <= 0) continue;
+    backend_.update(step, tensors[i].spec.decays, part, gradients,
+                    {*first_moment_, *second_moment_, moments_offset}, parameters);
   }
 }
 

@@ -25,7 +25,7 @@
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t fewest_warm_up_steps = 12;  // past the trials of distributed.overlap: auto
+constexpr std::int64_t fewest_warm_up_steps = 12;
 constexpr std::int64_t fewest_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
 // Between two waits, after which a device's queue is empty, which costs.
@@ -107,9 +107,9 @@ class BenchmarkRun {
   }
 
   /// That of all gradients among them, which is where most bytes go.
-  std::vector<std::int64_t> sizes_to_probe() const {
+  std::vector<std::int64_t> sizes_to_probe() {
     std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
-    const auto gradients = trainer_.gradient().size() * static_cast<std::int64_t>(sizeof(float));
+    const auto gradients = trainer_.model().layout().size * static_cast<std::int64_t>(sizeof(float));
     if (gradients < sizes.back()) sizes.push_back(gradients);
     std::ranges::sort(sizes);
     return sizes;

@@ -32,8 +32,8 @@ class Fused : public LayerContract {
   }
   void update_all(Side& side) {
     for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
-      backend().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients, *side.first,
-                       *side.second, *side.layer.parameters);
+      backend().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
+                       {*side.first, *side.second}, *side.layer.parameters);
     }
   }
   void expect_same(const Side& fused, const Side& apart) {

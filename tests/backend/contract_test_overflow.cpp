@@ -27,8 +27,8 @@ class Overflow : public LayerContract {
   }
   void update(const TestLayer& layer, const Moments& moments) {
     for (const backend::TensorLayout& tensor : layer.layout.tensors) {
-      backend().update(step(), tensor.spec.decays, tensor.range, *layer.gradients, *moments.first,
-                       *moments.second, *layer.parameters);
+      backend().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
+                       {*moments.first, *moments.second}, *layer.parameters);
     }
   }
 };
@@ -75,7 +75,7 @@ TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
       reference::input_gradient(batch.host, 0.5F, {3, 4}, Activation::identity, values, latent.d_statistics);
   expect_near(weight_gradient(input), times(table.d_weight, scale), "input d_weight");
 
-  backend().check_gradients(*output.gradients, {0, output.layout.size}, step());
+  backend().inspect_gradients(*output.gradients, {0, output.layout.size}, step());
   update(output, make_moments(output));
   Matrix weight = output.weight;
   for (std::size_t i = 0; i < weight.values.size(); ++i) {
@@ -107,9 +107,9 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
     import_tensor(layer.layout, 0, gradient, *layer.gradients);
     // In two parts, as ranks do that share the work: the counts add up.
     const std::int64_t middle = layer.layout.size / 2;
-    backend().check_gradients(*layer.gradients, {0, middle}, step());
-    backend().check_gradients(*layer.gradients, {middle, layer.layout.size}, step());
-    EXPECT_EQ(flat(backend().overflow(step())), std::vector<float>{2.0F});
+    backend().inspect_gradients(*layer.gradients, {0, middle}, step());
+    backend().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
+    EXPECT_EQ(flat(backend().verdict(step())).at(0), 2.0F);
     update(layer, moments);
     EXPECT_EQ(flat(layer.parameters->master()), weights);
     EXPECT_EQ(flat(*moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
@@ -143,9 +143,9 @@ TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
                                *layer.gradients, {});
   for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
   // Parts of the gradient, an empty one too: each may be all that a rank looks at.
-  backend().check_gradients(*layer.gradients, {0, 0}, step());
-  EXPECT_EQ(flat(backend().overflow(step())), std::vector<float>{1.0F});
-  backend().check_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  backend().inspect_gradients(*layer.gradients, {0, 0}, step());
+  EXPECT_EQ(flat(backend().verdict(step())).at(0), 1.0F);
+  backend().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
   update(layer, moments);
   EXPECT_EQ(flat(layer.parameters->master()), weights);
   const LossSums sums = losses();
@@ -182,8 +182,8 @@ TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   begin({}, 0.0F, plain_rule);
   backend().set_loss_scale({1024.0F, 0}, step());
   EXPECT_EQ(backend().loss_scale(step()).scale, 1.0F);
-  backend().check_gradients(*layer.gradients, {0, layer.layout.size}, step());
-  EXPECT_EQ(flat(backend().overflow(step())), std::vector<float>{0.0F});
+  backend().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(flat(backend().verdict(step())).at(0), 0.0F);
   update(layer, moments);
   const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters->master());
   EXPECT_FLOAT_EQ(weights[3 * 33 + 4], static_cast<float>(layer.weight.at(3, 4)) - 0.5F);

@@ -283,10 +283,9 @@ struct SmallModel {
     backend.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
                            *d_statistics, *gradients, {});
     backend.side_gradient(side, layout, *d_statistics, *gradients, {});
-    backend.check_gradients(*gradients, {0, layout.size}, *state);
-    backend.add_gradient_squares(*gradients, {0, layout.size}, *state);
+    backend.inspect_gradients(*gradients, {0, layout.size}, *state);
     for (const backend::TensorLayout& tensor : layout.tensors) {
-      backend.update(*state, tensor.spec.decays, tensor.range, *gradients, *first, *second, *parameters);
+      backend.update(*state, tensor.spec.decays, tensor.range, *gradients, {*first, *second}, *parameters);
     }
     backend.end_step(*state);
   }

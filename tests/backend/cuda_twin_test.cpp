@@ -213,7 +213,7 @@ TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
   const auto gradients = backend.make_buffer(5);
   const auto step = backend.make_step_state();
   // The first check makes room for its counts.
-  const auto recording = backend.record([&] { backend.check_gradients(*gradients, {0, 5}, *step); });
+  const auto recording = backend.record([&] { backend.inspect_gradients(*gradients, {0, 5}, *step); });
   EXPECT_TRUE(backend.replay(*recording));
   const auto more = backend.make_buffer(7);
   EXPECT_TRUE(backend.replay(*recording)) << "new memory moves nothing";
@@ -221,7 +221,7 @@ TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
   const auto batch = backend.make_batch();
   gpu(*batch).reserve(3, 10, 20, true);
   EXPECT_FALSE(backend.replay(*recording));
-  const auto again = backend.record([&] { backend.check_gradients(*gradients, {0, 5}, *step); });
+  const auto again = backend.record([&] { backend.inspect_gradients(*gradients, {0, 5}, *step); });
   EXPECT_TRUE(backend.replay(*again));
   gpu(*batch).reserve(3, 10, 20, true);
   gpu(*batch).reserve(2, 8, 20, true);
@@ -258,7 +258,7 @@ TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
   EXPECT_FALSE(backend.poll_losses(*step).has_value());
   const auto skip = [&] {
     backend.begin_step({}, *step);
-    backend.fill(backend.overflow(*step), 1.0F);
+    backend.fill(backend.verdict(*step), 1.0F);
     backend.end_step(*step);
   };
   skip();

@@ -55,7 +55,7 @@ struct Fading {
   }
   void update(const UpdateRule& rule) {
     backend.begin_step({.rule = rule}, *step);
-    backend.update(*step, false, layout.tensors[0].range, *gradients, *first, *second, *parameters);
+    backend.update(*step, false, layout.tensors[0].range, *gradients, {*first, *second}, *parameters);
   }
   std::vector<float> values() const { return all_of({parameters->master(), *first, *second}); }
 

@@ -29,8 +29,8 @@ Sums sums_on(int threads) {
   StepNumbers numbers;
   numbers.rule.clip_norm = 1.0F;
   backend->begin_step(numbers, *step);
-  backend->add_gradient_squares(parameters->master(), {3, parameters->layout().size}, *step);
-  return {backend->gradient_squares(*step).data()[0], backend->sum_of_squares(*parameters, 0)};
+  backend->inspect_gradients(parameters->master(), {3, parameters->layout().size}, *step);
+  return {backend->verdict(*step).data()[1], backend->sum_of_squares(*parameters, 0)};
 }
 
 // Else a gradient at the very norm would be clipped with some threads and not with others.

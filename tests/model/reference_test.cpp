@@ -69,7 +69,8 @@ class Reference : public ::testing::TestWithParam<Kernels> {
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
     return losses_of(*backend_, numbers, [&](backend::StepState& state) {
       model_->forward_backward(input(), state, *gradients_, {}, clock);
-      if (optimizer != nullptr) optimizer->step(state, *gradients_, model_->parameters());
+      if (optimizer != nullptr)
+        optimizer->update(state, {0, model_->layout().size}, 0, *gradients_, model_->parameters());
     });
   }
 

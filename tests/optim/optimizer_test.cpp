@@ -69,7 +69,7 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
       backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
     }
     backend->begin_step({.rule = optimizer.rule(step, users)}, *state);
-    optimizer.step(*state, *gradients, *parameters);
+    optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters);
   }
   for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
     std::vector<float> values(elements[tensor].size());
@@ -135,7 +135,7 @@ TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
   const auto state = backend->make_step_state();
   backend->begin_step({.rule = optimizer.rule(0, 1)}, *state);
   const backend::Layer done[] = {{0, 1}};
-  optimizer.step(*state, *gradients, *parameters, done);
+  optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters, done);
   const auto moved = [&](int tensor) {
     const backend::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));

@@ -149,22 +149,14 @@ class Overflowing : public cpu::CpuBackend {
   void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override {
     CpuBackend::begin_step(numbers, step);
     now_ = numbers.step;
-    overflow(step).data()[0] = 0.0F;
   }
-  void check_gradients(const backend::FloatBuffer&, Range, backend::StepState& step) override {
-    if (here_ && now_ == step_) overflow(step).data()[0] += 1.0F;
+  void inspect_gradients(const backend::FloatBuffer&, Range, backend::StepState& step) override {
+    if (here_ && now_ == step_) verdict(step).data()[0] += 1.0F;
   }
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
-              backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
-              backend::Parameters& parameters) override {
-    if (overflow(const_cast<backend::StepState&>(step)).data()[0] > 0.0F) return;
-    CpuBackend::update(step, decays, range, gradients, first_moment, second_moment, parameters);
-  }
-  void update_part(const backend::StepState& step, bool decays, Range range,
-                   const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                   backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override {
-    if (overflow(const_cast<backend::StepState&>(step)).data()[0] > 0.0F) return;
-    CpuBackend::update_part(step, decays, range, gradients, first_moment, second_moment, weights);
+              backend::Moments moments, backend::Parameters& parameters) override {
+    if (verdict(const_cast<backend::StepState&>(step)).data()[0] > 0.0F) return;
+    CpuBackend::update(step, decays, range, gradients, moments, parameters);
   }
 
  private:

@@ -8,8 +8,9 @@ namespace vaecf::train {
 
 /// What a world of some ranks holds at the end: each rank's own copy.
 struct World {
-  std::vector<Tensors> gradient;  ///< of the first step, summed over ranks
-  std::vector<Tensors> weights;   ///< that the rank computes with
+  std::vector<Tensors>
+      gradient;  ///< of the first step, summed over ranks and scaled: Adam's first moment after it
+  std::vector<Tensors> weights;  ///< that the rank computes with
   std::vector<Tensors> masters;
   std::vector<Tensors> moments;
 };
@@ -27,13 +28,11 @@ class WorldOfRanks : public TrainTest {
       const auto exported = [&](const backend::FloatBuffer& flat) {
         return export_all(services.backend, trainer.model().layout(), flat);
       };
-      trainer.start_epoch(0);
-      trainer.accumulate(0);
-      world.gradient[rank] = exported(trainer.gradient());
       for (std::int64_t s = 0; s < steps; ++s) {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
         trainer.step(t);
+        if (s == 0) world.gradient[rank] = exported(trainer.flat(FlatState::first_moment));
       }
       world.weights[rank] = exported(trainer.model().parameters().master());
       world.masters[rank] = exported(trainer.flat(FlatState::weights));

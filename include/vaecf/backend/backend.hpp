@@ -106,6 +106,15 @@ class Batch {
 /// layer's weight comes in several row ranges, so that its reduction can start while backward goes on.
 using GradientReady = std::function<void(Range flat, Completion)>;
 
+/// Both moments of the optimizer: flat like the weights, or, if ranks share the update, only those of this
+/// rank's elements, back to back. Element i of the weights has moments i + offset; offsets are multiples
+/// of 64.
+struct Moments {
+  FloatBuffer& first;
+  FloatBuffer& second;
+  std::int64_t offset = 0;
+};
+
 /// Lets a verb that makes a layer's weight gradient apply the step's rule to that layer at once, while the
 /// gradient is in cache. The layer's ranges of the gradient buffer then mean nothing, and nothing is
 /// reported as ready.
@@ -162,6 +171,12 @@ class Stopwatch {
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 class Backend {
  public:
+  using Buffer = FloatBuffer;
+  using NarrowBuffer = backend::NarrowBuffer;
+  using Weights = Parameters;
+  using StepState = backend::StepState;
+  using Graph = Recording;
+
   virtual ~Backend() = default;
 
   /// One line for the log: device, threads, precision and which kernels run.
@@ -218,16 +233,13 @@ class Backend {
   virtual std::unique_ptr<StepState> make_step_state() = 0;
   /// Gives the verbs that follow their numbers. Never part of a recording.
   virtual void begin_step(const StepNumbers& numbers, StepState& step) = 0;
-  /// fp16: counts what is not finite in elements `range` of `gradients` into overflow(step), which begin_step
-  /// set to 0; otherwise does nothing. Where ranks look at parts, the caller adds the counts up before
-  /// `update`.
-  virtual void check_gradients(const FloatBuffer& gradients, Range range, StepState& step) = 0;
-  virtual FloatBuffer& overflow(StepState& step) = 0;  ///< one element; above 0: `update` does nothing
-  /// Where the step's rule clips: adds the squares of elements `range` of `gradients`, as `update` scales
-  /// them, to gradient_squares(step), which begin_step set to 0; otherwise does nothing. All elements have to
-  /// be in it before the first `update`; where ranks look at parts, the caller adds the sums up.
-  virtual void add_gradient_squares(const FloatBuffer& gradients, Range range, StepState& step) = 0;
-  virtual FloatBuffer& gradient_squares(StepState& step) = 0;  ///< one element
+  /// Looks at elements `range` of `gradients` before any weight changes, and adds to verdict(step), which
+  /// begin_step set to 0: in fp16 the number of elements that are not finite, and, if the step's rule clips,
+  /// the squares of the elements as `update` scales them. If ranks look at different elements, the caller
+  /// sums the verdicts over ranks. All elements must have been looked at before the first `update`.
+  virtual void inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step) = 0;
+  /// Two elements: the number of overflows, above 0 of which `update` does nothing, and the sum of squares.
+  virtual FloatBuffer& verdict(StepState& step) = 0;
   /// The step's losses join the sums, or it counts as skipped; the loss scale moves on.
   virtual void end_step(StepState& step) = 0;
   virtual void clear_losses(StepState& step) = 0;
@@ -317,13 +329,10 @@ class Backend {
                              const GradientReady& ready) = 0;
 
   // Optimiser.
-  /// Applies the step's rule, without its decay unless `decays`, to the flat elements of `range`, which lies
+  /// Applies the step's rule, without its decay unless `decays`, to the flat elements of `range`, which lie
   /// within one tensor, and renews the copies.
   virtual void update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
-                      FloatBuffer& first_moment, FloatBuffer& second_moment, Parameters& parameters) = 0;
-  /// The same on buffers that hold some part of the flat elements, back to back: no copies to renew.
-  virtual void update_part(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
-                           FloatBuffer& first_moment, FloatBuffer& second_moment, FloatBuffer& weights) = 0;
+                      Moments moments, Parameters& parameters) = 0;
   /// Sum of squares of one tensor, fp64: the loss term of weight decay.
   virtual double sum_of_squares(const Parameters& parameters, int tensor) = 0;
 

@@ -24,7 +24,7 @@ struct UpdateRule {
   float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
   float decay = 0.0F;           ///< 2 lambda, on tensors that decay, after the reduction
   /// clip = clip_norm / ||gradient_scale * gradient||_2 over all parameters, where that is below 1; else, and
-  /// where clip_norm is 0, it is 1. See Backend::add_gradient_squares.
+  /// where clip_norm is 0, it is 1. See Backend::inspect_gradients.
   float clip_norm = 0.0F;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,6 +14,13 @@ struct Range {
   std::int64_t size() const { return end - begin; }
   bool operator==(const Range&) const = default;
 };
+
+/// Returns elements `range` of a buffer. A buffer on a device yields an address and a size that the host must
+/// not read.
+template <class Buffer>
+auto view(Buffer& buffer, Range range) {
+  return std::span(buffer.data() + range.begin, static_cast<std::size_t>(range.size()));
+}
 
 /// Rows of a sparse 0/1 matrix in compressed sparse row form, owned elsewhere.
 /// Row r holds columns[offsets[r] - offsets[0] .. offsets[r+1] - offsets[0]), ascending and unique.

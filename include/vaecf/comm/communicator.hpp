@@ -142,7 +142,7 @@ struct DistributedOptions {
   std::string optimizer = "replicated";  ///< replicated | sharded: each rank updates all weights or its part
   std::string wire = "fp32";             ///< fp32 | bf16: gradients (and sharded weights) between ranks
   double bucket_mib = 4.0;               ///< gradients are reduced in pieces of this size
-  std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs
+  std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs; auto: on GPUs
   int servers = 1;                       ///< parameter_server: so many ranks, the last ones, hold the weights
   std::string updates = "synchronous";   ///< parameter_server: synchronous | asynchronous
   std::int64_t staleness = 4;          ///< asynchronous: steps that a worker may be ahead of the slowest one

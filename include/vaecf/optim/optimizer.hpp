@@ -15,12 +15,6 @@ void check(const OptimizerOptions& options);
 /// The same for a bound on the gradient's norm; 0: none.
 void check_clip_norm(double norm);
 
-/// Elements that are updated alike.
-struct UpdatePiece {
-  Range range;
-  bool decays = false;
-};
-
 /// Moments and step size: turns options into the plain numbers of each step and applies them to all tensors,
 /// or to the part of them that a rank owns. State beside the weights are two buffers laid out like them; the
 /// number of updates belongs to the caller, who hands the rule to the backend as one of the step's numbers.
@@ -37,14 +31,11 @@ class Optimizer {
   /// sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
   backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
 
-  /// Applies the rule that `step` holds to all tensors, but those of the layers `done`, which are updated
-  /// already.
-  void step(const backend::StepState& step, const backend::FloatBuffer& gradients,
-            backend::Parameters& parameters, std::span<const backend::Layer> done = {});
-
-  /// Applies it to `pieces` of buffers that hold a part of the elements.
-  void step_part(const backend::StepState& step, std::span<const UpdatePiece> pieces,
-                 const backend::FloatBuffer& gradients, backend::FloatBuffer& weights);
+  /// Applies the rule that `step` holds to the flat elements of `range`, but not to the layers `done`, which
+  /// are updated already. Element i has moments i + moments_offset.
+  void update(const backend::StepState& step, Range range, std::int64_t moments_offset,
+              const backend::FloatBuffer& gradients, backend::Parameters& parameters,
+              std::span<const backend::Layer> done = {});
 
   backend::FloatBuffer& first_moment() { return *first_moment_; }
   backend::FloatBuffer& second_moment() { return *second_moment_; }

@@ -11,19 +11,15 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace vaecf::train {
 
-class OverlapChoice;
 class ParameterServerStep;
 class ShardRows;
-class Updater;
 
 /// What a checkpoint holds, each as large as all weights.
 enum class FlatState { weights, first_moment, second_moment };
@@ -47,9 +43,6 @@ class Trainer {
   void step(std::int64_t t);
   /// This rank's sums over the steps since start_epoch; waits for them. RunError as step.
   backend::LossSums losses();
-  /// Forward, backward and reduction of step `t` without the update: gradient() is then the sum over all
-  /// users of the batch, on every rank. Returns this rank's loss, which does not count for losses().
-  backend::LossSums accumulate(std::int64_t t);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   std::int64_t users_per_epoch() const { return order_.users_per_epoch(); }
@@ -61,7 +54,7 @@ class Trainer {
   /// Bytes that one update moves to and from this rank's memory for weights, moments and gradients at least:
   /// each once in and once out, and the narrow copies of weights once out.
   double update_bytes() const;
-  /// Whether gradients travel beside backward; while distributed.overlap: auto still tries, in the next step.
+  /// Returns whether gradients are reduced while backward still runs.
   bool overlaps() const;
   /// Where the shard lies and why, for the log; may be empty.
   std::string shard_description() const;
@@ -75,9 +68,8 @@ class Trainer {
 
   /// With all updates done, until the next step. The first call after a step is one of all ranks.
   model::Model& model();
-  const backend::FloatBuffer& gradient() const;
-  /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them;
-  /// gradient() is lost. All ranks call it; valid until the next call or step.
+  /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them. All
+  /// ranks call it; valid until the next call or step.
   const backend::FloatBuffer& flat(FlatState state);
   /// Writes weights or a moment from outside: `fill` gets a buffer in the layout of the weights, on every
   /// rank the same values. All ranks call it, for all three, and then go_on.
@@ -90,24 +82,16 @@ class Trainer {
   /// Phase times of the steps that follow, none of which is recorded or replayed.
   void take_times(bool on);
   /// Of the steps since take_times or the last call; waits for them.
-  std::vector<model::StepSeconds> times() { return clock_.read(); }
+  std::vector<model::StepSeconds> times() { return clock().read(); }
   /// The same lap by lap.
-  std::vector<model::StepLap> laps() { return clock_.read_laps(); }
+  std::vector<model::StepLap> laps() { return clock().read_laps(); }
 
  private:
+  struct Collective;  // the step that ends in collectives, and all that it needs
   /// The numbers of step `t`, without the rule.
   backend::StepNumbers numbers(std::int64_t t) const;
-  void begin_step(std::int64_t t, backend::StepState& step);
-  /// Forward and backward of the batch that `step` numbers, `users` of it this rank's.
-  void compute_gradient(backend::StepState& step, std::int64_t users, const backend::FusedUpdate* fused);
-  /// All verbs of a step, its beginning left out: the same for all steps of so many users.
-  void run_step(std::int64_t users);
-  void record_or_run_step(std::int64_t t);
-  /// Where a rank's memory has moved, all ranks forget their recordings. Collective.
-  void agree_on_recordings();
-  /// Whether the backend updates layers while it makes their gradients.
-  bool fuses() const;
-  bool alone() const { return services_.communicator.size() == 1; }
+  model::StepClock& clock();
+  void memory_may_have_moved();
   void require_numbers(const backend::LossSums& sums) const;
 
   const SessionOptions& options_;
@@ -121,17 +105,9 @@ class Trainer {
   std::unique_ptr<ShardRows> features_;  // null where the model knows none
   std::unique_ptr<backend::StepState> step_;
   model::Model model_;
-  std::unique_ptr<ParameterServerStep> served_;  // null unless distributed.strategy is parameter_server
-  std::unique_ptr<Updater> updater_;             // null if it is
   Annealing annealing_;
-  std::unique_ptr<OverlapChoice> overlap_;
-  model::StepClock clock_;
-  bool takes_times_ = false;
-  bool records_ = false;
-  // By the virtual shard that the batch starts at (0 in a world of one), and by its users.
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<backend::Recording>> recordings_;
-  // Memory may have moved since all ranks last found that their recordings fit. The same on all ranks.
-  bool may_have_moved_ = false;
+  std::unique_ptr<ParameterServerStep> served_;  // null unless distributed.strategy is parameter_server
+  std::unique_ptr<Collective> collective_;       // null if it is
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;
 };

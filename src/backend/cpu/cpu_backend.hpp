@@ -66,11 +66,9 @@ class CpuBackend : public backend::Backend {
 
   std::unique_ptr<backend::StepState> make_step_state() override;
   void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override;
-  void check_gradients(const backend::FloatBuffer&, Range, backend::StepState&) override {}
-  backend::FloatBuffer& overflow(backend::StepState& step) override;
-  void add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
-                            backend::StepState& step) override;
-  backend::FloatBuffer& gradient_squares(backend::StepState& step) override;
+  void inspect_gradients(const backend::FloatBuffer& gradients, Range range,
+                         backend::StepState& step) override;
+  backend::FloatBuffer& verdict(backend::StepState& step) override;
   void end_step(backend::StepState& step) override;
   void clear_losses(backend::StepState& step) override;
   void set_losses(const backend::LossSums& sums, backend::StepState& step) override;
@@ -125,11 +123,7 @@ class CpuBackend : public backend::Backend {
                      const backend::GradientReady& ready) override;
 
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
-              backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
-              backend::Parameters& parameters) override;
-  void update_part(const backend::StepState& step, bool decays, Range range,
-                   const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                   backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
+              backend::Moments moments, backend::Parameters& parameters) override;
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
 
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,

@@ -154,7 +154,7 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
   column_sums(d, gradients.data() + bias.range.begin);
   if (fused != nullptr) {
     update_rows(gradient, table, s.rule(table.spec.decays), threads_, *fused);
-    return update(step, bias.spec.decays, bias.range, gradients, fused->first_moment, fused->second_moment,
+    return update(step, bias.spec.decays, bias.range, gradients, {fused->first_moment, fused->second_moment},
                   fused->parameters);
   }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "cpu_backend.hpp"
@@ -15,15 +16,11 @@ void CpuBackend::begin_step(const backend::StepNumbers& numbers, backend::StepSt
   s.kl = 0.0;
   s.users = 0;
   s.squares = 0.0;
-  s.gradient_squares.data()[0] = 0.0F;
+  std::fill_n(s.verdict.data(), 2, 0.0F);
 }
 
-backend::FloatBuffer& CpuBackend::overflow(backend::StepState& step) {
-  return cpu(step).overflow;
-}
-
-backend::FloatBuffer& CpuBackend::gradient_squares(backend::StepState& step) {
-  return cpu(step).gradient_squares;
+backend::FloatBuffer& CpuBackend::verdict(backend::StepState& step) {
+  return cpu(step).verdict;
 }
 
 void CpuBackend::end_step(backend::StepState& step) {

@@ -151,7 +151,7 @@ class CpuStepState : public backend::StepState {
   /// The rule for tensors that decay, or for the others, with the clipping in its scale.
   backend::UpdateRule rule(bool decays) const {
     backend::UpdateRule rule = numbers.rule;
-    rule.gradient_scale *= backend::clip_factor(rule, gradient_squares.data()[0]);
+    rule.gradient_scale *= backend::clip_factor(rule, verdict.data()[1]);
     if (!decays) rule.decay = 0.0F;
     return rule;
   }
@@ -161,9 +161,8 @@ class CpuStepState : public backend::StepState {
   double kl = 0.0;
   std::int64_t users = 0;
   backend::LossSums sums;
-  CpuBuffer overflow{1};
   double squares = 0.0;  // of the parts of the gradient so far
-  CpuBuffer gradient_squares{1};
+  CpuBuffer verdict{2};  // overflows (none on a CPU) and squares
 };
 
 class CpuMetricTotals : public backend::MetricTotals {

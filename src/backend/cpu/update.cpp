@@ -26,36 +26,27 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const backend::StepState& step, bool decays, Range range,
-                        const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                        backend::FloatBuffer& second_moment, backend::Parameters& parameters) {
+                        const backend::FloatBuffer& gradients, backend::Moments moments,
+                        backend::Parameters& parameters) {
   const backend::UpdateRule rule = cpu(step).rule(decays);
   CpuParameters& p = cpu(parameters);
+  float* first = moments.first.data() + moments.offset;
+  float* second = moments.second.data() + moments.offset;
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     const std::int64_t i = range.begin + part.begin;
-    update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
-                    p.master().data() + i, p.shadow_of(i), part.size());
+    update_elements(rule, gradients.data() + i, first + i, second + i, p.master().data() + i, p.shadow_of(i),
+                    part.size());
   });
 }
 
-void CpuBackend::update_part(const backend::StepState& step, bool decays, Range range,
-                             const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                             backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) {
-  const backend::UpdateRule rule = cpu(step).rule(decays);
-  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
-    const std::int64_t i = range.begin + part.begin;
-    update_elements(rule, gradients.data() + i, first_moment.data() + i, second_moment.data() + i,
-                    weights.data() + i, nullptr, part.size());
-  });
-}
-
-void CpuBackend::add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
-                                      backend::StepState& step) {
+void CpuBackend::inspect_gradients(const backend::FloatBuffer& gradients, Range range,
+                                   backend::StepState& step) {
   CpuStepState& s = cpu(step);
   const backend::UpdateRule& rule = s.numbers.rule;
   if (rule.clip_norm <= 0.0F) return;
   const double scale = rule.gradient_scale;
   s.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
-  s.gradient_squares.data()[0] = static_cast<float>(s.squares);
+  s.verdict.data()[1] = static_cast<float>(s.squares);
 }
 
 double CpuBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {

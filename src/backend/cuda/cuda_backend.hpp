@@ -56,11 +56,9 @@ class CudaBackend : public backend::Backend {
   void read_activations(const backend::Activations& from, std::span<float> values) const override;
   std::unique_ptr<backend::StepState> make_step_state() override;
   void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override;
-  void check_gradients(const backend::FloatBuffer& gradients, Range range, backend::StepState& step) override;
-  backend::FloatBuffer& overflow(backend::StepState& step) override;
-  void add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
-                            backend::StepState& step) override;
-  backend::FloatBuffer& gradient_squares(backend::StepState& step) override;
+  void inspect_gradients(const backend::FloatBuffer& gradients, Range range,
+                         backend::StepState& step) override;
+  backend::FloatBuffer& verdict(backend::StepState& step) override;
   void end_step(backend::StepState& step) override;
   void clear_losses(backend::StepState& step) override;
   void set_losses(const backend::LossSums& sums, backend::StepState& step) override;
@@ -111,11 +109,7 @@ class CudaBackend : public backend::Backend {
                      const backend::Activations& d_before, backend::FloatBuffer& gradients,
                      const backend::GradientReady& ready) override;
   void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
-              backend::FloatBuffer& first_moment, backend::FloatBuffer& second_moment,
-              backend::Parameters& parameters) override;
-  void update_part(const backend::StepState& step, bool decays, Range range,
-                   const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                   backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) override;
+              backend::Moments moments, backend::Parameters& parameters) override;
   double sum_of_squares(const backend::Parameters& parameters, int tensor) override;
   void rank_held_out(const backend::Activations& hidden, const backend::Batch& batch, CsrView targets,
                      const backend::Parameters& parameters, backend::Layer layer,
@@ -135,6 +129,8 @@ class CudaBackend : public backend::Backend {
   std::int64_t peak_device_bytes() const override;
 
  private:
+  void count_overflows(const backend::FloatBuffer& gradients, Range range, CudaStep& step);
+  void add_squares(const backend::FloatBuffer& gradients, Range range, CudaStep& step);
   Number number() const;  ///< of operands
   bool narrow_run() const { return number() != Number::fp32; }
   /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,

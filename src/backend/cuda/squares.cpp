@@ -65,17 +65,10 @@ double* sums_of_shares(Queue& queue, Scratch& scratch, const Shares& shares) {
 
 }  // namespace
 
-void CudaBackend::add_gradient_squares(const backend::FloatBuffer& gradients, Range range,
-                                       backend::StepState& step) {
-  CudaStep& s = gpu(step);
-  if (s.numbers.rule.clip_norm <= 0.0F) return;
+void CudaBackend::add_squares(const backend::FloatBuffer& gradients, Range range, CudaStep& step) {
   const Shares shares(gradients.data() + range.begin, range.size());
   const double* sums = sums_of_shares(queue_, scratch_, shares);
-  launch(queue_, 1, AddToGradient{sums, shares.blocks(), s.record.data(), s.gradient_squares.data()});
-}
-
-backend::FloatBuffer& CudaBackend::gradient_squares(backend::StepState& step) {
-  return gpu(step).gradient_squares;
+  launch(queue_, 1, AddToGradient{sums, shares.blocks(), step.record.data(), step.verdict.data() + 1});
 }
 
 double CudaBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {

@@ -31,8 +31,7 @@ struct BeginStep {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
   StepRecord* record;
-  float* overflow;
-  float* squares;
+  float* verdict;
   backend::StepNumbers numbers;
 
   template <class Lanes>
@@ -43,8 +42,8 @@ struct BeginStep {
       record->kl = 0.0;
       record->users = 0;
       record->squares = 0.0;
-      *overflow = 0.0F;
-      *squares = 0.0F;
+      verdict[0] = 0.0F;
+      verdict[1] = 0.0F;
     });
   }
 };
@@ -172,26 +171,30 @@ void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepS
   next_begun_ = (next_begun_ + 1) % begun_.size();
   CudaStep& s = gpu(step);
   s.numbers = numbers;
-  launch(queue_, 1, BeginStep{s.record.data(), s.overflow.data(), s.gradient_squares.data(), numbers});
+  launch(queue_, 1, BeginStep{s.record.data(), s.verdict.data(), numbers});
 }
 
-void CudaBackend::check_gradients(const backend::FloatBuffer& gradients, Range range,
-                                  backend::StepState& step) {
-  if (precision_ != backend::Precision::fp16) return;
+void CudaBackend::inspect_gradients(const backend::FloatBuffer& gradients, Range range,
+                                    backend::StepState& step) {
+  if (precision_ == backend::Precision::fp16) count_overflows(gradients, range, gpu(step));
+  if (gpu(step).numbers.rule.clip_norm > 0.0F) add_squares(gradients, range, gpu(step));
+}
+
+void CudaBackend::count_overflows(const backend::FloatBuffer& gradients, Range range, CudaStep& step) {
   const Shares shares(gradients.data() + range.begin, range.size());
   auto* counts = scratch_.get<std::int64_t>(Scratch::sums, Shares::most_sums, "counts of overflows");
   launch(queue_, shares.blocks(), CountBroken{shares, counts});
-  launch(queue_, 1, AddBroken{counts, shares.blocks(), gpu(step).record.data(), gpu(step).overflow.data()});
+  launch(queue_, 1, AddBroken{counts, shares.blocks(), step.record.data(), step.verdict.data()});
 }
 
-backend::FloatBuffer& CudaBackend::overflow(backend::StepState& step) {
-  return gpu(step).overflow;
+backend::FloatBuffer& CudaBackend::verdict(backend::StepState& step) {
+  return gpu(step).verdict;
 }
 
 void CudaBackend::end_step(backend::StepState& step) {
   const NvtxRange nvtx("step ends");
   launch(queue_, 1,
-         EndStep{gpu(step).record.data(), gpu(step).overflow.data(), precision_ == backend::Precision::fp16});
+         EndStep{gpu(step).record.data(), gpu(step).verdict.data(), precision_ == backend::Precision::fp16});
 }
 
 void CudaBackend::clear_losses(backend::StepState& step) {

@@ -171,16 +171,12 @@ struct StepRecord {
 class CudaStep : public backend::StepState {
  public:
   explicit CudaStep(Device& device)
-      : record(device, 1, "a step's numbers"),
-        overflow(device, 1, "a step's numbers"),
-        gradient_squares(device, 1, "a step's numbers"),
-        look(1) {}
+      : record(device, 1, "a step's numbers"), verdict(device, 2, "a step's numbers"), look(1) {}
 
   /// What begin_step was given, kept on the host too: rows that are streamed from there are cut by it.
   backend::StepNumbers numbers;
   DeviceArray<StepRecord> record;
-  CudaBuffer overflow;
-  CudaBuffer gradient_squares;
+  CudaBuffer verdict;  ///< overflows and squares
   // The look at the losses that is on its way to the host.
   PinnedArray<StepRecord> look;
   Event arrived;

@@ -19,8 +19,7 @@ struct Update {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const StepRecord* record;
-  const float* overflow;
-  const float* squares;  // of the whole gradient, where the rule clips
+  const float* verdict;  // overflows; squares of the whole gradient, if the rule clips
   bool decays;
   Range range;
   const float* gradients;
@@ -31,9 +30,9 @@ struct Update {
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    if (*overflow > 0.0F) return;
+    if (verdict[0] > 0.0F) return;
     backend::UpdateRule rule = record->numbers.rule;
-    rule.gradient_scale *= backend::clip_factor(rule, *squares) / record->scale.scale;
+    rule.gradient_scale *= backend::clip_factor(rule, verdict[1]) / record->scale.scale;
     if (!decays) rule.decay = 0.0F;
     const std::int64_t first_group = range.begin / 8 + block * threads;
     lanes.each(threads, [&](std::int64_t t) {
@@ -96,28 +95,18 @@ void run(Queue& queue, const Update<T>& update) {
 }  // namespace
 
 void CudaBackend::update(const backend::StepState& step, bool decays, Range range,
-                         const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                         backend::FloatBuffer& second_moment, backend::Parameters& parameters) {
+                         const backend::FloatBuffer& gradients, backend::Moments moments,
+                         backend::Parameters& parameters) {
   const NvtxRange nvtx("optimiser");
   const CudaStep& s = gpu(step);
   CudaParameters& p = gpu(parameters);
   with_number(number(), [&](auto type) {
     using T = decltype(type);
     T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(p.copies());
-    run(queue_,
-        Update<T>{s.record.data(), s.overflow.data(), s.gradient_squares.data(), decays, range,
-                  gradients.data(), first_moment.data(), second_moment.data(), p.master().data(), copies});
+    run(queue_, Update<T>{s.record.data(), s.verdict.data(), decays, range, gradients.data(),
+                          moments.first.data() + moments.offset, moments.second.data() + moments.offset,
+                          p.master().data(), copies});
   });
-}
-
-void CudaBackend::update_part(const backend::StepState& step, bool decays, Range range,
-                              const backend::FloatBuffer& gradients, backend::FloatBuffer& first_moment,
-                              backend::FloatBuffer& second_moment, backend::FloatBuffer& weights) {
-  const NvtxRange nvtx("optimiser: part");
-  const CudaStep& s = gpu(step);
-  run(queue_,
-      Update<float>{s.record.data(), s.overflow.data(), s.gradient_squares.data(), decays, range,
-                    gradients.data(), first_moment.data(), second_moment.data(), weights.data(), nullptr});
 }
 
 }  // namespace vaecf::cuda

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "comm/flat_view.hpp"
 #include "comm/part_sum.hpp"
 
 namespace vaecf::comm {

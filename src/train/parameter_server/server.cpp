@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "train/shard_pieces.hpp"
-
 namespace vaecf::train {
 namespace {
 
@@ -18,6 +16,11 @@ void require_in_step(int worker, const comm::PushHeader& header, std::int64_t st
       format("rank {} sends its gradient of step {} where that of step {} is due: the ranks are no "
              "longer in step",
              worker, header.step, step));
+}
+
+std::unique_ptr<backend::Parameters> make_shard(backend::Backend& backend, std::int64_t elements) {
+  const backend::TensorSpec shard{"shard", 1, elements, backend::TensorKind::matrix, true};
+  return backend.make_parameters(backend.plan_parameters({&shard, 1}), elements);
 }
 
 }  // namespace
@@ -31,9 +34,9 @@ ParameterServer::ParameterServer(const SessionOptions& options, const Services& 
       asynchronous_(options.distributed.updates == "asynchronous"),
       clips_(options.train.clip_gradient_norm > 0.0),
       workers_(static_cast<std::size_t>(channel.roles().workers)),
-      pieces_(
-          shard_pieces(channel.plan(), channel.roles().server_index(services.communicator.rank()), layout)),
-      masters_(services.backend.make_buffer(channel.plan().shard_size())),
+      layout_(layout),
+      index_(channel.roles().server_index(services.communicator.rank())),
+      masters_(make_shard(services.backend, channel.plan().shard_size())),
       gradient_(services.backend.make_buffer(channel.plan().shard_size())),
       one_update_(services.backend.make_step_state()),
       staleness_controller_(channel.roles().workers, options.distributed.staleness),
@@ -51,7 +54,15 @@ void ParameterServer::receive_all(const std::vector<int>& workers) {
 }
 
 void ParameterServer::update_bucket(std::int64_t bucket, const backend::StepState& step) {
-  optimizer_.step_part(step, pieces_[static_cast<std::size_t>(bucket)], *gradient_, *masters_);
+  const Range part = channel_.plan().part(bucket, index_);
+  const std::int64_t to_shard = channel_.plan().packed(bucket).begin - part.begin;
+  for (const backend::TensorLayout& tensor : layout_.tensors) {
+    const std::int64_t begin = std::max(part.begin, tensor.range.begin);
+    const std::int64_t end = std::min(part.end, tensor.range.end);
+    if (begin >= end) continue;
+    backend_.update(step, tensor.spec.decays, {begin + to_shard, end + to_shard}, *gradient_,
+                    {optimizer_.first_moment(), optimizer_.second_moment()}, *masters_);
+  }
 }
 
 void ParameterServer::serve_synchronous(std::int64_t step_number, backend::StepState& step,
@@ -62,15 +73,15 @@ void ParameterServer::serve_synchronous(std::int64_t step_number, backend::StepS
   }
   if (clips_) {
     receive_all(workers_);
-    backend_.add_gradient_squares(*gradient_, {0, gradient_->size()}, step);
-    channel_.add_over_servers(*backend_.gradient_squares(step).data());
+    backend_.inspect_gradients(*gradient_, {0, gradient_->size()}, step);
+    channel_.add_over_servers(backend_.verdict(step).data()[1]);
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
     clock.lap(&model::StepSeconds::reduce);
     update_bucket(b, step);
     clock.lap(&model::StepSeconds::update);
-    channel_.send_weights(b, *masters_, workers_);
+    channel_.send_weights(b, masters(), workers_);
   }
   channel_.flush();
   clock.lap(&model::StepSeconds::reduce);
@@ -101,7 +112,7 @@ void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;
   backend_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
-  *backend_.gradient_squares(*one_update_).data() = static_cast<float>(header.squares);
+  backend_.verdict(*one_update_).data()[1] = static_cast<float>(header.squares);
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
   const std::int64_t age = updates_ - seen_at_[static_cast<std::size_t>(worker)];
   staleness_.age = std::max(staleness_.age, age);
@@ -111,7 +122,7 @@ void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
 }
 
 void ParameterServer::send_weights(const std::vector<int>& workers) {
-  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, *masters_, workers);
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, masters(), workers);
   channel_.flush();
   for (const int worker : workers) seen_at_[static_cast<std::size_t>(worker)] = updates_;
 }

@@ -22,7 +22,7 @@ class ParameterServer {
                   const backend::ParameterLayout& layout, comm::ParameterServerChannel& channel,
                   optim::Optimizer& optimizer);
 
-  backend::FloatBuffer& masters() { return *masters_; }
+  backend::FloatBuffer& masters() { return masters_->master(); }
 
   /// Takes one gradient from every worker, of step `step_number`, and answers with weights. Synchronous: one
   /// update by the sum of all with the rule of `step`, then one answer to all. Asynchronous: one update for
@@ -48,8 +48,9 @@ class ParameterServer {
   bool asynchronous_;
   bool clips_;
   std::vector<int> workers_;
-  std::vector<std::vector<optim::UpdatePiece>> pieces_;  // by bucket
-  std::unique_ptr<backend::FloatBuffer> masters_;
+  const backend::ParameterLayout& layout_;
+  int index_;                                     // among the servers
+  std::unique_ptr<backend::Parameters> masters_;  // one plain tensor
   std::unique_ptr<backend::FloatBuffer> gradient_;
   // Asynchronous:
   std::unique_ptr<backend::StepState> one_update_;

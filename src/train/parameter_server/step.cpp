@@ -1,12 +1,10 @@
 #include "train/parameter_server/step.hpp"
 
-#include <vaecf/comm/shards.hpp>
-
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "train/shard_pieces.hpp"
+#include "train/bucket_plan.hpp"
 
 namespace vaecf::train {
 
@@ -30,7 +28,8 @@ ParameterServerStep::ParameterServerStep(const SessionOptions& options, const Se
 ParameterServerStep::ParameterServerStep(const SessionOptions& options, const Services& services,
                                          model::Model& model, ShardRows& items, ShardRows* features,
                                          comm::Roles roles, const comm::BucketPlan& plan)
-    : services_(services),
+    : clock(services.backend, false),
+      services_(services),
       model_(model),
       items_(items),
       features_(features),
@@ -47,15 +46,19 @@ ParameterServerStep::ParameterServerStep(const SessionOptions& options, const Se
   pack(model.parameters().master(), server_->masters());
 }
 
-void ParameterServerStep::run(const backend::StepNumbers& numbers, std::int64_t batch_users,
-                              backend::StepState& step, model::StepClock& clock) {
-  begin_step(numbers, batch_users, step, clock);
+void ParameterServerStep::run(backend::StepNumbers numbers, std::int64_t batch_users,
+                              backend::StepState& step) {
+  clock.start();
+  numbers.rule = optimizer_.rule(numbers.step, batch_users);
+  services_.backend.begin_step(numbers, step);
   synced_ = false;
   if (server_) {
     server_->serve(numbers.step, step, clock);
   } else {
     const std::int64_t users = items_.users(numbers.batch);
-    compute_gradient(users, step, clock);
+    const backend::Batch& items = items_.gather(step, users);
+    const backend::Batch* features = features_ != nullptr ? &features_->gather(step, users) : nullptr;
+    model_.forward_backward({items, features}, step, *gradients_, {}, clock, nullptr);
     // All at once: nothing travels beside backward.
     channel_.push_and_pull({numbers.step, users, gradient_squares(numbers.step, users)}, *gradients_,
                            model_.parameters());
@@ -65,43 +68,20 @@ void ParameterServerStep::run(const backend::StepNumbers& numbers, std::int64_t 
   clock.lap(&model::StepSeconds::update);
 }
 
-void ParameterServerStep::accumulate(const backend::StepNumbers& numbers, std::int64_t batch_users,
-                                     backend::StepState& step, model::StepClock& clock) {
-  begin_step(numbers, batch_users, step, clock);
-  if (server_)
-    services_.backend.fill(*gradients_, 0.0F);
-  else
-    compute_gradient(items_.users(numbers.batch), step, clock);
-  services_.communicator.all_reduce(
-      std::span<float>(gradients_->data(), static_cast<std::size_t>(gradients_->size())));
-  services_.backend.end_step(step);
-}
-
-void ParameterServerStep::begin_step(backend::StepNumbers numbers, std::int64_t batch_users,
-                                     backend::StepState& step, model::StepClock& clock) {
-  clock.start();
-  numbers.rule = optimizer_.rule(numbers.step, batch_users);
-  services_.backend.begin_step(numbers, step);
-}
-
-void ParameterServerStep::compute_gradient(std::int64_t users, backend::StepState& step,
-                                           model::StepClock& clock) {
-  const backend::Batch& items = items_.gather(step, users);
-  const backend::Batch* features = features_ != nullptr ? &features_->gather(step, users) : nullptr;
-  model_.forward_backward({items, features}, step, *gradients_, {}, clock, nullptr);
-}
-
 double ParameterServerStep::gradient_squares(std::int64_t step, std::int64_t users) {
   if (!clips_ || !asynchronous_ || users == 0) return 0.0;
   backend::Backend& backend = services_.backend;
   backend.begin_step({.rule = optimizer_.rule(step, users)}, *own_gradient_);
-  backend.add_gradient_squares(*gradients_, {0, model_.layout().size}, *own_gradient_);
-  return *backend.gradient_squares(*own_gradient_).data();
+  backend.inspect_gradients(*gradients_, {0, model_.layout().size}, *own_gradient_);
+  return backend.verdict(*own_gradient_).data()[1];
 }
 
 void ParameterServerStep::pack(const backend::FloatBuffer& flat, backend::FloatBuffer& shard) {
-  comm::pack_shard(services_.backend, channel_.plan(),
-                   channel_.roles().server_index(services_.communicator.rank()), flat, shard);
+  const comm::BucketPlan& plan = channel_.plan();
+  const int server = channel_.roles().server_index(services_.communicator.rank());
+  for (std::int64_t b = 0; b < plan.buckets(); ++b) {
+    services_.backend.copy(flat, plan.part(b, server), shard, plan.packed(b).begin);
+  }
 }
 
 void ParameterServerStep::sync_weights() {

@@ -37,15 +37,9 @@ class ParameterServerStep {
   static std::int64_t size_multiple(const SessionOptions& options);
 
   bool is_worker() const { return !server_; }
-  backend::FloatBuffer& gradients() { return *gradients_; }
 
   /// Runs the step that `numbers`, all but the rule, tell, of a batch of `batch_users` users on all ranks.
-  void run(const backend::StepNumbers& numbers, std::int64_t batch_users, backend::StepState& step,
-           model::StepClock& clock);
-  /// gradients() becomes the sum over all ranks, on all ranks; no weight changes.
-  void accumulate(const backend::StepNumbers& numbers, std::int64_t batch_users, backend::StepState& step,
-                  model::StepClock& clock);
-
+  void run(backend::StepNumbers numbers, std::int64_t batch_users, backend::StepState& step);
   /// Gives every rank the weights of the updates so far.
   void sync_weights();
   /// Rounds the weights, just written in full precision, as a bf16 wire would have.
@@ -57,15 +51,14 @@ class ParameterServerStep {
   WireBytes wire_bytes() const;
   std::optional<Staleness> take_staleness();
 
+  model::StepClock clock;  ///< phase times; off by default
+
  private:
   ParameterServerStep(const SessionOptions& options, const Services& services, model::Model& model,
                       ShardRows& items, ShardRows* features, comm::Roles roles, const comm::BucketPlan& plan);
   backend::FloatBuffer& moment(FlatState state) {
     return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
   }
-  void begin_step(backend::StepNumbers numbers, std::int64_t batch_users, backend::StepState& step,
-                  model::StepClock& clock);
-  void compute_gradient(std::int64_t users, backend::StepState& step, model::StepClock& clock);
   /// Returns the squares of this worker's gradient as an update by itself; 0 unless it is clipped.
   double gradient_squares(std::int64_t step, std::int64_t users);
   /// Copies this server's slice of `flat` to `shard`.

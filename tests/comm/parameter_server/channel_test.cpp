@@ -1,5 +1,4 @@
 #include <vaecf/comm/parameter_server/channel.hpp>
-#include <vaecf/comm/shards.hpp>
 
 #include "comm/worlds.hpp"
 
@@ -132,8 +131,11 @@ TEST(ParameterServerChannel, SlicesSpreadToAllRanks) {
     const bool serves = !part.roles.is_worker(comm.rank());
     if (serves) {
       std::copy(whole.begin(), whole.end(), part.gradients->data());
-      pack_shard(*part.backend, part.plan, part.roles.server_index(comm.rank()), *part.gradients,
-                 *part.shard);
+      const int server = part.roles.server_index(comm.rank());
+      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
+        part.backend->copy(*part.gradients, part.plan.part(b, server), *part.shard,
+                           part.plan.packed(b).begin);
+      }
       part.backend->fill(*part.gradients, 0.0F);
     }
     part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);

@@ -1,0 +1,232 @@
+#pragma once
+
+#include <vaecf/backend/parameters.hpp>
+#include <vaecf/backend/step.hpp>
+#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/comm/bucket_plan.hpp>
+#include <vaecf/comm/communicator.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace vaecf::comm {
+
+/// The elements of a bucket that this rank updates.
+struct Own {
+  Range elements;                   ///< of the flat buffers of weights and gradients
+  std::int64_t moments_offset = 0;  ///< element i of the weights has moments i + moments_offset
+};
+
+/// Chooses how gradients and weights travel between ranks.
+struct ReducerMode {
+  bool sharded = false;    ///< each rank updates its part of every bucket; otherwise every rank updates all
+  bool bf16_wire = false;  ///< gradients, and the weights of a sharded optimizer, travel as bf16
+  bool overlap = false;    ///< a bucket's reduction starts while backward still runs
+};
+
+/// Sums gradients over ranks, bucket by bucket and in place, and distributes the weights of a sharded
+/// optimizer. All ranks call it alike. What runs on a device is ordered by completions; the host waits only
+/// where the communicator does. One step, for each bucket in order:
+///
+///   begin();  ready(range, done)...;  own = sum(bucket);  update own;  give(bucket, weights);  ...;
+///   finish(weights);
+///
+/// Sharded with bf16 on the wire, all ranks compute with the rounded weights, so that they stay bitwise
+/// equal, and the owner keeps its exact fp32 weights here.
+template <class Device>
+class Reducer {
+ public:
+  using Buffer = typename Device::Buffer;
+  using Weights = typename Device::Weights;
+
+  /// `plan` cuts the flat buffers of padded_size() elements; `gradients` must outlive the reducer.
+  Reducer(Communicator& communicator, Device& device, const BucketPlan& plan, ReducerMode mode,
+          Buffer& gradients)
+      : communicator_(communicator),
+        device_(device),
+        plan_(plan),
+        mode_(mode),
+        gradients_(gradients),
+        ready_elements_(static_cast<std::size_t>(plan.buckets())) {
+    if (alone()) mode_ = {};
+    if (mode_.bf16_wire) wire_ = device.make_narrow_buffer(plan.padded_size());
+    if (mode_.sharded && mode_.bf16_wire) exact_own_ = device.make_buffer(plan.shard_size());
+  }
+  /// A step that failed may have left sums under way; they end here, before the buffers go.
+  ~Reducer() { communicator_.settle(); }
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  bool alone() const { return communicator_.size() == 1; }
+  const ReducerMode& mode() const { return mode_; }
+  const BucketPlan& plan() const { return plan_; }
+  /// The number of moments that this rank keeps.
+  std::int64_t own_size() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
+
+  /// Starts a step.
+  void begin() {
+    std::ranges::fill(ready_elements_, 0);
+    sums_.clear();
+    gathers_.clear();
+    summed_ = 0;
+  }
+
+  /// Backward has written elements `range` of the gradient once `done` is signaled. Every element is reported
+  /// once, in any order. With overlap, buckets that are complete start, in the same order on all ranks.
+  void ready(Range range, backend::Completion done) {
+    if (!mode_.overlap) return;
+    for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
+      const Range bucket = plan_.filled(b);
+      if (bucket.begin >= range.end) break;
+      ready_elements_[static_cast<std::size_t>(b)] +=
+          std::min(range.end, bucket.end) - std::max(range.begin, bucket.begin);
+    }
+    while (sums_.size() < ready_elements_.size()) {
+      const auto next = static_cast<std::int64_t>(sums_.size());
+      if (ready_elements_[sums_.size()] != plan_.filled(next).size()) return;
+      sums_.push_back(start_sum(next, done));
+    }
+  }
+
+  /// Waits for the sum of `bucket` (a device's queue waits, not the host), and returns what this rank updates
+  /// of it. Buckets are summed in order; a bucket may be asked for again.
+  Own sum(std::int64_t bucket) {
+    if (bucket == summed_ && !alone()) {
+      if (static_cast<std::int64_t>(sums_.size()) == bucket)
+        sums_.push_back(start_sum(bucket, device_.mark()));
+      device_.wait_for(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
+      const Range summed = mode_.sharded ? own_part(bucket) : plan_.bucket(bucket);
+      if (mode_.bf16_wire) device_.widen(*wire_, summed, gradients_, summed.begin);
+      ++summed_;
+    }
+    return own(bucket);
+  }
+
+  /// The elements of `bucket` that this rank inspects, so that all ranks together look at each sum once.
+  Range inspected(std::int64_t bucket) const {
+    return alone() ? plan_.filled(bucket) : clipped(own_part(bucket));
+  }
+
+  /// Sums a few values of device memory over ranks, in place.
+  void sum_values(Buffer& values) {
+    if (alone()) return;
+    const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
+    device_.wait_for(communicator_.wait(communicator_.start_all_reduce_sum(all, device_.mark())));
+  }
+
+  /// Sharded: sends the weights of this rank's part of `bucket`, which is updated by the operations so far.
+  /// Otherwise does nothing.
+  void give(std::int64_t bucket, Weights& weights) {
+    if (!mode_.sharded) return;
+    gathers_.push_back(start_gather(bucket, weights.master()));
+    if (!mode_.overlap) take_weights(bucket, weights);
+  }
+
+  /// Ends the step: the operations that follow find all weights.
+  void finish(Weights& weights) {
+    if (!mode_.sharded || !mode_.overlap) return;
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b) take_weights(b, weights);
+  }
+
+  /// Before the update of `own`, with bf16 on the wire: restores the exact weights of this rank's part.
+  void take_exact(std::int64_t bucket, Weights& weights) {
+    if (exact_own_) device_.copy(*exact_own_, plan_.packed(bucket), weights.master(), own_part(bucket).begin);
+  }
+  /// After a write to all weights from outside, the exact weights follow.
+  void keep_exact(const Weights& weights) {
+    if (exact_own_) pack(weights.master(), *exact_own_);
+  }
+  /// The fp32 weights of this rank's part; null if `weights` hold them already.
+  const Buffer* exact_own() const { return exact_own_.get(); }
+
+  /// Copies this rank's parts of `flat` (padded_size() elements) into `packed` (shard_size()).
+  void pack(const Buffer& flat, Buffer& packed) {
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b)
+      device_.copy(flat, own_part(b), packed, plan_.packed(b).begin);
+  }
+  /// Gathers all ranks' `packed` buffers into `flat` on every rank. Collective.
+  void unpack(const Buffer& packed, Buffer& flat) {
+    std::vector<Ticket> tickets;
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
+      device_.copy(packed, plan_.packed(b), flat, own_part(b).begin);
+      tickets.push_back(communicator_.start_all_gather(view(std::as_const(flat), own_part(b)),
+                                                       view(flat, plan_.bucket(b)), device_.mark()));
+    }
+    for (const Ticket ticket : tickets) device_.wait_for(communicator_.wait(ticket));
+  }
+
+  /// Payload bytes that each rank sends and receives in one step: all but its own part on its way to the
+  /// owners, and as many of the results.
+  double bytes_per_rank() const {
+    const double ranks = communicator_.size();
+    const auto elements =
+        static_cast<double>(mode_.sharded || mode_.bf16_wire ? plan_.padded_size() : plan_.flat_size());
+    return 2.0 * (ranks - 1.0) / ranks * elements * (mode_.bf16_wire ? 2.0 : 4.0);
+  }
+
+ private:
+  Range own_part(std::int64_t bucket) const { return plan_.part(bucket, communicator_.rank()); }
+  Range clipped(Range range) const {
+    const std::int64_t end = std::min(range.end, plan_.flat_size());
+    return {std::min(range.begin, end), end};
+  }
+  Own own(std::int64_t bucket) const {
+    if (!mode_.sharded) return {plan_.filled(bucket), 0};
+    const Range part = own_part(bucket);
+    return {clipped(part), plan_.packed(bucket).begin - part.begin};
+  }
+
+  Ticket start_sum(std::int64_t bucket, backend::Completion done) {
+    const Range all = plan_.bucket(bucket);
+    if (!mode_.bf16_wire) {
+      if (!mode_.sharded)
+        return communicator_.start_all_reduce_sum(view(gradients_, plan_.filled(bucket)), done);
+      return communicator_.start_reduce_scatter_sum(view(std::as_const(gradients_), all),
+                                                    view(gradients_, own_part(bucket)), done);
+    }
+    device_.wait_for(done);
+    device_.narrow(gradients_, all, *wire_, all.begin);
+    done = device_.mark();
+    if (!mode_.sharded) return communicator_.start_all_reduce_sum(view(*wire_, all), done);
+    return communicator_.start_reduce_scatter_sum(view(std::as_const(*wire_), all),
+                                                  view(*wire_, own_part(bucket)), done);
+  }
+
+  Ticket start_gather(std::int64_t bucket, Buffer& master) {
+    const Range part = own_part(bucket);
+    if (!mode_.bf16_wire) {
+      return communicator_.start_all_gather(view(std::as_const(master), part),
+                                            view(master, plan_.bucket(bucket)), device_.mark());
+    }
+    device_.copy(master, part, *exact_own_, plan_.packed(bucket).begin);
+    device_.narrow(master, part, *wire_, part.begin);
+    return communicator_.start_all_gather(view(std::as_const(*wire_), part),
+                                          view(*wire_, plan_.bucket(bucket)), device_.mark());
+  }
+
+  void take_weights(std::int64_t bucket, Weights& weights) {
+    device_.wait_for(communicator_.wait(gathers_[static_cast<std::size_t>(bucket)]));
+    const Range all = plan_.bucket(bucket);
+    if (mode_.bf16_wire) device_.widen(*wire_, all, weights.master(), all.begin);
+    device_.weights_changed(weights, plan_.filled(bucket));
+  }
+
+  Communicator& communicator_;
+  Device& device_;
+  BucketPlan plan_;
+  ReducerMode mode_;
+  Buffer& gradients_;
+  std::unique_ptr<typename Device::NarrowBuffer> wire_;  // padded_size() elements, on their way out or in
+  std::unique_ptr<Buffer> exact_own_;                    // shard_size() elements
+  std::vector<std::int64_t> ready_elements_;             // by bucket
+  std::vector<Ticket> sums_;                             // of the buckets that started
+  std::vector<Ticket> gathers_;
+  std::int64_t summed_ = 0;
+};
+
+}  // namespace vaecf::comm

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <vaecf/comm/reducer.hpp>
+#include <vaecf/model/model.hpp>
+#include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "train/bucket_plan.hpp"
+
+namespace vaecf::train {
+
+/// What the update of one rank needs beside the weights: the flat gradient, the moments of the elements that
+/// this rank updates, and the way of both between ranks. Weights and gradients have one layout, sharded or
+/// not; only moments are packed.
+template <class Device>
+class OptimizerState {
+ public:
+  using Buffer = typename Device::Buffer;
+
+  /// All arguments outlive this object.
+  OptimizerState(const SessionOptions& options, const Services& services, model::Model& model)
+      : device_(services.backend),
+        model_(model),
+        clips_(options.train.clip_gradient_norm > 0.0),
+        plan_(bucket_plan(options, model.layout(), services.communicator.size())),
+        gradients_(device_.make_buffer(plan_.padded_size())),
+        reducer_(services.communicator, device_, plan_,
+                 {.sharded = options.distributed.optimizer == "sharded",
+                  .bf16_wire = options.distributed.wire == "bf16",
+                  .overlap = options.distributed.overlap == "on" ||
+                             (options.distributed.overlap == "auto" && services.communicator.recordable())},
+                 *gradients_),
+        optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.own_size(),
+                   options.train.clip_gradient_norm),
+        fused_layers_(model.fused_layers()),
+        fused_{model.parameters(), optimizer_.first_moment(), optimizer_.second_moment()} {
+    reducer_.keep_exact(model.parameters());
+    if (reducer_.mode().overlap)
+      ready_ = [this](Range range, backend::Completion done) { reducer_.ready(range, done); };
+  }
+
+  comm::Reducer<Device>& reducer() { return reducer_; }
+  Buffer& gradients() { return *gradients_; }
+  /// Notified of ranges of the gradient that are complete; empty without overlap.
+  const backend::GradientReady& ready() const { return ready_; }
+  /// Lets a device update the largest layers while it computes their gradients; null if it does not.
+  const backend::FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
+  bool fuses() const { return reducer_.alone() && device_.fuses_updates() && !clips_; }
+  /// All of the gradient is inspected before any weight changes.
+  bool inspects_first() const { return clips_ || device_.precision() == backend::Precision::fp16; }
+  backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
+    return optimizer_.rule(updates_done, users);
+  }
+
+  /// Updates `own`, this rank's elements of `bucket`.
+  void update(std::int64_t bucket, comm::Own own, const typename Device::StepState& state) {
+    reducer_.take_exact(bucket, model_.parameters());
+    const std::span<const backend::Layer> done = fuses() ? fused_layers_ : std::span<const backend::Layer>{};
+    optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
+  }
+
+  /// Returns fp32 master weights or a moment in the layout of the weights, on every rank; the gradient may be
+  /// lost. Collective.
+  const Buffer& flat(FlatState state) {
+    const Buffer* packed = state == FlatState::weights ? reducer_.exact_own() : &moment(state);
+    if (packed == nullptr) return model_.parameters().master();
+    if (!reducer_.mode().sharded) return *packed;
+    reducer_.unpack(*packed, *gradients_);  // between steps the gradient's memory is free
+    return *gradients_;
+  }
+
+  /// Overwrites weights or a moment: `fill` writes the same values on every rank to a buffer in the layout of
+  /// the weights. Collective.
+  void set_flat(FlatState state, const std::function<void(Buffer&)>& fill) {
+    if (state == FlatState::weights) {
+      fill(model_.parameters().master());
+      device_.weights_changed(model_.parameters());
+      return reducer_.keep_exact(model_.parameters());
+    }
+    if (!reducer_.mode().sharded) return fill(moment(state));
+    device_.fill(*gradients_, 0.0F);
+    fill(*gradients_);
+    reducer_.pack(*gradients_, moment(state));
+  }
+
+  /// Rounds the weights, just written in full precision, as an update with a bf16 wire would have left them.
+  void round_weights() {
+    if (reducer_.exact_own() == nullptr) return;
+    Buffer& weights = model_.parameters().master();
+    const auto rounded = device_.make_narrow_buffer(plan_.padded_size());
+    device_.narrow(weights, {0, plan_.padded_size()}, *rounded, 0);
+    device_.widen(*rounded, {0, plan_.padded_size()}, weights, 0);
+    device_.weights_changed(model_.parameters());
+  }
+
+ private:
+  Buffer& moment(FlatState state) {
+    return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
+  }
+
+  Device& device_;
+  model::Model& model_;
+  bool clips_;
+  comm::BucketPlan plan_;
+  std::unique_ptr<Buffer> gradients_;
+  comm::Reducer<Device> reducer_;
+  optim::Optimizer optimizer_;
+  std::array<backend::Layer, 2> fused_layers_;
+  backend::FusedUpdate fused_;
+  backend::GradientReady ready_;
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <vaecf/model/model.hpp>
+#include <vaecf/model/step_clock.hpp>
+
+#include "train/shard_rows.hpp"
+#include "train/step/graphs.hpp"
+#include "train/step/optimizer_state.hpp"
+
+namespace vaecf::train {
+
+/// One rank's part of one training step. Everything that happens in a step happens in run() and work(), on
+/// any device, for one rank and many. What differs is decided once, at construction.
+template <class Device>
+class Step {
+ public:
+  /// All arguments outlive the step; `features` is null if the model has none. `capture`: this rank could
+  /// capture its steps. Collective.
+  Step(Device& device, model::Model& model, ShardRows& items, ShardRows* features,
+       OptimizerState<Device>& optimizer, typename Device::StepState& state, StepGraphs<Device>& graphs)
+      : clock(device, false),
+        device_(device),
+        model_(model),
+        items_(items),
+        features_(features),
+        optimizer_(optimizer),
+        reducer_(optimizer.reducer()),
+        state_(state),
+        graphs_(graphs) {}
+
+  /// Runs the batch that `numbers` name; `users` of it are this rank's. `shape` tells apart the batches of
+  /// all ranks that need graphs of their own. A device may still be at work when this returns.
+  void run(const backend::StepNumbers& numbers, std::int64_t users,
+           typename StepGraphs<Device>::Shape shape) {
+    clock.start();
+    device_.begin_step(numbers, state_);  // to where kernels read them: a replayed graph finds new ones
+    graphs_.run(shape, [&] { work(users); });
+  }
+
+  model::StepClock clock;  ///< phase times; off by default
+
+ private:
+  void work(std::int64_t users) {
+    // This rank's users of the batch, with the transposes that backward needs.
+    const model::ModelInput batch(items_.gather(state_, users),
+                                  features_ ? &features_->gather(state_, users) : nullptr);
+
+    // Backward writes the gradient in the order of the flat layout, the output layer first. A single CPU rank
+    // updates the two largest layers tile by tile, while their gradients are in cache. With overlap, the
+    // reducer hears of every range that is complete and starts its reduction beside the rest of backward.
+    reducer_.begin();
+    model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), clock,
+                            optimizer_.fused());
+
+    // fp16 and clipping need the whole gradient before any weight may change: each rank inspects its part of
+    // every sum for overflows and for the norm. Both are then summed, so that all ranks skip or scale alike.
+    if (optimizer_.inspects_first()) {
+      for (std::int64_t b = 0; b < reducer_.plan().buckets(); ++b) {
+        reducer_.sum(b);
+        device_.inspect_gradients(optimizer_.gradients(), reducer_.inspected(b), state_);
+      }
+      reducer_.sum_values(device_.verdict(state_));
+    }
+
+    // The update: of the whole bucket, or of this rank's part of it if the optimizer is sharded.
+    for (std::int64_t b = 0; b < reducer_.plan().buckets(); ++b) {
+      const comm::Own own = reducer_.sum(b);
+      clock.lap(&model::StepSeconds::reduce);
+      optimizer_.update(b, own, state_);
+      clock.lap(&model::StepSeconds::update);
+      reducer_.give(b, model_.parameters());
+    }
+    reducer_.finish(model_.parameters());
+    clock.lap(&model::StepSeconds::reduce);
+    device_.end_step(state_);  // the losses join the epoch's sums; the fp16 loss scale moves
+    clock.lap(&model::StepSeconds::update);
+  }
+
+  Device& device_;
+  model::Model& model_;
+  ShardRows& items_;
+  ShardRows* features_;
+  OptimizerState<Device>& optimizer_;
+  comm::Reducer<Device>& reducer_;
+  typename Device::StepState& state_;
+  StepGraphs<Device>& graphs_;
+};
+
+}  // namespace vaecf::train

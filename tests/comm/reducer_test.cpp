@@ -1,0 +1,268 @@
+#include "comm/worlds.hpp"
+
+#include <gtest/gtest.h>
+#include <vaecf/backend/backend.hpp>
+#include <vaecf/comm/reducer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/make_cpu_backend.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+constexpr std::int64_t flat_size = 1003;
+
+std::vector<float> gradient(int rank) {
+  std::mt19937 random(static_cast<unsigned>(rank + 17));
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> values(flat_size);
+  for (float& v : values) v = uniform(random) * std::exp2(10.0F * uniform(random));
+  return values;
+}
+
+/// Exact in bf16, as are their sums over four ranks.
+std::vector<float> small_integers(int rank) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < flat_size; ++i)
+    values.push_back(static_cast<float>((rank * 7 + i * 3) % 19 - 9));
+  return values;
+}
+
+std::vector<float> sum_over(int ranks, std::vector<float> (*values_of)(int)) {
+  std::vector<double> sum(flat_size);
+  for (int r = 0; r < ranks; ++r) {
+    const auto theirs = values_of(r);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(theirs[i]);
+  }
+  return {sum.begin(), sum.end()};
+}
+
+/// All of the buffer in ranges of `step`, in one of three orders.
+std::vector<Range> ranges_of(std::int64_t step, int order) {
+  std::vector<Range> ranges;
+  for (std::int64_t begin = 0; begin < flat_size; begin += step) {
+    ranges.push_back({begin, std::min(flat_size, begin + step)});
+  }
+  if (order == 1) std::ranges::reverse(ranges);
+  if (order == 2) std::shuffle(ranges.begin(), ranges.end(), std::mt19937(5));
+  ranges.push_back({40, 40});  // an empty range
+  return ranges;
+}
+
+std::unique_ptr<backend::Backend> make_cpu() {
+  backend::BackendOptions options;
+  options.device = "cpu";
+  options.precision = backend::Precision::fp32;
+  options.kernels = "portable";
+  options.threads = 1;
+  return cpu::make_cpu_backend(options);
+}
+
+/// One rank's buffers and its reducer.
+struct Rank {
+  Rank(Communicator& communicator, ReducerMode mode, std::int64_t bucket)
+      : comm(communicator),
+        backend(make_cpu()),
+        plan(flat_size, bucket, communicator.size()),
+        gradients(backend->make_buffer(plan.padded_size())),
+        weights(backend->make_parameters(backend->plan_parameters(std::vector<backend::TensorSpec>{
+                                             {"a/weight", 40, 25, backend::TensorKind::matrix, true}}),
+                                         plan.padded_size())),
+        reducer(communicator, *backend, plan, mode, *gradients) {}
+
+  void start(const std::vector<float>& values, const std::vector<Range>& ranges) {
+    std::ranges::fill(view(*gradients, {0, plan.padded_size()}), 0.0F);
+    std::ranges::copy(values, gradients->data());
+    reducer.begin();
+    for (const Range range : ranges) reducer.ready(range, backend->mark());
+  }
+  /// The sum of all buckets, which every rank of a replicated optimizer has.
+  std::vector<float> sum(const std::vector<float>& values, const std::vector<Range>& ranges) {
+    start(values, ranges);
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) reducer.sum(b);
+    reducer.finish(*weights);
+    return {gradients->data(), gradients->data() + flat_size};
+  }
+  /// The weights after a step of plain descent with rate 1.
+  std::vector<float> descend(const std::vector<float>& values, const std::vector<Range>& ranges) {
+    start(values, ranges);
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) {
+      const Own own = reducer.sum(b);
+      reducer.take_exact(b, *weights);
+      for (std::int64_t i = own.elements.begin; i < own.elements.end; ++i) {
+        weights->master().data()[i] -= gradients->data()[i];
+        updated.push_back(i + own.moments_offset);
+      }
+      reducer.give(b, *weights);
+    }
+    reducer.finish(*weights);
+    const float* data = weights->master().data();
+    return {data, data + flat_size};
+  }
+
+  Communicator& comm;
+  std::unique_ptr<backend::Backend> backend;
+  BucketPlan plan;
+  std::unique_ptr<backend::FloatBuffer> gradients;
+  std::unique_ptr<backend::Parameters> weights;
+  Reducer<backend::Backend> reducer;
+  std::vector<std::int64_t> updated;  ///< places of the moments of all elements that were updated
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void expect_same_on_all_ranks(Communicator& comm, const std::vector<float>& values) {
+  auto first = values;
+  comm.broadcast(std::span(first), 0);
+  EXPECT_TRUE(same_bits(first, values)) << "rank " << comm.rank() << " of " << comm.size();
+}
+
+TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
+  on_worlds([](Communicator& comm) {
+    const auto sum = sum_over(comm.size(), gradient);
+    const auto mine = gradient(comm.rank());
+    for (const std::int64_t bucket : {1L, 128L, 500L, 5000L}) {
+      Rank overlapping(comm, {.overlap = true}, bucket);
+      Rank waiting(comm, {}, bucket);
+      for (const std::int64_t step : {37L, 100L, 1003L}) {
+        for (const int order : {0, 1, 2}) {
+          const auto ranges = ranges_of(step, order);
+          const auto waited = waiting.sum(mine, ranges);
+          EXPECT_TRUE(same_bits(overlapping.sum(mine, ranges), waited))
+              << "bucket " << bucket << " step " << step << " order " << order;
+          for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(waited[i], sum[i], 1e-3) << i;
+          expect_same_on_all_ranks(comm, waited);
+        }
+      }
+    }
+  });
+}
+
+TEST(Reducer, RanksMayFinishTheirRangesInDifferentOrders) {
+  on_worlds([](Communicator& comm) {
+    for (const bool bf16 : {false, true}) {
+      Rank overlapping(comm, {.bf16_wire = bf16, .overlap = true}, 64);
+      Rank waiting(comm, {.bf16_wire = bf16}, 64);
+      const auto mine = gradient(comm.rank());
+      auto ranges = ranges_of(50, 0);
+      std::shuffle(ranges.begin(), ranges.end(), std::mt19937(static_cast<unsigned>(comm.rank())));
+      EXPECT_TRUE(same_bits(waiting.sum(mine, ranges_of(50, 0)), overlapping.sum(mine, ranges)));
+    }
+  });
+}
+
+TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
+  on_worlds([](Communicator& comm) {
+    for (const bool overlap : {true, false}) {
+      Rank rank(comm, {.bf16_wire = true, .overlap = overlap}, 200);
+      EXPECT_EQ(rank.sum(small_integers(comm.rank()), ranges_of(90, 2)),
+                sum_over(comm.size(), small_integers));
+      const auto rounded = rank.sum(gradient(comm.rank()), ranges_of(90, 2));
+      expect_same_on_all_ranks(comm, rounded);
+      // Each term and the sum lose up to 2^-8 of themselves; a single rank loses nothing.
+      std::vector<double> sizes(flat_size);
+      for (int r = 0; r < comm.size(); ++r) {
+        const auto theirs = gradient(r);
+        for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] += std::abs(static_cast<double>(theirs[i]));
+      }
+      const auto sum = sum_over(comm.size(), gradient);
+      const double share = comm.size() == 1 ? 0.0 : 0x1.02p-7;
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        ASSERT_LE(std::abs(rounded[i] - sum[i]), share * sizes[i] + 1e-30);
+    }
+  });
+}
+
+TEST(Reducer, EachRankUpdatesItsPartAndAllGetTheWeights) {
+  on_worlds([](Communicator& comm) {
+    const auto sum = sum_over(comm.size(), small_integers);
+    for (const bool bf16 : {false, true}) {
+      for (const std::int64_t bucket : {1L, 300L, 5000L}) {
+        for (const bool overlap : {true, false}) {
+          SCOPED_TRACE(testing::Message()
+                       << "bf16 " << bf16 << " bucket " << bucket << " overlap " << overlap);
+          Rank rank(comm, {.sharded = true, .bf16_wire = bf16, .overlap = overlap}, bucket);
+          const auto weights = rank.descend(small_integers(comm.rank()), ranges_of(111, 1));
+          for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], -sum[i]) << "element " << i;
+          // Each element is updated by one rank, which has a place of its own for its moments.
+          const auto all = comm.all_reduce(static_cast<std::int64_t>(rank.updated.size()));
+          EXPECT_EQ(all, flat_size);
+          std::ranges::sort(rank.updated);
+          EXPECT_EQ(std::ranges::adjacent_find(rank.updated), rank.updated.end());
+          if (!rank.updated.empty()) {
+            EXPECT_GE(rank.updated.front(), 0);
+            EXPECT_LT(rank.updated.back(), rank.reducer.own_size());
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
+  on_worlds([](Communicator& comm) {
+    for (const bool bf16 : {false, true}) {
+      Rank overlapping(comm, {.sharded = true, .bf16_wire = bf16, .overlap = true}, 130);
+      Rank waiting(comm, {.sharded = true, .bf16_wire = bf16}, 130);
+      for (int step = 0; step < 3; ++step) {
+        const auto values = gradient(comm.rank() + 4 * step);
+        const auto weights = overlapping.descend(values, ranges_of(60, 2));
+        EXPECT_TRUE(same_bits(weights, waiting.descend(values, ranges_of(200, 0)))) << "bf16 " << bf16;
+        expect_same_on_all_ranks(comm, weights);
+      }
+      // With bf16 on the wire the owner keeps the exact weights, and all ranks compute with their rounding.
+      const bool rounds = bf16 && comm.size() > 1;
+      ASSERT_EQ(overlapping.reducer.exact_own() != nullptr, rounds);
+      if (!rounds) return;
+      const auto exact = overlapping.backend->make_buffer(overlapping.plan.padded_size());
+      overlapping.reducer.unpack(*overlapping.reducer.exact_own(), *exact);
+      std::int64_t rounded = 0;
+      for (std::int64_t i = 0; i < flat_size; ++i) {
+        const float weight = overlapping.weights->master().data()[i];
+        ASSERT_EQ(weight, round_to_bf16(exact->data()[i])) << i;
+        if (weight != exact->data()[i]) ++rounded;
+      }
+      EXPECT_GT(rounded, 0);
+    }
+  });
+}
+
+TEST(Reducer, EverySumIsInspectedOnce) {
+  on_worlds([](Communicator& comm) {
+    for (const bool sharded : {false, true}) {
+      const Rank rank(comm, {.sharded = sharded}, 300);
+      std::vector<std::int64_t> seen(flat_size, 0);
+      for (std::int64_t b = 0; b < rank.plan.buckets(); ++b) {
+        const Range part = rank.reducer.inspected(b);
+        for (std::int64_t i = part.begin; i < part.end; ++i) ++seen[static_cast<std::size_t>(i)];
+      }
+      comm.all_reduce(std::span<std::int64_t>(seen));
+      EXPECT_EQ(seen, std::vector<std::int64_t>(flat_size, 1));
+    }
+  });
+}
+
+TEST(Reducer, PacksAndUnpacks) {
+  on_worlds([](Communicator& comm) {
+    Rank rank(comm, {.sharded = true}, 256);
+    const auto back = rank.backend->make_buffer(rank.plan.padded_size());
+    const auto packed = rank.backend->make_buffer(rank.plan.shard_size());
+    for (std::int64_t i = 0; i < flat_size; ++i) rank.gradients->data()[i] = static_cast<float>(i + 1);
+    rank.reducer.pack(*rank.gradients, *packed);
+    EXPECT_EQ(packed->data()[0], static_cast<float>(rank.plan.part(0, comm.rank()).begin + 1));
+    rank.reducer.unpack(*packed, *back);
+    EXPECT_TRUE(std::ranges::equal(view(*rank.gradients, {0, flat_size}), view(*back, {0, flat_size})));
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm
