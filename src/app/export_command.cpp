@@ -8,7 +8,7 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/io/tensor_files.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 
 #include "app/audience.hpp"
 #include "app/commands.hpp"

@@ -3,7 +3,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/text_file.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 #include <vaecf/scaling/report.hpp>
 #include <vaecf/train/session.hpp>
 

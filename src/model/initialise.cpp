@@ -1,5 +1,5 @@
 #include <vaecf/math/initialisation.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +12,7 @@ constexpr float bias_deviation = 0.001F;
 
 }  // namespace
 
-void Model::initialise(std::uint64_t seed) {
+void Network::initialise(std::uint64_t seed) {
   std::vector<float> values;
   for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
     const backend::TensorSpec& spec = layout_.tensors[i].spec;

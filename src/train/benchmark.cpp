@@ -225,7 +225,7 @@ class BenchmarkRun {
     const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
     if (dataset_.entries(split + "/held_out") == 0) return;
     Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
-    model::Model& model = trainer_.model();
+    model::Network& model = trainer_.model();
     double seconds = 0.0;
     for (int round = 0; round < 2 && seconds < longest_evaluation; ++round) {
       services_.communicator.barrier();

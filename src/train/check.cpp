@@ -4,7 +4,7 @@
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 #include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/session.hpp>

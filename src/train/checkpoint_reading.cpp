@@ -20,38 +20,38 @@ namespace {
 constexpr std::int64_t block_elements = 1 << 20;
 
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
-                  const backend::ParameterLayout& layout, const std::string& group) {
+                  const std::vector<backend::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
   const std::string hint = format(
       "it holds a {} with hidden layers [{}] and latent {}; give the configuration it was trained with",
       file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
       file.attribute<std::int64_t>("model_latent"));
-  for (const backend::TensorLayout& tensor : layout.tensors) {
-    const std::string name = format("{}/{}", group, tensor.spec.name);
+  for (const backend::TensorSpec& spec : specs) {
+    const std::string name = format("{}/{}", group, spec.name);
     const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
     if (info == infos.end()) {
       throw InputError(format("{}: there is no /{}, which the configured model has; {}", path, name, hint));
     }
-    if (info->rows != tensor.spec.rows || info->columns != tensor.spec.columns) {
+    if (info->rows != spec.rows || info->columns != spec.columns) {
       throw InputError(format("{}: /{} is ({}, {}) and the configured model's is ({}, {}); {}", path, name,
-                              info->rows, info->columns, tensor.spec.rows, tensor.spec.columns, hint));
+                              info->rows, info->columns, spec.rows, spec.columns, hint));
     }
   }
   const auto tensors = std::count_if(infos.begin(), infos.end(),
                                      [&](const auto& i) { return i.name.starts_with(group + "/"); });
-  if (tensors != static_cast<std::int64_t>(layout.tensors.size())) {
+  if (tensors != static_cast<std::int64_t>(specs.size())) {
     throw InputError(
         format("{}: it has {} tensors below /{} and the configured model {}; give the configuration it was "
                "trained with",
-               path, tensors, group, layout.tensors.size()));
+               path, tensors, group, specs.size()));
   }
 }
 
 /// Rank 0's file, read for all ranks.
 class SharedFile {
  public:
-  SharedFile(const std::string& path, const Services& services, const backend::ParameterLayout& layout)
-      : path_(path), services_(services), layout_(layout) {
+  SharedFile(const std::string& path, const Services& services, std::vector<backend::TensorSpec> specs)
+      : path_(path), services_(services), specs_(std::move(specs)) {
     on_root(services.communicator, [&] {
       file_.emplace(path);
       require_format(path, *file_);
@@ -61,32 +61,32 @@ class SharedFile {
   /// On rank 0.
   const io::CheckpointFile& file() const { return *file_; }
 
-  /// Fills `flat` with the tensors below `group`. Collective.
-  void fill(const std::string& group, backend::FloatBuffer& flat) {
-    on_root(services_.communicator, [&] { check_shapes(path_, *file_, layout_, group); });
-    for (std::size_t i = 0; i < layout_.tensors.size(); ++i) fill_tensor(group, static_cast<int>(i), flat);
-  }
-
- private:
-  void fill_tensor(const std::string& group, int tensor, backend::FloatBuffer& flat) {
-    const backend::TensorSpec& spec = layout_.tensors[static_cast<std::size_t>(tensor)].spec;
-    const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
-    for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
-      const Range rows{begin, std::min(spec.rows, begin + block_rows)};
-      values_.resize(static_cast<std::size_t>(rows.size() * spec.columns));
-      on_root(services_.communicator,
-              [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values_); });
-      services_.communicator.broadcast(std::span<float>(values_), 0);
-      services_.backend.import_rows(layout_, tensor, rows, values_, flat);
-      services_.communicator.activity().progressed();
+  /// Calls use(tensor, rows, values) on all ranks with the tensors below `group`, in blocks of rows.
+  /// Collective.
+  template <class Use>
+  void read(const std::string& group, Use&& use) {
+    on_root(services_.communicator, [&] { check_shapes(path_, *file_, specs_, group); });
+    std::vector<float> values;
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const backend::TensorSpec& spec = specs_[i];
+      const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
+      for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
+        const Range rows{begin, std::min(spec.rows, begin + block_rows)};
+        values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
+        on_root(services_.communicator,
+                [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
+        services_.communicator.broadcast(std::span<float>(values), 0);
+        use(static_cast<int>(i), rows, std::span<const float>(values));
+        services_.communicator.activity().progressed();
+      }
     }
   }
 
+ private:
   std::string path_;
   Services services_;
-  const backend::ParameterLayout& layout_;
+  std::vector<backend::TensorSpec> specs_;
   std::optional<io::CheckpointFile> file_;
-  std::vector<float> values_;
 };
 
 }  // namespace
@@ -131,13 +131,16 @@ void require_same_dataset(const std::string& path, std::int64_t items, const std
 }
 
 void load_weights(const std::string& path, const Services& services, model::Model& model) {
-  SharedFile file(path, services, model.layout());
-  file.fill("weights", model.parameters().master());
-  services.backend.weights_changed(model.parameters());
+  SharedFile file(path, services, model.tensors());
+  file.read("weights", [&](int tensor, Range rows, std::span<const float> values) {
+    model.write_rows(tensor, rows, values);
+  });
+  model.finish_writing();
 }
 
 RunState restore(const std::string& path, const Services& services, Trainer& trainer) {
-  SharedFile file(path, services, trainer.model().layout());
+  const backend::ParameterLayout& layout = trainer.model().layout();
+  SharedFile file(path, services, trainer.model().tensors());
   RunState state;
   on_root(services.communicator, [&] { state = state_of(path, file.file()); });
   broadcast(state, services.communicator);
@@ -147,11 +150,16 @@ RunState restore(const std::string& path, const Services& services, Trainer& tra
         format("{}: {} updates do not make {} epochs of {} steps and {} steps more; use another checkpoint",
                path, state.updates_done, state.epoch, steps, state.step_in_epoch));
   }
-  trainer.set_flat(FlatState::weights, [&](backend::FloatBuffer& flat) { file.fill("weights", flat); });
-  trainer.set_flat(FlatState::first_moment,
-                   [&](backend::FloatBuffer& flat) { file.fill("optimizer/first_moment", flat); });
-  trainer.set_flat(FlatState::second_moment,
-                   [&](backend::FloatBuffer& flat) { file.fill("optimizer/second_moment", flat); });
+  const auto take = [&](FlatState part, const char* group) {
+    trainer.set_flat(part, [&](backend::FloatBuffer& flat) {
+      file.read(group, [&](int tensor, Range rows, std::span<const float> values) {
+        services.backend.import_rows(layout, tensor, rows, values, flat);
+      });
+    });
+  };
+  take(FlatState::weights, "weights");
+  take(FlatState::first_moment, "optimizer/first_moment");
+  take(FlatState::second_moment, "optimizer/second_moment");
   trainer.go_on(state.updates_done, state.users_seen, state.loss_scale);
   return state;
 }

@@ -1,10 +1,7 @@
 #include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
-
-#include "empty_users.hpp"
+#include <utility>
 
 namespace vaecf::train {
 
@@ -14,13 +11,7 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
       held_out_(
-          data::read_held_out(dataset, split, services.communicator.rank(), services.communicator.size())),
-      fold_in_(services.backend.hold_rows(held_out_.fold_in.view(), held_out_.rows.begin, items_)),
-      features_(
-          services.backend.hold_rows(held_out_.features.view(), held_out_.rows.begin, dataset.features())),
-      targets_(services.backend.hold_rows(held_out_.targets.view(), held_out_.rows.begin, items_)),
-      fold_in_batch_(services.backend.make_batch()),
-      features_batch_(services.backend.make_batch()) {
+          data::read_held_out(dataset, split, services.communicator.rank(), services.communicator.size())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     (metric.kind == math::MetricKind::coverage ? coverages_ : metrics_).push_back(metric);
@@ -29,38 +20,33 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
   for (std::int64_t row = 0; row < targets.rows(); ++row) without_target_ += targets.row_size(row) == 0;
 }
 
-EvaluationResult Evaluator::evaluate(model::Model& model, History history) {
-  backend::Backend& backend = services_.backend;
-  const auto totals = backend.make_metric_totals(metrics_.size());
+EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
+  if (std::exchange(holder_, &model) != &model) {
+    held_ = model.hold({held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(),
+                        held_out_.rows.begin});
+  }
+  Activity& activity = services_.communicator.activity();
+  const std::vector<math::MetricSums> sums =
+      model.evaluate(*held_, history, metrics_, [&] { activity.progressed(); });
+
   Coverage coverage(coverages_, items_);
   const auto length = static_cast<std::size_t>(coverage.longest());
-  std::vector<std::int32_t> lists;
-  std::vector<float> scores;
   const CsrView wanted = held_out_.targets.view();
-  std::vector<std::int64_t> rows;
-  const std::int64_t step = std::min(evaluation_batch, model.max_rows());
-  std::optional<EmptyUsers> strangers;
-  if (history == History::none) strangers.emplace(backend, step, items_);
-  for (std::int64_t begin = 0; begin < fold_in_->rows(); begin += step) {
-    const Range part{begin, std::min(fold_in_->rows(), begin + step)};
-    rows.resize(static_cast<std::size_t>(part.size()));
-    std::iota(rows.begin(), rows.end(), begin);
-    backend.gather_batch(*fold_in_, rows, false, *fold_in_batch_);
-    if (model.features() > 0) backend.gather_batch(*features_, rows, false, *features_batch_);
-    const model::ModelInput known(strangers ? strangers->batch(part.size()) : *fold_in_batch_,
-                                  model.features() > 0 ? features_batch_.get() : nullptr);
-    model.add_metrics(known, *targets_, part, metrics_, *totals, fold_in_batch_.get());
-    if (length > 0) {
-      lists.resize(rows.size() * length);
-      scores.resize(lists.size());
-      model.top_k(known, coverage.longest(), lists, scores, fold_in_batch_.get());
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        if (wanted.row_size(rows[r]) > 0) coverage.add(std::span(lists).subspan(r * length, length));
-      }
+  const std::int64_t step = std::min(evaluation_batch, model.max_users());
+  std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
+  std::vector<float> scores(lists.size());
+  for (std::int64_t begin = 0; length > 0 && begin < wanted.rows(); begin += step) {
+    const Range rows{begin, std::min(wanted.rows(), begin + step)};
+    const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
+    model.top_k(*held_, rows, history, false, coverage.longest(), std::span(lists).first(size),
+                std::span(scores).first(size));
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::size_t first = static_cast<std::size_t>(row - rows.begin) * length;
+      if (wanted.row_size(row) > 0) coverage.add(std::span(lists).subspan(first, length));
     }
-    services_.communicator.activity().progressed();
+    activity.progressed();
   }
-  return reduce(backend.read_metrics(*totals), coverage);
+  return reduce(sums, coverage);
 }
 
 EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& top_of) {

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "checkpoint_reading.hpp"
-#include "empty_users.hpp"
 #include "features.hpp"
 #include "popularity.hpp"
 
@@ -18,19 +16,6 @@ namespace vaecf::train {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// Scores of items that nobody gets become minus infinity by their bias, so that no verb need know of them.
-void silence_items(model::Model& model, backend::Backend& backend, std::span<const std::uint8_t> offers) {
-  const auto& layout = model.layout();
-  const auto tensor = model.fused_layers()[0].bias;
-  std::vector<float> bias(offers.size());
-  backend.export_rows(layout, tensor, {0, 1}, model.parameters().master(), bias);
-  for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (offers[i] == 0) bias[i] = -infinity;
-  }
-  backend.import_rows(layout, tensor, {0, 1}, bias, model.parameters().master());
-  backend.weights_changed(model.parameters());
-}
 
 void require_known(CsrView rows, std::int64_t columns, const char* what) {
   const bool known =
@@ -57,12 +42,9 @@ struct Recommender::State {
     checksum = state.checksum;
     offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
     if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
-    model.emplace(session.model, model_inputs(session, dataset), alone.backend, users_at_a_time);
+    model = model::make_model(session.model, model_inputs(session, dataset), alone.backend, users_at_a_time);
     load_weights(checkpoint, alone, *model);
-    if (!choice.offers.empty()) silence_items(*model, alone.backend, choice.offers);
-    seen_batch = alone.backend.make_batch();
-    features_batch = alone.backend.make_batch();
-    if (choice.keep_seen) strangers.emplace(alone.backend, users_at_a_time, items);
+    if (!choice.offers.empty()) model->exclude_items(choice.offers);
   }
 
   bool offers(std::int32_t item) const {
@@ -91,10 +73,7 @@ struct Recommender::State {
   std::int64_t items = 0;
   std::uint64_t checksum = 0;
   std::int64_t offered = 0;
-  std::optional<model::Model> model;
-  std::unique_ptr<backend::Batch> seen_batch;
-  std::unique_ptr<backend::Batch> features_batch;
-  std::optional<EmptyUsers> strangers;  // from whom nothing is kept
+  std::unique_ptr<model::Model> model;
   std::optional<Popularity> popularity;
 };
 
@@ -121,24 +100,16 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
   State& s = *state_;
   require_known(seen, s.items, "items");
   require_known(features, this->features(), "features");
-  backend::Backend& backend = s.alone.backend;
   const auto width = static_cast<std::size_t>(this->width());
-  const auto held = backend.hold_rows(seen, 0, s.items);
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
-  const auto beside = this->features() > 0 ? backend.hold_rows(features, 0, this->features()) : nullptr;
-  std::vector<std::int64_t> rows;
+  const auto users = s.model->hold({seen, features, {}, 0});
   for (std::int64_t begin = 0; begin < seen.rows(); begin += users_at_a_time) {
-    rows.resize(static_cast<std::size_t>(std::min(seen.rows() - begin, users_at_a_time)));
-    std::iota(rows.begin(), rows.end(), begin);
-    backend.gather_batch(*held, rows, false, *s.seen_batch);
-    if (beside) backend.gather_batch(*beside, rows, false, *s.features_batch);
-    const model::ModelInput known(*s.seen_batch, beside ? s.features_batch.get() : nullptr);
-    const auto users = static_cast<std::int64_t>(rows.size());
+    const Range rows{begin, std::min(seen.rows(), begin + users_at_a_time)};
     const std::size_t first = static_cast<std::size_t>(begin) * width;
-    const std::size_t size = rows.size() * width;
-    s.model->top_k(known, static_cast<int>(width), items.subspan(first, size), scores.subspan(first, size),
-                   s.strangers ? &s.strangers->batch(users) : nullptr);
+    const std::size_t size = static_cast<std::size_t>(rows.size()) * width;
+    s.model->top_k(*users, rows, model::History::items, s.choice.keep_seen, static_cast<int>(width),
+                   items.subspan(first, size), scores.subspan(first, size));
   }
   for (std::int64_t row = 0; row < seen.rows(); ++row) {
     const std::size_t first = static_cast<std::size_t>(row) * width;

@@ -39,10 +39,11 @@ TestResult test(const SessionOptions& options, const Services& services, const s
   TestResult result;
   result.epoch = state.epoch;
   {
-    model::Model model(options.model, model_inputs(options, dataset), services.backend, evaluation_batch);
-    load_weights(checkpoint, services, model);
-    result.model = evaluator.evaluate(model);
-    if (model.features() > 0) result.cold = evaluator.evaluate(model, History::none);
+    const auto model =
+        model::make_model(options.model, model_inputs(options, dataset), services.backend, evaluation_batch);
+    load_weights(checkpoint, services, *model);
+    result.model = evaluator.evaluate(*model);
+    if (model->features() > 0) result.cold = evaluator.evaluate(*model, model::History::none);
   }
   const Popularity popularity(dataset, services);
   const CsrView seen = evaluator.held_out().fold_in.view();

@@ -33,7 +33,7 @@ bool is_served(const SessionOptions& options) {
 }  // namespace
 
 struct Trainer::Collective {
-  Collective(const SessionOptions& options, const Services& services, model::Model& model, ShardRows& items,
+  Collective(const SessionOptions& options, const Services& services, model::Network& model, ShardRows& items,
              ShardRows* features, backend::StepState& state)
       : optimizer(options, services, model),
         // Rows that come from the host at each step cannot be part of a graph.
@@ -101,7 +101,7 @@ void Trainer::start_epoch(std::int64_t epoch) {
                      [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
 }
 
-model::Model& Trainer::model() {
+model::Network& Trainer::model() {
   memory_may_have_moved();
   if (served_) served_->sync_weights();
   return model_;

@@ -8,14 +8,14 @@
 namespace vaecf::model {
 namespace {
 
-struct Network {
+struct NetworkCase {
   const char* name;
   ModelOptions options;
   std::int64_t features = 0;
-  friend std::ostream& operator<<(std::ostream& stream, const Network& n) { return stream << n.name; }
+  friend std::ostream& operator<<(std::ostream& stream, const NetworkCase& n) { return stream << n.name; }
 };
 
-class Gradient : public ::testing::TestWithParam<Network> {};
+class Gradient : public ::testing::TestWithParam<NetworkCase> {};
 
 const Csr users = {{0, 3, 3, 8, 9, 14}, {0, 4, 9, 1, 2, 3, 7, 12, 5, 0, 6, 8, 10, 11}};
 constexpr std::int64_t items = 13;
@@ -24,14 +24,14 @@ const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}}
 constexpr float beta = 0.3F;
 const backend::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
-backend::LossSums plain_loss(backend::Backend& backend, Model& model, const ModelInput& batch) {
+backend::LossSums plain_loss(backend::Backend& backend, Network& model, const ModelInput& batch) {
   return losses_of(backend, numbers, [&](backend::StepState& step) { model.loss(batch, step); });
 }
 
 /// The loss along w + s * direction for one tensor, by the road without gradients.
 class Line {
  public:
-  Line(backend::Backend& backend, Model& model, const ModelInput& batch, const std::string& tensor,
+  Line(backend::Backend& backend, Network& model, const ModelInput& batch, const std::string& tensor,
        std::vector<float> direction)
       : backend_(backend),
         model_(model),
@@ -65,7 +65,7 @@ class Line {
   }
 
   backend::Backend& backend_;
-  Model& model_;
+  Network& model_;
   const ModelInput& batch_;
   std::string tensor_;
   std::vector<float> start_;
@@ -74,7 +74,7 @@ class Line {
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto backend = fp32_backend();
-  Model model(GetParam().options, {items, GetParam().features}, *backend, users.rows());
+  Network model(GetParam().options, {items, GetParam().features}, *backend, users.rows());
   model.initialise(11);
   const WholeBatch whole(*backend, users, 100, items);
   const WholeBatch beside(*backend, known_features, 100, 6);
@@ -120,7 +120,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
 
 TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   const auto backend = fp32_backend();
-  Model model(GetParam().options, {items, GetParam().features}, *backend, 0);
+  Network model(GetParam().options, {items, GetParam().features}, *backend, 0);
   model.initialise(11);
   const Csr nobody;
   const WholeBatch whole(*backend, nobody, 0, items);
@@ -146,21 +146,21 @@ TEST(ModelFeatures, AreTakenWhereTheModelKnowsThem) {
   const auto backend = fp32_backend();
   const WholeBatch whole(*backend, users, 100, items);
   const WholeBatch beside(*backend, known_features, 100, 6);
-  Model with({"mult_vae", {9}, 4, 0.3}, {items, 6}, *backend, users.rows());
-  Model without({"mult_vae", {9}, 4, 0.3}, items, *backend, users.rows());
+  Network with({"mult_vae", {9}, 4, 0.3}, {items, 6}, *backend, users.rows());
+  Network without({"mult_vae", {9}, 4, 0.3}, items, *backend, users.rows());
   EXPECT_THROW(with.hidden_for_scoring(*whole.batch), std::logic_error);
   EXPECT_THROW(without.hidden_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Gradient,
-                         ::testing::Values(Network{"vae", {"mult_vae", {9}, 4, 0.3}},
-                                           Network{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
-                                           Network{"vae_flat", {"mult_vae", {}, 5, 0.0}},
-                                           Network{"vae_features", {"mult_vae", {9}, 4, 0.3, 0.4}, 6},
-                                           Network{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
-                                           Network{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
-                                           Network{"dae", {"mult_dae", {9}, 4, 0.3}},
-                                           Network{"dae_flat", {"mult_dae", {}, 5, 0.3}}),
+                         ::testing::Values(NetworkCase{"vae", {"mult_vae", {9}, 4, 0.3}},
+                                           NetworkCase{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
+                                           NetworkCase{"vae_flat", {"mult_vae", {}, 5, 0.0}},
+                                           NetworkCase{"vae_features", {"mult_vae", {9}, 4, 0.3, 0.4}, 6},
+                                           NetworkCase{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
+                                           NetworkCase{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
+                                           NetworkCase{"dae", {"mult_dae", {9}, 4, 0.3}},
+                                           NetworkCase{"dae_flat", {"mult_dae", {}, 5, 0.3}}),
                          [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace

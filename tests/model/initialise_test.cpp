@@ -16,7 +16,7 @@ constexpr std::int64_t many_items = 30011;  // encoder_1 takes more than one blo
 
 TEST(Initialise, WeightsAreThoseOfSeedTensorAndIndex) {
   const auto backend = fp32_backend();
-  Model model(wide, many_items, *backend, 1);
+  Network model(wide, many_items, *backend, 1);
   model.initialise((std::uint64_t{5} << 32) + 9);
   const std::map<std::string, std::uint32_t> numbers = {
       {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
@@ -41,7 +41,7 @@ TEST(Initialise, WeightsAreThoseOfSeedTensorAndIndex) {
 
 TEST(Initialise, BiasesAreSmallAndTruncated) {
   const auto backend = fp32_backend();
-  Model model(wide, many_items, *backend, 1);
+  Network model(wide, many_items, *backend, 1);
   model.initialise(3);
   const auto bias = export_tensor(*backend, model.layout(), "decoder_2/bias", model.parameters().master());
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
@@ -51,8 +51,8 @@ TEST(Initialise, BiasesAreSmallAndTruncated) {
 
 TEST(Initialise, FeaturesLeaveAllElseAsItIs) {
   const auto backend = fp32_backend();
-  Model with(wide, {50, 7}, *backend, 1);
-  Model without(wide, 50, *backend, 1);
+  Network with(wide, {50, 7}, *backend, 1);
+  Network without(wide, 50, *backend, 1);
   with.initialise(3);
   without.initialise(3);
   for (const auto& tensor : without.layout().tensors) {
@@ -72,7 +72,7 @@ TEST(Initialise, FeaturesLeaveAllElseAsItIs) {
 
 TEST(Initialise, SeedsDiffer) {
   const auto backend = fp32_backend();
-  Model model(wide, 50, *backend, 1);
+  Network model(wide, 50, *backend, 1);
   model.initialise(1);
   const auto first = export_tensor(*backend, model.layout(), "encoder_1/weight", model.parameters().master());
   model.initialise(2);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/backend/backend.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 
 #include <cmath>
 #include <memory>

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 
 #include <gtest/gtest.h>
 

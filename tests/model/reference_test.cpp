@@ -87,7 +87,7 @@ class Reference : public ::testing::TestWithParam<Kernels> {
   std::uint64_t seed_ = 0;
   Csr users_;
   std::unique_ptr<backend::Backend> backend_;
-  std::optional<Model> model_;
+  std::optional<Network> model_;
   std::optional<WholeBatch> whole_;
   Csr features_;
   std::optional<WholeBatch> beside_;
@@ -145,7 +145,8 @@ TEST_P(Reference, ScoresOfEvaluation) {
   const auto width = static_cast<std::size_t>(items_);
   std::vector<std::int32_t> items(users * width);
   std::vector<float> scores(users * width);
-  model_->top_k(input(), static_cast<int>(items_), items, scores);
+  const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
+  model_->top_k(*held, {0, users_.rows()}, History::items, false, static_cast<int>(items_), items, scores);
   EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
   const std::vector<double>& logits = values("evaluation/logits");
   for (std::size_t u = 0; u < users; ++u) {
@@ -160,23 +161,21 @@ TEST_P(Reference, ScoresOfEvaluation) {
 
 TEST_P(Reference, ScoresOfUsersKnownByTheirFeaturesAlone) {
   if (!beside_) return;
-  const Csr nothing = {std::vector<std::int64_t>(users_.offsets.size(), 0), {}};
-  const WholeBatch empty(*backend_, nothing, first_user(), items_);
   const auto users = static_cast<std::size_t>(users_.rows());
   const auto width = static_cast<std::size_t>(items_);
   std::vector<std::int32_t> items(users * width);
   std::vector<float> scores(users * width);
-  // What they have in truth stays left out.
-  model_->top_k({*empty.batch, beside_->batch.get()}, static_cast<int>(items_), items, scores,
-                whole_->batch.get());
+  // The items that they have are left out all the same.
+  const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
+  model_->top_k(*held, {0, users_.rows()}, History::none, false, static_cast<int>(items_), items, scores);
   const std::vector<double>& logits = values("evaluation/cold_logits");
   for (std::size_t u = 0; u < users; ++u) {
-    const auto held = users_.view().row(static_cast<std::int64_t>(u));
+    const auto own = users_.view().row(static_cast<std::int64_t>(u));
     for (std::size_t j = 0; j < width; ++j) {
       const std::int32_t item = items[u * width + j];
-      ASSERT_EQ(item >= 0, j + held.size() < width);
+      ASSERT_EQ(item >= 0, j + own.size() < width);
       if (item < 0) break;
-      EXPECT_FALSE(std::binary_search(held.begin(), held.end(), item)) << "user " << u;
+      EXPECT_FALSE(std::binary_search(own.begin(), own.end(), item)) << "user " << u;
       const double expected = logits[u * width + static_cast<std::size_t>(item)];
       ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
     }

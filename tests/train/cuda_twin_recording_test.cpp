@@ -75,7 +75,7 @@ class CudaTwinRecording : public WorldOfRanks {
       for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
         trainer.start_epoch(epoch);
         for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-        model::Model& model = trainer.model();
+        model::Network& model = trainer.model();
         if (communicator.rank() != 0) continue;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
           const Services mine{alone, backend, log, progress};

@@ -61,7 +61,7 @@ TEST_F(Equivalence, EachUpdateDrawsDropoutAndNoiseOfItsOwn) {
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, services, dataset, 0);
-    model::Model model(options_.model, dataset.items(), services.backend, dataset.rows("train"));
+    model::Network model(options_.model, dataset.items(), services.backend, dataset.rows("train"));
     model.initialise(options_.train.seed);
     const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
     const auto users = services.backend.hold_rows(rows.view(), 0, dataset.items());

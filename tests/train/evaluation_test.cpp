@@ -89,17 +89,13 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
   std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Model model(options_.model, dataset.items(), services.backend, 31);
-    model.initialise(1);
+    model::Network network(options_.model, dataset.items(), services.backend, 31);
+    network.initialise(1);
     const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
-    const auto rows = services.backend.hold_rows(users.fold_in.view(), 0, dataset.items());
-    const auto batch = services.backend.make_batch();
-    std::vector<std::int64_t> all(31);
-    std::iota(all.begin(), all.end(), 0);
-    services.backend.gather_batch(*rows, all, false, *batch);
+    const auto held = network.hold({users.fold_in.view(), {}, {}, 0});
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
-    model.top_k(*batch, 10, lists, scores);
+    network.top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
     std::array<std::set<std::int32_t>, 2> items;
     for (std::int64_t u = 0; u < 31; ++u) {
       if (users.targets.view().row_size(u) == 0) continue;
@@ -111,7 +107,7 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
-      model::Model model(options_.model, dataset.items(), services.backend, 8);
+      model::Network model(options_.model, dataset.items(), services.backend, 8);
       model.initialise(1);
       Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, services);
       const EvaluationResult result = evaluator.evaluate(model);
@@ -131,7 +127,7 @@ TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
   options_.data.file = make("some.h5", data);
   on_ranks(2, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Model model(options_.model, dataset.items(), services.backend, 8);  // several slices
+    model::Network model(options_.model, dataset.items(), services.backend, 8);  // several slices
     model.initialise(1);
     Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, services);
     const EvaluationResult result = evaluator.evaluate(model);

@@ -87,32 +87,26 @@ TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
 TEST_F(Features, OfAUserAreNotThoseOfAnother) {
   on_ranks(3, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Model model(options_.model, model_inputs(options_, dataset), services.backend, 7);
-    model.initialise(1);
+    model::Network network(options_.model, model_inputs(options_, dataset), services.backend, 7);
+    network.initialise(1);
     Evaluator evaluator(dataset, "test", {"ndcg@10"}, services);
-    const double known = evaluator.evaluate(model).metrics.at("ndcg@10").mean;
-    const double cold = evaluator.evaluate(model, History::none).metrics.at("ndcg@10").mean;
+    const double known = evaluator.evaluate(network).metrics.at("ndcg@10").mean;
+    const double cold = evaluator.evaluate(network, model::History::none).metrics.at("ndcg@10").mean;
     // User by user, without slices and ranks: the same.
     const auto all = data::read_held_out(dataset, "test", 0, 1);
-    const auto fold_in = services.backend.hold_rows(all.fold_in.view(), 0, dataset.items());
-    const auto features = services.backend.hold_rows(all.features.view(), 0, dataset.features());
-    const Csr nothing{std::vector<std::int64_t>(all.fold_in.offsets.size(), 0), {}};
-    const auto empty = services.backend.hold_rows(nothing.view(), 0, dataset.items());
-    const auto targets = services.backend.hold_rows(all.targets.view(), 0, dataset.items());
-    const auto mask = services.backend.make_batch();
-    const auto items = services.backend.make_batch();
-    const auto beside = services.backend.make_batch();
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};
     for (const bool is_cold : {false, true}) {
-      const auto totals = services.backend.make_metric_totals(1);
+      math::MetricSums sums;
       for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
-        const std::vector<std::int64_t> row = {user};
-        services.backend.gather_batch(*fold_in, row, false, *mask);
-        services.backend.gather_batch(is_cold ? *empty : *fold_in, row, false, *items);
-        services.backend.gather_batch(*features, row, false, *beside);
-        model.add_metrics({*items, beside.get()}, *targets, {user, user + 1}, metrics, *totals, mask.get());
+        const Range row{user, user + 1};
+        const auto held = network.hold({all.fold_in.view().slice(row), all.features.view().slice(row),
+                                        all.targets.view().slice(row), user});
+        const auto of_user =
+            network.evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
+        sums.sum += of_user[0].sum;
+        sums.users += of_user[0].users;
       }
-      const double one_by_one = services.backend.read_metrics(*totals)[0].mean();
+      const double one_by_one = sums.mean();
       EXPECT_NEAR(one_by_one, is_cold ? cold : known, 1e-6);
     }
     EXPECT_NE(cold, known);

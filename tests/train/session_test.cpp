@@ -209,7 +209,7 @@ TEST_F(Session, TheLossHoldsTheDecayTerm) {
   run(2);
   double squares = 0.0;
   on_ranks(1, [&](const Services& services) {
-    model::Model model(options_.model, 60, services.backend, 1);
+    model::Network model(options_.model, 60, services.backend, 1);
     model.initialise(options_.train.seed);
     for (const auto& [name, values] :
          export_all(services.backend, model.layout(), model.parameters().master())) {

@@ -1,116 +1,77 @@
 #pragma once
 
 #include <vaecf/backend/backend.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model_options.hpp>
-#include <vaecf/model/network.hpp>
-#include <vaecf/model/step_clock.hpp>
+#include <vaecf/model/network_shape.hpp>
 
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace vaecf::model {
 
-/// A batch of users: what they have, and, where the model knows features, a batch of the same users'
-/// features.
-struct ModelInput {
-  ModelInput(const backend::Batch& item_rows, const backend::Batch* feature_rows = nullptr)
-      : items(item_rows), features(feature_rows) {}
-  const backend::Batch& items;
-  const backend::Batch* features;
+/// Users in host memory: row u of each matrix belongs to user number first_user + u of their set.
+struct UserData {
+  CsrView items;     ///< the items that each user has
+  CsrView features;  ///< of the same users; unused by a model without features
+  CsrView targets;   ///< held-out items; may be empty if nothing is evaluated
+  std::int64_t first_user = 0;
 };
 
-/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) over a backend's verbs: the weights, the activations of
-/// one batch, and what is differentiated. Holds one batch at a time; every batch may have 0 users.
+/// Users kept where a model computes. The memory behind their UserData must outlive this object.
+class HeldUsers {
+ public:
+  virtual ~HeldUsers() = default;
+};
+
+/// The part of a user's data that a model gets as input, beside the features. Items that a user has are left
+/// out of rankings and recommendations either way.
+enum class History { items, none };
+
+/// What test, recommend, export and inspect need of a model, whether it is a network or not: scores of users
+/// for items, its items, and its tensors. Functions that take HeldUsers take those that this model made.
 class Model {
  public:
-  /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users. The weights' buffer
-  /// holds a multiple of `size_multiple` elements, zeros behind the layout's.
-  Model(const ModelOptions& options, Inputs inputs, backend::Backend& backend, std::int64_t max_rows,
-        std::int64_t size_multiple = 1);
+  virtual ~Model() = default;
+  virtual std::int64_t items() const = 0;
+  /// Columns of user features that the model reads; 0: none.
+  virtual std::int64_t features() const = 0;
 
-  /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs)), of features with the items among the inputs)
-  /// and truncated normal biases (sd 0.001), by Philox from seed, tensor number and index alone: the same for
-  /// any rank count and backend.
-  void initialise(std::uint64_t seed);
+  /// Returns the tensors of the model as a checkpoint stores them, below /weights.
+  virtual std::vector<backend::TensorSpec> tensors() const = 0;
+  /// Overwrites rows of tensor number `tensor` with `values`, row-major.
+  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
+  /// Must follow the last write_rows, before the next use.
+  virtual void finish_writing() = 0;
 
-  /// Sums over the users of the batch of the loss terms, into `step`, and of the gradient of
-  /// nll + beta * kl, into `gradients`, with beta and randomness as `step` says; ranges are told to `ready`
-  /// as they become final. With `fused` (only where the backend fuses updates) `fused_layers` are updated at
-  /// once instead, and their ranges of `gradients` mean nothing.
-  void forward_backward(const ModelInput& batch, backend::StepState& step, backend::FloatBuffer& gradients,
-                        const backend::GradientReady& ready, StepClock& clock,
-                        const backend::FusedUpdate* fused = nullptr);
-
-  /// The same loss terms, dropout and noise included, without gradients.
-  void loss(const ModelInput& batch, backend::StepState& step);
-
-  /// The input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next call.
-  const backend::Activations& hidden_for_scoring(const ModelInput& batch);
-
-  /// Backend::rank_held_out, Backend::add_metrics and Backend::top_k by this model. Left out are the items of
-  /// `batch`, or those of `masked`, a batch of as many users, where it is not null.
-  void rank_held_out(const ModelInput& batch, CsrView targets, std::span<std::int32_t> ranks);
-  void add_metrics(const ModelInput& batch, const backend::UserRows& targets, Range rows,
-                   std::span<const math::Metric> metrics, backend::MetricTotals& totals,
-                   const backend::Batch* masked = nullptr);
-  void top_k(const ModelInput& batch, int k, std::span<std::int32_t> items, std::span<float> scores,
-             const backend::Batch* masked = nullptr);
-
-  /// sum ||W||^2 over the tensors that decay.
-  double sum_of_squares();
-  /// Weights of the layers computed as dense products: all but the input table, whose product is a gather.
-  std::int64_t dense_weights() const;
-
-  std::int64_t items() const { return items_; }
-  std::int64_t features() const { return shape_.features; }
-  std::int64_t max_rows() const { return max_rows_; }
-  const NetworkShape& shape() const { return shape_; }
-  const backend::ParameterLayout& layout() const { return layout_; }
-  backend::Parameters& parameters() { return *parameters_; }
-  /// The largest layers: those of the output and of the input.
-  std::array<backend::Layer, 2> fused_layers() const {
-    return {decoder_.back().layer, encoder_.front().layer};
-  }
-
-  /// Activations of the last forward pass; for tests and for those who look inside.
-  const backend::Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
-  /// k below the number of hidden layers.
-  const backend::Activations& decoder_output(std::size_t k) const { return *decoder_[k].output; }
-  const backend::Activations& latent() const;
-  const backend::Activations& hidden() const;
-
- private:
-  struct Stage {
-    backend::Layer layer;
-    backend::Activation act = backend::Activation::tanh;
-    std::unique_ptr<backend::Activations> output;  // null for the output layer
-    std::unique_ptr<backend::Activations> d_output;
-  };
-  enum class Latent { sampled, mean };
-
-  void forward(const ModelInput& batch, backend::Keep keep, const backend::StepState& step, Latent how,
-               StepClock& clock);
-  backend::Activations& d_latent();
-  /// std::logic_error where features are missing, or are none of this model's business.
-  std::optional<backend::SideInput> side_of(const ModelInput& batch) const;
-
-  backend::Backend& backend_;
-  std::int64_t items_;
-  std::int64_t max_rows_;
-  backend::Keep keep_;
-  NetworkShape shape_;
-  backend::ParameterLayout layout_;
-  std::unique_ptr<backend::Parameters> parameters_;
-  int feature_table_ = -1;                            // in layout_.tensors
-  std::unique_ptr<backend::StepState> scoring_step_;  // scoring draws nothing, so nobody looks at it
-  std::vector<Stage> encoder_;
-  std::vector<Stage> decoder_;
-  std::unique_ptr<backend::Activations> z_;  // null where the latent layer's output is z (mult_dae)
-  std::unique_ptr<backend::Activations> d_z_;
+  virtual std::unique_ptr<HeldUsers> hold(const UserData& users) = 0;
+  /// Ranks each user's targets among all items but those that the user has, and returns the sums of each
+  /// metric over the users with a target. `progressed` is called between batches of users. Throws InputError
+  /// if features are missing.
+  virtual std::vector<math::MetricSums> evaluate(HeldUsers& users, History history,
+                                                 std::span<const math::Metric> metrics,
+                                                 const std::function<void()>& progressed) = 0;
+  /// Writes the k best items of users `rows`, best first, ties to the lower item, and their scores, (rows, k)
+  /// each: of the items that a user does not have, or of all if `keep_seen`. If fewer than k are left, item
+  /// -1 and score -inf. At most max_users() at a time.
+  virtual void top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
+                     std::span<std::int32_t> items, std::span<float> scores) = 0;
+  virtual std::int64_t max_users() const = 0;
+  /// Items with `offers` 0, one entry per item, get the score -inf from now on.
+  virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;
 };
+
+/// Makes the model that `options.type` names, with weights of zero, for up to `max_users` users at a time.
+/// Throws InputError if there is no such type.
+std::unique_ptr<Model> make_model(const ModelOptions& options, Inputs inputs, backend::Backend& backend,
+                                  std::int64_t max_users);
+
+/// Returns the names that model.type may have, in the order of the table in make_model.cpp.
+std::vector<std::string_view> model_types();
 
 }  // namespace vaecf::model

@@ -17,16 +17,13 @@
 
 namespace vaecf::train {
 
-/// Users scored at a time.
+/// Room for so many users lets a model evaluate at full speed.
 inline constexpr std::int64_t evaluation_batch = 500;
 
 /// Ranks of one user's held-out items (from 0; the number of items where one is masked).
 using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
 /// One user's first items, as many as fit; how many there were.
 using UserTop = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
-
-/// What the model gets to know of a user beside his features.
-enum class History { fold_in, none };
 
 /// Scores the held-out users of one split: every rank its share, sums and user counts added over ranks in
 /// fp64 and divided once. All ranks call it, and all get the same result.
@@ -38,7 +35,7 @@ class Evaluator {
 
   /// By the model: fold-in in, targets ranked among all items but the fold-in; also where the model gets
   /// nothing of it, so that results differ by what was known alone, and compare with popularity's.
-  EvaluationResult evaluate(model::Model& model, History history = History::fold_in);
+  EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);
   /// By any other way to rank the targets of row `row` of this rank's share; `top` is for coverage.
   EvaluationResult evaluate(const UserRanks& ranks, const UserTop& top);
 
@@ -57,11 +54,9 @@ class Evaluator {
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
   std::int64_t without_target_ = 0;
-  std::unique_ptr<backend::UserRows> fold_in_;
-  std::unique_ptr<backend::UserRows> features_;
-  std::unique_ptr<backend::UserRows> targets_;
-  std::unique_ptr<backend::Batch> fold_in_batch_;
-  std::unique_ptr<backend::Batch> features_batch_;
+  // This rank's users where the model of the last call computes.
+  const model::Model* holder_ = nullptr;
+  std::unique_ptr<model::HeldUsers> held_;
 };
 
 }  // namespace vaecf::train

@@ -8,7 +8,7 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shard.hpp>
 #include <vaecf/model/model_options.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
 #include <vaecf/train/train_options.hpp>
 #include <vaecf/train/wire_bytes.hpp>

@@ -3,7 +3,7 @@
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/wire_bytes.hpp>
@@ -67,7 +67,7 @@ class Trainer {
   std::optional<Staleness> take_staleness();
 
   /// With all updates done, until the next step. The first call after a step is one of all ranks.
-  model::Model& model();
+  model::Network& model();
   /// fp32 master weights or a moment in the layout of the weights, whoever holds which part of them. All
   /// ranks call it; valid until the next call or step.
   const backend::FloatBuffer& flat(FlatState state);
@@ -104,7 +104,7 @@ class Trainer {
   std::unique_ptr<ShardRows> items_;
   std::unique_ptr<ShardRows> features_;  // null where the model knows none
   std::unique_ptr<backend::StepState> step_;
-  model::Model model_;
+  model::Network model_;
   Annealing annealing_;
   std::unique_ptr<ParameterServerStep> served_;  // null unless distributed.strategy is parameter_server
   std::unique_ptr<Collective> collective_;       // null if it is

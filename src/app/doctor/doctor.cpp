@@ -4,7 +4,7 @@
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/network_shape.hpp>
 
 #include <algorithm>
 #include <cstdlib>

@@ -20,13 +20,13 @@ std::int64_t ParameterServerStep::size_multiple(const SessionOptions& options) {
 }
 
 ParameterServerStep::ParameterServerStep(const SessionOptions& options, const Services& services,
-                                         model::Model& model, ShardRows& items, ShardRows* features)
+                                         model::Network& model, ShardRows& items, ShardRows* features)
     : ParameterServerStep(options, services, model, items, features,
                           comm::Roles(options.distributed, services.communicator.size()),
                           bucket_plan(options, model.layout(), options.distributed.servers)) {}
 
 ParameterServerStep::ParameterServerStep(const SessionOptions& options, const Services& services,
-                                         model::Model& model, ShardRows& items, ShardRows* features,
+                                         model::Network& model, ShardRows& items, ShardRows* features,
                                          comm::Roles roles, const comm::BucketPlan& plan)
     : clock(services.backend, false),
       services_(services),

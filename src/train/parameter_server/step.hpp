@@ -2,7 +2,7 @@
 
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/data/virtual_shards.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
@@ -27,7 +27,7 @@ class ParameterServerStep {
  public:
   /// Starts from the weights that `model` holds. All arguments outlive this object; `features` may be null.
   /// Collective.
-  ParameterServerStep(const SessionOptions& options, const Services& services, model::Model& model,
+  ParameterServerStep(const SessionOptions& options, const Services& services, model::Network& model,
                       ShardRows& items, ShardRows* features);
 
   /// Virtual shards whose users this rank trains on: none on servers.
@@ -54,7 +54,7 @@ class ParameterServerStep {
   model::StepClock clock;  ///< phase times; off by default
 
  private:
-  ParameterServerStep(const SessionOptions& options, const Services& services, model::Model& model,
+  ParameterServerStep(const SessionOptions& options, const Services& services, model::Network& model,
                       ShardRows& items, ShardRows* features, comm::Roles roles, const comm::BucketPlan& plan);
   backend::FloatBuffer& moment(FlatState state) {
     return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
@@ -65,7 +65,7 @@ class ParameterServerStep {
   void pack(const backend::FloatBuffer& flat, backend::FloatBuffer& shard);
 
   Services services_;
-  model::Model& model_;
+  model::Network& model_;
   ShardRows& items_;
   ShardRows* features_;
   optim::Optimizer optimizer_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/reducer.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
@@ -24,7 +24,7 @@ class OptimizerState {
   using Buffer = typename Device::Buffer;
 
   /// All arguments outlive this object.
-  OptimizerState(const SessionOptions& options, const Services& services, model::Model& model)
+  OptimizerState(const SessionOptions& options, const Services& services, model::Network& model)
       : device_(services.backend),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
@@ -105,7 +105,7 @@ class OptimizerState {
   }
 
   Device& device_;
-  model::Model& model_;
+  model::Network& model_;
   bool clips_;
   comm::BucketPlan plan_;
   std::unique_ptr<Buffer> gradients_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/model/step_clock.hpp>
 
 #include "train/shard_rows.hpp"
@@ -16,7 +16,7 @@ class Step {
  public:
   /// All arguments outlive the step; `features` is null if the model has none. `capture`: this rank could
   /// capture its steps. Collective.
-  Step(Device& device, model::Model& model, ShardRows& items, ShardRows* features,
+  Step(Device& device, model::Network& model, ShardRows& items, ShardRows* features,
        OptimizerState<Device>& optimizer, typename Device::StepState& state, StepGraphs<Device>& graphs)
       : clock(device, false),
         device_(device),
@@ -77,7 +77,7 @@ class Step {
   }
 
   Device& device_;
-  model::Model& model_;
+  model::Network& model_;
   ShardRows& items_;
   ShardRows* features_;
   OptimizerState<Device>& optimizer_;

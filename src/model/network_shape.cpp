@@ -1,0 +1,109 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/model/model.hpp>
+#include <vaecf/model/network_shape.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+namespace vaecf::model {
+namespace {
+
+/// Widths beyond this are typing errors: one layer alone would take gigabytes.
+constexpr std::int64_t widest_layer = 1 << 20;
+
+void require_width(const std::string& key, std::int64_t width) {
+  if (width >= 1 && width <= widest_layer) return;
+  throw InputError(
+      format("{}: {} is not a width of a layer: give a number from 1 to {}", key, width, widest_layer));
+}
+
+}  // namespace
+
+void check(const ModelOptions& options) {
+  const std::vector<std::string_view> types = model_types();
+  if (std::ranges::find(types, options.type) == types.end()) {
+    throw InputError(format("model.type: {} is not a model: choose {}", options.type,
+                            joined({types.begin(), types.end()}, " or ")));
+  }
+  for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
+  require_width("model.latent", options.latent);
+  if (options.features != "auto" && options.features != "off") {
+    throw InputError(format("model.features: {} is not a choice: give auto or off", options.features));
+  }
+  if (!(options.history_dropout >= 0.0 && options.history_dropout < 1.0)) {
+    throw InputError(
+        format("model.history_dropout: {} is not a share of users who can be seen without their items: give "
+               "a number from 0 to below 1",
+               options.history_dropout));
+  }
+  if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
+    throw InputError(
+        format("model.dropout: {} is not a share of items that can be dropped: give a number "
+               "from 0 to below 1",
+               options.dropout));
+  }
+}
+
+NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
+  check(options);
+  NetworkShape shape;
+  shape.features = inputs.features;
+  shape.variational = options.type == "mult_vae";
+  const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
+    std::vector<LayerShape> layers;
+    for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+      layers.push_back({format("{}_{}", name, k + 1), widths[k], widths[k + 1], backend::TensorKind::matrix});
+    }
+    return layers;
+  };
+
+  std::vector<std::int64_t> widths = {inputs.items};
+  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  widths.push_back(shape.variational ? 2 * options.latent : options.latent);
+  shape.encoder = chain("encoder", widths);
+  shape.encoder.front().weight_kind = backend::TensorKind::input_table;
+
+  widths = {options.latent};
+  widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
+  widths.push_back(inputs.items);
+  shape.decoder = chain("decoder", widths);
+  shape.decoder.back().weight_kind = backend::TensorKind::output_table;
+  return shape;
+}
+
+std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape) {
+  using backend::TensorKind;
+  std::vector<backend::TensorSpec> specs;
+  const auto append = [&](const std::vector<LayerShape>& layers) {
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+      const bool last = layer->weight_kind == TensorKind::output_table;
+      specs.push_back({layer->name + "/weight", layer->inputs, layer->outputs, layer->weight_kind, true});
+      specs.push_back({layer->name + "/bias", 1, layer->outputs,
+                       last ? TensorKind::output_bias : TensorKind::bias, false});
+    }
+  };
+  append(shape.decoder);
+  append(shape.encoder);
+  if (shape.features > 0) {
+    const LayerShape& first = shape.encoder.front();
+    specs.push_back(
+        {first.name + "/feature_weight", shape.features, first.outputs, TensorKind::input_table, true});
+  }
+  return specs;
+}
+
+std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor) {
+  std::uint32_t number = 0;
+  for (const auto* layers : {&shape.encoder, &shape.decoder}) {
+    for (const LayerShape& layer : *layers) {
+      if (tensor == layer.name + "/weight") return number;
+      if (tensor == layer.name + "/bias") return number + 1;
+      number += 2;
+    }
+  }
+  if (shape.features > 0 && tensor == shape.encoder.front().name + "/feature_weight") return number;
+  throw RunError(format("{} is not a tensor of this network", tensor));
+}
+
+}  // namespace vaecf::model
