@@ -112,15 +112,8 @@ CLI::App* add_prepare(CLI::App& app, CommandLine& line) {
   command->add_flag("--force", line.prepare.force,
                     "make it even if it is there, of the same source and options");
   add_replace(*command, line.prepare.replace);
-  command
-      ->add_option_function<std::int64_t>(
-          "--files",
-          [&line](const auto& files) { line.overrides.push_back(format("data.prepare.files={}", files)); },
-          "as so many files, users in sequence: sets data.prepare.files")
-      ->type_name("N");
   add_examples(*command,
                "  vaecf_dist prepare configs/ml20m.yaml\n"
-               "  vaecf_dist prepare configs/ml20m.yaml --files 8\n"
                "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force");
   return command;
 }
@@ -145,15 +138,13 @@ CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
       ->add_option("--user-columns", options.user_columns,
                    "columns that tell something of each user: country, age, occupation, gender, ..")
       ->capture_default_str();
-  command->add_option("--files", options.layout.files, "as so many files, OUT-00000-of-00004.h5 and so on")
-      ->capture_default_str();
-  command->add_option("--compression", options.layout.compression, "0 none; 1 to 9 shuffle and deflate")
+  command->add_option("--compression", options.compression, "0 none; 1 to 9 shuffle and deflate")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
   add_replace(*command, options.replace);
   add_examples(*command,
                "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
-               "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --files 8");
+               "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
   return command;
 }
 

@@ -2,7 +2,6 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/output_file.hpp>
 
 #include "app/commands.hpp"
@@ -43,12 +42,6 @@ void require_key(const std::string& value, const std::string& config, const char
   if (value.empty()) throw InputError(format("{}: {} is not set: {}", config, key, meaning));
 }
 
-// "data/x.h5", or "data/x-00000-of-00004.h5 and 3 more".
-std::string names_of(const std::string& output, const io::DatasetLayout& layout) {
-  const auto paths = io::new_dataset_paths(output, layout.files);
-  return paths.front() + (paths.size() > 1 ? format(" and {} more", paths.size() - 1) : "");
-}
-
 }  // namespace
 
 void print(const std::string& text) {
@@ -83,10 +76,9 @@ void run_prepare(const CommandLine& line) {
   print(data::to_table(report));
   if (report.was_there) {
     voice.log.info(
-        "{} was there already, made of the same source with the same options (--force makes it again)",
-        names_of(file, config.prepare.layout));
+        "{} was there already, made of the same source with the same options (--force makes it again)", file);
   } else {
-    voice.log.info("wrote {}", names_of(file, config.prepare.layout));
+    voice.log.info("wrote {}", file);
   }
 }
 
@@ -96,7 +88,7 @@ void run_synthesize(const CommandLine& line) {
   make_parent_folder(line.output);
   data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);
   voice.progress->end();
-  voice.log.info("wrote {}", names_of(line.output, line.synthesize.layout));
+  voice.log.info("wrote {}", line.output);
 }
 
 }  // namespace vaecf::app

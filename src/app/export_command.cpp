@@ -4,7 +4,6 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/io/tensor_files.hpp>
@@ -85,7 +84,7 @@ std::int64_t features_of(const io::CheckpointFile& checkpoint) {
 /// The one that --data names, or that the checkpoint's run read: from another folder its path leads nowhere.
 io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained_on) {
   std::error_code unknown;
-  if (line.data.empty() && !std::filesystem::exists(io::dataset_paths(trained_on).front(), unknown)) {
+  if (line.data.empty() && !std::filesystem::exists(trained_on, unknown)) {
     throw InputError(format("{}: its run read the dataset {}, which is not here; name it with --data",
                             line.subject, trained_on));
   }
@@ -265,9 +264,7 @@ void run_export(const CommandLine& line) {
         line.output));
   }
   const Source source(line);
-  std::vector<std::string> read = io::dataset_paths(source.dataset.path());
-  read.push_back(line.subject);
-  io::check_output(line.output, "--output", read);
+  io::check_output(line.output, "--output", {source.dataset.path(), line.subject});
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());
   else

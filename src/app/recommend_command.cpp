@@ -1,7 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/hash.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/train/recommender.hpp>
@@ -133,11 +132,9 @@ class Recommending {
 
   void open_output() {
     if (ranks_.rank() != 0) return;
-    std::vector<std::string> read = io::dataset_paths(dataset_.path());
-    for (const std::string& path :
-         {config_, checkpoint_, arguments_.input, arguments_.users, arguments_.include, arguments_.exclude})
-      read.push_back(path);
-    io::check_output(arguments_.output, "--output", read);
+    io::check_output(arguments_.output, "--output",
+                     {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
+                      arguments_.include, arguments_.exclude});
     io::RecommendationHead head;
     head.users =
         users_.size() == audience_->size() ? audience_->users() : audience_->users().only(users_.begin);

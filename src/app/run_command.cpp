@@ -3,7 +3,6 @@
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/locks.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/train/run_timeline.hpp>
@@ -113,10 +112,7 @@ void check_deterministic(const config::Config& config) {
 void check_timeline(const CommandLine& line, const config::Config& config) {
   namespace fs = std::filesystem;
   const auto& session = config.session;
-  std::vector<std::string> read = io::dataset_paths(session.data.file);
-  read.push_back(line.config);
-  read.push_back(line.resume);
-  io::check_output(line.timeline, "--timeline", read);
+  io::check_output(line.timeline, "--timeline", {session.data.file, line.config, line.resume});
   const auto place = [](const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); };
   const fs::path wanted = place(line.timeline);
   bool kept = wanted.parent_path() == place(session.checkpoint_folder());

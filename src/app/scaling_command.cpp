@@ -1,7 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/text_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/scaling/report.hpp>
@@ -49,7 +48,7 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
     return {{arguments.items}, arguments.interactions_per_user};
   }
   const std::string& file = config.session.data.file;
-  if (!std::filesystem::exists(io::dataset_paths(file).front())) {
+  if (!std::filesystem::exists(file)) {
     throw InputError(
         format("{}: data.file {} is not there to tell its size: give --items and --interactions-per-user, or "
                "make it first (vaecf_dist prepare)",

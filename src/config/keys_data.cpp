@@ -8,7 +8,7 @@ void add_data_keys(Keys& keys) {
       folder_name()));
   keys.push_back(make_key(
       "data.file", [](Config & c) -> auto& { return c.session.data.file; },
-      "the HDF5 dataset that prepare writes and train reads; one in several files by NAME-*-of-*.h5"));
+      "the HDF5 dataset that prepare writes and train reads"));
   keys.push_back(make_key(
       "data.virtual_shards", [](Config & c) -> auto& { return c.session.data.virtual_shards; },
       "train users are cut into this many parts; ranks share them out", at_least(1)));
@@ -114,13 +114,8 @@ void add_data_keys(Keys& keys) {
       "data.prepare.feature_buckets", [](Config & c) -> auto& { return c.prepare.feature_buckets; },
       "inputs per hash of a column; 0: the square root of its number of values, at least 16",
       at_least<i64>(0)));
-  keys.push_back(make_key(
-      "data.prepare.files", [](Config & c) -> auto& { return c.prepare.layout.files; },
-      "write the dataset as so many files, NAME-00000-of-00004.h5 and so on; data.file is NAME.h5 or "
-      "NAME-*-of-*.h5",
-      {"from 1 to 500", [](const i64& v) { return v >= 1 && v <= 500; }}));
   keys.push_back(make_key("data.prepare.compression",
-                          [](Config & c) -> auto& { return c.prepare.layout.compression; },
+                          [](Config & c) -> auto& { return c.prepare.compression; },
                           "of the dataset: 0 none; 1 (fast) to 9 (small) shuffle and deflate",
                           {"from 0 to 9", [](const i64& v) { return v >= 0 && v <= 9; }}));
   keys.push_back(make_key(

@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/output_file.hpp>
 
 #include <algorithm>
@@ -165,32 +164,27 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     users = users_file_of(source);
     if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
   }
-  const std::vector<std::string> made = io::new_dataset_paths(output, options.layout.files);
-  for (const std::string& file : made) io::check_output(file, "data.file", paths);
-  for (const std::string& file : io::replaced_dataset_paths(output, made))
-    io::check_output(file, "data.file", paths);
+  io::check_output(output, "data.file", paths);
   // Before the long work, so that what may not be replaced is refused at once.
-  const bool intact = io::check_replaceable(output, options.layout.files, mode.replace);
+  const bool intact = io::check_replaceable(output, mode.replace);
   PrepareReport report;
   if (intact && !mode.force && !mode.strict)
-    report.stored_table = stored_table(output, made_by, paths, options.layout);
+    report.stored_table = stored_table(output, made_by, paths, options.compression);
   report.was_there = !report.stored_table.empty();
   if (report.was_there) return report;
 
-  const std::string first_file = io::behind_links(made.front());
-  const std::filesystem::path place(first_file);
-  std::string own_names = place.stem().string();
-  own_names.resize(std::min(own_names.size(), own_names.rfind("-00000-of-")));
-  io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".", own_names);
+  const std::filesystem::path place(io::behind_links(output));
+  io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".",
+                               place.filename().string());
   // Before the long work: a folder that cannot be written shows now.
-  io::DatasetWriter writer(output, options.layout);
+  io::DatasetWriter writer(output, options.compression);
   std::stop_source unwanted;
   auto description = std::async(
       std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
   const StopAtEnd stop_at_end{unwanted};
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
-  wanted.spill_beside = first_file;
+  wanted.spill_beside = place.string();
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);
   SplitWriter rows(writer);

@@ -103,10 +103,10 @@ bool made_by(const io::Attributes& found, const io::Attributes& recipe) {
 }
 
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
-                         const std::vector<std::string>& source_paths, const io::DatasetLayout& layout) {
+                         const std::vector<std::string>& source_paths, std::int64_t compression) {
   const io::DatasetFile file(path);
   const io::Attributes& found = file.attributes();
-  if (file.layout() != layout || !made_by(found, recipe)) return "";
+  if (file.compression() != compression || !made_by(found, recipe)) return "";
   const auto table = found.find("report");
   if (table == found.end() || !std::holds_alternative<std::string>(table->second)) return "";
   if (found.at("source") != io::Attribute(describe_sources(source_paths))) return "";

@@ -15,8 +15,8 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
 bool made_by(const io::Attributes& found, const io::Attributes& recipe);
 
 /// Returns the table stored in the intact dataset at `path` if it was made by `recipe` from `source_paths` as
-/// they are now and has this layout; otherwise an empty string.
+/// they are now and is compressed as asked for; otherwise an empty string.
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
-                         const std::vector<std::string>& source_paths, const io::DatasetLayout& layout);
+                         const std::vector<std::string>& source_paths, std::int64_t compression);
 
 }  // namespace vaecf::data

@@ -23,7 +23,6 @@ void SplitWriter::start(const Split& shape) {
   train_ = Tally(items);
   validation_ = {"validation", 0, Tally(items), Tally(items), {}, 0, 0};
   test_ = {"test", 0, Tally(items), Tally(items), {}, 0, 0};
-  writer_->set_train_rows(shape.train_rows);
 }
 
 void SplitWriter::train(std::span<std::int32_t> columns) {

@@ -92,17 +92,11 @@ io::IdList numbers_from(std::int64_t first, std::int64_t count) {
   return ids;
 }
 
-// "data/x.h5" and "data/x-*-of-*.h5" are datasets called x.
-std::string dataset_name(const std::string& output) {
-  const std::string stem = std::filesystem::path(output).stem().string();
-  return stem.substr(0, stem.find("-*"));
-}
-
 void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, const Sizes& sizes,
                   const std::string& output) {
   const io::Attributes attributes{
       {"format_version", std::int64_t{1}},
-      {"name", dataset_name(output)},
+      {"name", std::filesystem::path(output).stem().string()},
       {"users", options.users},
       {"items", options.items},
       {"source", std::string("synthesize")},
@@ -138,9 +132,8 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   if (sizes.tastes < options.tastes) {
     log.info("{} items have room for {} tastes, not {}", options.items, sizes.tastes, options.tastes);
   }
-  io::check_replaceable(output, options.layout.files, options.replace);
-  io::DatasetWriter writer(output, options.layout);
-  writer.set_train_rows(sizes.train);
+  io::check_replaceable(output, options.replace);
+  io::DatasetWriter writer(output, options.compression);
   write_header(writer, options, sizes, output);
 
   TasteModel model(options.items, sizes.tastes, options.seed);

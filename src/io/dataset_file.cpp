@@ -1,9 +1,6 @@
 #include <vaecf/io/dataset_file.hpp>
 
-#include <vaecf/io/dataset_paths.hpp>
-
 #include "io/attributes.hpp"
-#include "io/dataset_parts.hpp"
 #include "io/fingerprint.hpp"
 #include "io/ids.hpp"
 #include "io/input_file.hpp"
@@ -102,19 +99,14 @@ bool is_own_dataset(const std::string& path) {
 
 }  // namespace
 
-bool check_replaceable(const std::string& path, std::int64_t files, bool replace) {
+bool check_replaceable(const std::string& path, bool replace) {
   const bool intact = is_own_dataset(path);
-  if (replace) return intact;
-  const std::vector<std::string> own = intact ? dataset_paths(path) : std::vector<std::string>{};
-  std::vector<std::string> lost = new_dataset_paths(path, files);
-  for (const std::string& old : replaced_dataset_paths(path, lost)) lost.push_back(old);
-  for (const std::string& file : lost) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error) || std::ranges::find(own, file) != own.end()) continue;
+  std::error_code error;
+  if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
     throw InputError(
         format("{}: exists and is not an intact dataset of prepare or synthesize; name another file, or pass "
                "--replace to replace it",
-               file));
+               path));
   }
   return intact;
 }
@@ -134,21 +126,21 @@ std::string IdList::text(std::int64_t index) const {
 }
 
 struct DatasetFile::Content {
-  explicit Content(const std::string& asked_for) : Content(asked_for, dataset_paths(asked_for)) {}
-
-  Content(const std::string& asked_for, std::vector<std::string> paths)
-      : path(paths.size() == 1 ? paths.front() : asked_for), file(paths.front(), how_to_get_one) {
+  explicit Content(const std::string& path) : file(path, how_to_get_one) {
     if (is_checkpoint(file.path())) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_one));
     h5::reading(file.path(), [&] {
       if (file.has("item") && file.has("score"))
         file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_one));
       attributes = read_attributes(file.id(), file.path());
       check_version(file, attributes);
-      const PartOf part = take_part(file, attributes);
+      if (attributes.contains("parts")) {
+        file.refuse(
+            "is one of the several files of a dataset, which only older versions read; run `vaecf_dist "
+            "prepare` again");
+      }
       items = read_items(file, attributes);
       for (const auto name : matrix_names) matrices.push_back(open_matrix(file, std::string(name)));
       if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_one));
-      parts.emplace(std::move(paths), asked_for, part, file, matrices);
       for (const std::string split : {"validation", "test"}) {
         const auto seen = rows(split + "/fold_in");
         const auto wanted = rows(split + "/held_out");
@@ -167,7 +159,6 @@ struct DatasetFile::Content {
 
   std::int64_t rows(const std::string& name) const {
     const std::size_t index = matrix_index(name);
-    if (parts && parts->spread(index)) return parts->rows();
     return matrices[index] ? matrices[index]->rows() : 0;
   }
 
@@ -197,13 +188,11 @@ struct DatasetFile::Content {
   /// As many columns as a matrix may have.
   std::int64_t width(std::size_t matrix) const { return matrix < first_features ? items : features; }
 
-  std::string path;
   InputFile file;
   Attributes attributes;
   std::int64_t items = 0;
   std::int64_t features = 0;
   Matrices matrices;
-  std::optional<DatasetParts> parts;
   std::once_flag printed;
   std::string print;  // the fingerprint, which takes reading
 };
@@ -214,7 +203,7 @@ DatasetFile::DatasetFile(DatasetFile&&) noexcept = default;
 DatasetFile& DatasetFile::operator=(DatasetFile&&) noexcept = default;
 
 const std::string& DatasetFile::path() const {
-  return content_->path;
+  return content_->file.path();
 }
 std::int64_t DatasetFile::items() const {
   return content_->items;
@@ -231,7 +220,6 @@ const Attributes& DatasetFile::attributes() const {
 
 std::int64_t DatasetFile::entries(const std::string& matrix) const {
   const std::size_t index = matrix_index(matrix);
-  if (content_->parts->spread(index)) return content_->parts->entries(index);
   const auto& found = content_->matrices[index];
   return found ? found->entries() : 0;
 }
@@ -242,25 +230,14 @@ Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
     throw InputError(format("{}: rows {} to {} asked of {}, which has {}", path(), rows.begin, rows.end,
                             matrix, this->rows(matrix)));
   }
-  Csr csr;
-  if (rows.size() == 0) return csr;
-  const std::int64_t width = content_->width(index);
-  if (content_->parts->spread(index)) {
-    content_->parts->append_rows(index, rows, width, csr);
-    return csr;
-  }
-  h5::reading(path(), [&] { io::append_rows(content_->file, *content_->matrices[index], rows, width, csr); });
-  return csr;
-}
-
-DatasetLayout DatasetFile::layout() const {
+  if (rows.size() == 0) return {};
   return h5::reading(path(), [&] {
-    return DatasetLayout{content_->parts->count(), deflate_level(content_->matrices[0]->columns)};
+    return io::read_rows(content_->file, *content_->matrices[index], rows, content_->width(index));
   });
 }
 
-void DatasetFile::open_all() const {
-  content_->parts->open_all();
+std::int64_t DatasetFile::compression() const {
+  return h5::reading(path(), [&] { return deflate_level(content_->matrices[0]->columns); });
 }
 
 bool DatasetFile::has_ids(const std::string& path) const {
@@ -285,18 +262,13 @@ std::string DatasetFile::fingerprint() const {
 }
 
 std::string DatasetFile::take_print() const {
-  if (content_->parts->count() > 1) return content_->parts->whole();
-  const Matrices& matrices = content_->matrices;
-  const OffsetSource offsets{[&](std::size_t m) { return matrices[m] ? matrices[m]->rows() : -1; },
-                             [&](std::size_t m, const OffsetSource::Use& use) {
-                               for_each_offset_piece(content_->file, *matrices[m], use);
-                             }};
   // What `prepare` and `synthesize` made, follows from its attributes: source, with checksums, and options.
   Contents contents;
   constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, as each rank reads them
   if (!attributes().contains("source"))
     contents = [&](const auto& add) { add_contents(*this, add, sampled_entries); };
-  return h5::reading(path(), [&] { return fingerprint_of(attributes(), offsets, contents); });
+  return h5::reading(
+      path(), [&] { return fingerprint_of(attributes(), content_->file, content_->matrices, contents); });
 }
 
 }  // namespace vaecf::io

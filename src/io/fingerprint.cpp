@@ -25,7 +25,7 @@ std::string text_of(const Attribute& attribute) {
 
 }  // namespace
 
-std::string fingerprint_of(const Attributes& attributes, const OffsetSource& offsets,
+std::string fingerprint_of(const Attributes& attributes, const InputFile& file, const Matrices& matrices,
                            const Contents& contents) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
@@ -36,12 +36,11 @@ std::string fingerprint_of(const Attributes& attributes, const OffsetSource& off
     XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
   };
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
-    const std::int64_t count = offsets.rows(m) + 1;
-    if (count == 0 && m >= first_features) continue;  // as it was before there were any
+    if (!matrices[m] && m >= first_features) continue;  // as it was before there were any
     add(matrix_names[m]);
-    if (count == 0) continue;
-    add_size(static_cast<std::uint64_t>(count) * sizeof(std::int64_t));
-    offsets.for_each_piece(m, [&](std::span<const std::int64_t> piece) {
+    if (!matrices[m]) continue;
+    add_size(static_cast<std::uint64_t>(matrices[m]->rows() + 1) * sizeof(std::int64_t));
+    for_each_offset_piece(file, *matrices[m], [&](std::span<const std::int64_t> piece) {
       XXH3_64bits_update(state.get(), piece.data(), piece.size_bytes());
     });
   }

@@ -40,9 +40,7 @@ class GrowingColumn {
     }
     buffer_ = {};
   }
-  /// After finish().
-  hid_t id() const { return dataset_.id(); }
-  std::int64_t size() const { return written_; }
+  /// After finish(). The library then writes what it still holds, so the order decides where that lies.
   void close() { dataset_.reset(); }
 
  private:

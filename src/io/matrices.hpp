@@ -11,7 +11,6 @@ inline constexpr std::array<std::string_view, 8> matrix_names = {
     "train",         "validation/fold_in", "validation/held_out", "test/fold_in",
     "test/held_out", "train/features",     "validation/features", "test/features"};
 
-inline constexpr std::size_t train_matrix = 0;
 /// From here on the columns of a matrix are features of users, not items, and it may be absent.
 inline constexpr std::size_t first_features = 5;
 /// The matrix whose users those of matrix_names[first_features + i] are.

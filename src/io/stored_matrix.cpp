@@ -58,13 +58,13 @@ void check_weights(const InputFile& file, const InputDataset& weights, std::int6
   }
 }
 
-}  // namespace
-
 std::int64_t offset_at(const StoredMatrix& matrix, std::int64_t row) {
   std::int64_t value = 0;
   h5::read_elements<std::int64_t>(matrix.offsets.id.id(), row, {&value, 1});
   return value;
 }
+
+}  // namespace
 
 std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string& name) {
   if (!file.has(name)) return std::nullopt;
@@ -95,42 +95,37 @@ std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string
   return matrix;
 }
 
-void append_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width, Csr& to) {
-  if (rows.size() == 0) return;
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(rows.size()) + 1);
-  h5::read_elements<std::int64_t>(matrix.offsets.id.id(), rows.begin, offsets);
-  check_offsets(file, matrix, rows.begin, offsets);
-  const std::int64_t first = offsets.front();
-  const std::int64_t count = offsets.back() - first;
+Csr read_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width) {
+  Csr read;
+  read.offsets.resize(static_cast<std::size_t>(rows.size()) + 1);
+  h5::read_elements<std::int64_t>(matrix.offsets.id.id(), rows.begin, read.offsets);
+  check_offsets(file, matrix, rows.begin, read.offsets);
+  const std::int64_t first = read.offsets.front();
+  const std::int64_t count = read.offsets.back() - first;
   // Wider integers are narrowed by the library to the largest int32, which is out of range here.
-  const std::size_t before = to.columns.size();
-  to.columns.resize(before + static_cast<std::size_t>(count));
-  const std::span<std::int32_t> columns = std::span(to.columns).subspan(before);
-  h5::read_elements<std::int32_t>(matrix.columns.id.id(), first, columns);
-  check_columns(file, matrix, rows, {offsets, columns}, width);
+  read.columns.resize(static_cast<std::size_t>(count));
+  h5::read_elements<std::int32_t>(matrix.columns.id.id(), first, read.columns);
+  check_columns(file, matrix, rows, read.view(), width);
   if (matrix.weights) check_weights(file, *matrix.weights, first, count);
-  if (to.rows() == 0 && to.offsets.capacity() < offsets.size()) {  // the only part: its offsets serve
-    for (auto& offset : offsets) offset -= first;
-    to.offsets = std::move(offsets);
-    return;
-  }
-  for (std::size_t r = 1; r < offsets.size(); ++r) {
-    to.offsets.push_back(static_cast<std::int64_t>(before) + offsets[r] - first);
-  }
+  for (auto& offset : read.offsets) offset -= first;
+  return read;
 }
 
 void for_each_offset_piece(const InputFile& file, const StoredMatrix& matrix,
                            const std::function<void(std::span<const std::int64_t>)>& use) {
-  std::int64_t done = 0;
+  constexpr std::int64_t piece = std::int64_t{1} << 16;
+  const std::int64_t count = matrix.rows() + 1;
+  std::vector<std::int64_t> offsets;
   std::int64_t last = 0;
-  for_each_piece(matrix.offsets.id.id(), matrix.rows() + 1, [&](std::span<const std::int64_t> offsets) {
+  for (std::int64_t begin = 0; begin < count; begin += piece) {
+    offsets.resize(static_cast<std::size_t>(std::min(piece, count - begin)));
+    h5::read_elements<std::int64_t>(matrix.offsets.id.id(), begin, offsets);
     const std::int64_t seam[] = {last, offsets.front()};
-    if (done > 0) check_offsets(file, matrix, done - 1, seam);
-    check_offsets(file, matrix, done, offsets);
-    done += static_cast<std::int64_t>(offsets.size());
+    if (begin > 0) check_offsets(file, matrix, begin - 1, seam);
+    check_offsets(file, matrix, begin, offsets);
     last = offsets.back();
     use(offsets);
-  });
+  }
 }
 
 }  // namespace vaecf::io

@@ -2,7 +2,6 @@
 
 #include <vaecf/base/views.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,28 +22,16 @@ struct StoredMatrix {
   std::int64_t entries() const { return columns.shape[0]; }
 };
 
+/// Matrices of one file, in the order of matrix_names.
+using Matrices = std::vector<std::optional<StoredMatrix>>;
+
 /// Nothing where it is not there. All of this throws InputError, naming file, dataset and row, or
 /// h5::Failure.
 std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string& name);
 
-/// Entries before `row`, as the file has it.
-std::int64_t offset_at(const StoredMatrix& matrix, std::int64_t row);
-
-/// Appends `rows` to `to`, read with one hyperslab, and checks them: offsets rise, columns are ascending,
+/// Reads `rows`, at least one, with one hyperslab, and checks them: offsets rise, columns are ascending,
 /// unique and below `width`, weights are 1.
-void append_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width, Csr& to);
-
-/// Calls use(elements) for all `count` elements of an opened dataset, piece by piece.
-template <class Use>
-void for_each_piece(hid_t dataset, std::int64_t count, Use use) {
-  constexpr std::int64_t piece = std::int64_t{1} << 16;
-  std::vector<std::int64_t> values;
-  for (std::int64_t begin = 0; begin < count; begin += piece) {
-    values.resize(static_cast<std::size_t>(std::min(piece, count - begin)));
-    h5::read_elements<std::int64_t>(dataset, begin, values);
-    use(std::span<const std::int64_t>(values));
-  }
-}
+Csr read_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width);
 
 /// Calls use(offsets) for all rows + 1 offsets, piece by piece, each checked.
 void for_each_offset_piece(const InputFile& file, const StoredMatrix& matrix,

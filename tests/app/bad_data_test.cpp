@@ -70,9 +70,6 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
                       "cp runs/small/checkpoints/best.h5 model.onnx && cp notes.txt mine.h5 && "
                       "head -c -1 data.h5 > cut.h5 && "
                       "$PROGRAM recommend small.yaml --top 3 --output top.h5 --quiet && "
-                      "$PROGRAM synthesize parts.h5 --users 300 --items 60 --interactions-per-user 12 "
-                      "--files 2 --quiet && "
-                      "$PROGRAM small.yaml --train --quiet --set data.file=parts.h5 --set name=parts && "
                       "find . -type f ! -name before -exec sha256sum {} + > before")
                 .code,
             0);
@@ -84,7 +81,6 @@ TEST(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
         "prepare c.yaml --set data.prepare.split=given --set data.source.path=split/train.csv --set "
         "data.file=split/test.csv",
         "recommend small.yaml --output small.yaml", "recommend small.yaml --output data.h5",
-        "recommend small.yaml --set data.file=parts.h5 --set name=parts --output parts-00001-of-00002.h5",
         "export model.onnx --output model.onnx", "small.yaml --timeline small.yaml",
         "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
         "small.yaml --timeline runs/small/metrics.jsonl",
@@ -163,30 +159,12 @@ TEST(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
   EXPECT_NE(result.out.find("1 dropped: the rating is not a finite number"), std::string::npos) << result.out;
 }
 
-TEST(Prepare, InSeveralFilesAllGoesOnAsBefore) {
+TEST(Prepare, CompressesAsTold) {
   const Workplace place;
-  place.write("c.yaml",
-              "name: parts\ndevice: cpu\nmodel: {hidden: [8], latent: 4}\n"
-              "train: {epochs: 1, batch_size: 7}\nvalidation: {metrics: [ndcg@5], select: ndcg@5}\n" +
-                  std::string(prepare_config));
+  place.write("c.yaml", prepare_config);
   place.write("ratings.csv", ratings(20));
-  const Result made = place.program("prepare c.yaml --files 3 --set data.prepare.compression=1");
-  ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_NE(made.err.find("wrote out/made-00000-of-00003.h5 and 2 more"), std::string::npos) << made.err;
-  EXPECT_TRUE(place.exists("out/made-00002-of-00003.h5"));
-  EXPECT_FALSE(place.exists("out/made.h5"));
-  const Result shown = place.program("inspect 'out/made-*-of-*.h5'");
-  EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_NE(shown.out.find("files: 3"), std::string::npos) << shown.out;
-  EXPECT_NE(shown.out.find("deflate 1"), std::string::npos) << shown.out;
-  const Result trained = place.ranks(2, "c.yaml --quiet");
-  EXPECT_EQ(trained.code, 0) << trained.err;
-  const Result recommended =
-      place.program("recommend c.yaml --top 3 --quiet --set data.file='out/made-*.h5'");
-  EXPECT_EQ(recommended.code, 0) << recommended.err;
-  EXPECT_EQ(place.program("export runs/parts/checkpoints/best.h5 --output x.safetensors --quiet").code, 0);
-  EXPECT_NE(place.program("doctor --quick c.yaml").out.find("18 train users"), std::string::npos);
-  expect_refused(place, "inspect out/made-00001-of-00003.h5", 2, "part 1 of a dataset in 3 files");
+  ASSERT_EQ(place.program("prepare c.yaml --set data.prepare.compression=1").code, 0);
+  EXPECT_EQ(count(place.program("inspect out/made.h5").out, "deflate 1"), 1);
 }
 
 TEST(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {

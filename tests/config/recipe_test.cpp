@@ -21,7 +21,6 @@ using Overrides = std::vector<std::string>;
 const std::map<std::string, std::string> not_recorded{
     {"data.source.path", "names and sha256 of the source's files are compared"},
     {"data.source.users.path", "likewise; users_member tells which file of an archive it is"},
-    {"data.prepare.files", "compared with how the dataset lies on disk"},
     {"data.prepare.compression", "compared with how the dataset lies on disk"},
     {"data.prepare.memory_gib", "the dataset is the same, byte by byte"}};
 

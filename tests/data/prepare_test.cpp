@@ -354,7 +354,6 @@ TEST_F(Prepare, TheSameFileAsAnotherPartIsAnotherDataset) {
 }
 
 TEST_F(Prepare, NeverRemovesItsSource) {
-  options_.layout.files = 2;
   output_ = source_.path;
   EXPECT_NE(refusal().find("which is read, and would be replaced"), std::string::npos) << refusal();
   EXPECT_TRUE(std::filesystem::exists(source_.path));

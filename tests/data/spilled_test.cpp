@@ -285,26 +285,21 @@ TEST_F(Spilled, WhatIsKnownOfUsersGoesAlong) {
   expect_the_same();
   EXPECT_GT(io::DatasetFile(folder_.path("memory.h5")).entries("train/features"), 50);
   options_.split = "leave_one_out";
-  options_.layout = {3, 0};
   std::filesystem::remove(folder_.path("memory.h5"));
   run("memory.h5", 0);
   run("disk.h5", 500);
   expect_same_file();
 }
 
-TEST_F(Spilled, IntoSeveralPackedFiles) {
+TEST_F(Spilled, IntoACompressedFile) {
   use_csv();
-  options_.layout = {3, 1};
+  options_.compression = 1;
   const PrepareReport expected = run("memory.h5", 0);
   EXPECT_EQ(to_table(run("disk.h5", 500)), to_table(expected));
   expect_same_file();
   EXPECT_TRUE(run("disk.h5", 500).was_there);
-  EXPECT_TRUE(run("disk-*-of-*.h5", 0).was_there);
-  options_.layout.files = 2;
+  options_.compression = 2;
   EXPECT_FALSE(run("disk.h5", 500).was_there);
-  EXPECT_TRUE(run("disk.h5", 500).was_there);
-  std::filesystem::remove(folder_.path("disk-00001-of-00002.h5"));
-  EXPECT_THROW(run("disk.h5", 500), InputError) << "a damaged dataset";
 }
 
 TEST_F(Spilled, ErrorsAreTheSame) {

@@ -45,6 +45,12 @@ std::vector<BadFile> bad_files() {
   constexpr std::int64_t big = std::int64_t{1} << 32;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   return {
+      {"OneOfSeveralFiles",
+       [](Hdf5Editor& editor) {
+         editor.put_integer_attribute("part", 0);
+         editor.put_integer_attribute("parts", 4);
+       },
+       {"is one of the several files of a dataset", "run `vaecf_dist prepare` again"}},
       {"ColumnTooLarge",
        integers("/train/indices", {0, 2, 5, 6, 0, 1, 2, 3, 4, 5}),
        {"train/indices row 2", "column 6", "0 to 5"}},

@@ -86,6 +86,29 @@ TEST_F(DatasetRoundTrip, LongColumnsCrossChunks) {
   }
 }
 
+TEST_F(DatasetRoundTrip, ACompressedFileIsSmallerAndTheSameDataset) {
+  const auto make = [&](const std::string& path, std::int64_t compression) {
+    DatasetWriter writer(path, compression);
+    for (std::int32_t r = 0; r < 3000; ++r) {
+      Columns row(100);
+      for (std::int32_t c = 0; c < 100; ++c) row[static_cast<std::size_t>(c)] = 7 * c + r % 5;
+      writer.append_row("train", row);
+    }
+    writer.set_attribute("items", std::int64_t{1000});
+    writer.commit();
+  };
+  make(file("plain.h5"), 0);
+  make(file("packed.h5"), 1);
+  EXPECT_LT(3 * std::filesystem::file_size(file("packed.h5")), std::filesystem::file_size(file("plain.h5")));
+  const DatasetFile plain(file("plain.h5"));
+  const DatasetFile packed(file("packed.h5"));
+  EXPECT_EQ(plain.compression(), 0);
+  EXPECT_EQ(packed.compression(), 1);
+  EXPECT_EQ(plain.fingerprint(), packed.fingerprint());
+  EXPECT_EQ(plain.read_rows("train", {0, 3000}).offsets, packed.read_rows("train", {0, 3000}).offsets);
+  EXPECT_EQ(plain.read_rows("train", {0, 3000}).columns, packed.read_rows("train", {0, 3000}).columns);
+}
+
 TEST_F(DatasetRoundTrip, EmptyMatricesAreWritten) {
   {
     DatasetWriter writer(file("empty.h5"));

@@ -9,11 +9,10 @@
 namespace vaecf::io {
 namespace {
 
-void write_dataset_of(const std::string& path, std::int64_t entries, const DatasetLayout& layout = {}) {
+void write_dataset_of(const std::string& path, std::int64_t entries) {
   std::vector<std::int32_t> row(1000);
   std::iota(row.begin(), row.end(), 0);
-  DatasetWriter writer(path, layout);
-  writer.set_train_rows(entries / 1000);
+  DatasetWriter writer(path);
   for (std::int64_t done = 0; done < entries; done += 1000) writer.append_row("train", row);
   writer.set_attribute("items", std::int64_t{1000});
   writer.commit();
@@ -39,19 +38,6 @@ TEST_F(FullDisk, DatasetWriterLeavesNothing) {
   }
   write_dataset_of(file("d.h5"), 1000000);
   EXPECT_EQ(DatasetFile(file("d.h5")).entries("train"), 1000000);
-}
-
-TEST_F(FullDisk, SeveralFilesLeaveTheOldOnes) {
-  write_dataset_of(file("d.h5"), 3000, {3, 0});
-  for (const rlim_t limit : {100, 3000, 600000, 1200000}) {
-    const FileSizeLimit full(limit);
-    const std::string message = message_of<RunError>([&] {
-      write_dataset_of(file("d.h5"), 1000000, {3, 0});
-    });
-    EXPECT_NE(message.find("File too large"), std::string::npos) << message;
-    EXPECT_EQ(names().size(), 3u) << limit;
-  }
-  EXPECT_EQ(DatasetFile(file("d.h5")).read_rows("train", {0, 3}).columns.size(), 3000u);
 }
 
 TEST_F(FullDisk, WhatIsPutAsideIsNamedAndGone) {

@@ -36,7 +36,7 @@ struct MadeUpData {
   std::int64_t without_target = 0;  ///< of the validation users
   bool noise = true;
   bool features = false;  ///< columns that tell a user's taste, and others that tell nothing; some have none
-  io::DatasetLayout layout = {};
+  std::int64_t compression = 0;
 };
 
 inline void write_dataset(const std::string& path, const MadeUpData& data) {
@@ -61,8 +61,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     const auto taste = user % data.groups;
     return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.groups + user % 3)};
   };
-  io::DatasetWriter writer(path, data.layout);
-  writer.set_train_rows(data.users);
+  io::DatasetWriter writer(path, data.compression);
   for (std::int64_t u = 0; u < data.users; ++u) {
     Row row = draw(u);
     if (data.noise)

@@ -55,7 +55,7 @@ struct PrepareOptions {
   std::int64_t feature_hashes = 2;   ///< as in FeatureColumn
   std::int64_t feature_buckets = 0;  ///< the same; 0: FeatureHashing::default_buckets()
   // What is below changes how the dataset is made and lies on disk, not what is in it.
-  io::DatasetLayout layout;
+  std::int64_t compression = 0;  ///< of matrices: 0 none, 1 to 9 shuffle and deflate of this level
   /// As much as events may take of memory, about; 0: no limit. Beyond it they go to a temporary file beside
   /// the dataset, and what grows in memory is only what is kept of users and items.
   double memory_gib = 0.0;

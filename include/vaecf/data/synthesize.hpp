@@ -23,8 +23,8 @@ struct SynthesizeOptions {
   /// What is told of each user (country, age, occupation, gender, ..), each column a noisy sign of one of the
   /// user's tastes. The interactions are the same with and without.
   int user_columns = 0;
-  io::DatasetLayout layout;
-  bool replace = false;  ///< replace a file that is not an intact dataset of ours
+  std::int64_t compression = 0;  ///< of matrices: 0 none, 1 to 9 shuffle and deflate of this level
+  bool replace = false;          ///< replace a file that is not an intact dataset of ours
 };
 
 /// Streams to `output` in bounded memory. Throws InputError for sizes that cannot be, and as

@@ -21,26 +21,17 @@ struct IdList {
   IdList only(std::int64_t index) const;  ///< that id alone, of the same kind
 };
 
-/// How a dataset lies on disk.
-struct DatasetLayout {
-  std::int64_t files = 1;        ///< train users in sequence over as many; all else is in the first
-  std::int64_t compression = 0;  ///< of matrices: 0 none, 1 to 9 shuffle and deflate of this level
-  bool operator==(const DatasetLayout&) const = default;
-};
-
 /// Writes a dataset file (layout: `/train/{indptr,indices}`, `/validation/{fold_in,held_out}/...`, ids,
 /// attributes) row by row in bounded memory. Everything goes to a temporary file beside `path`; commit()
 /// gives it its name, and a writer destroyed before leaves nothing. RunError where the disk is full.
-/// Several files are called as new_dataset_paths() says; they replace what the dataset lay in before.
 class DatasetWriter {
  public:
-  explicit DatasetWriter(const std::string& path, const DatasetLayout& layout = {});
+  /// `compression` of matrices: 0 none, 1 to 9 shuffle and deflate of this level.
+  explicit DatasetWriter(const std::string& path, std::int64_t compression = 0);
   ~DatasetWriter();
   DatasetWriter(DatasetWriter&&) noexcept;
   DatasetWriter& operator=(DatasetWriter&&) noexcept;
 
-  /// With several files before the first row of "train": how many there will be, to be shared out evenly.
-  void set_train_rows(std::int64_t rows);
   /// Appends a row to one of "train", "validation/fold_in", "validation/held_out", "test/fold_in",
   /// "test/held_out", or to what is known of those users: "train/features", "validation/features" (of
   /// validation/fold_in) and "test/features" (InputError for another name). RunError unless columns are
@@ -53,9 +44,9 @@ class DatasetWriter {
   /// The last value of a name counts; format_version = 1 is set already.
   void set_attribute(const std::string& name, const Attribute& value);
   /// Writes what is left (all five matrices, empty ones too, and those of features where attribute `features`
-  /// is above 0) and gives the file its name, the first of several last. RunError where attribute `items` is
-  /// not set, a column does not lie below it, or below `features`, or users with features are not those
-  /// without. Nothing may be called afterwards.
+  /// is above 0) and gives the file its name. RunError where attribute `items` is not set, a column does not
+  /// lie below it, or below `features`, or users with features are not those without. Nothing may be called
+  /// afterwards.
   void commit();
 
  private:
@@ -63,13 +54,11 @@ class DatasetWriter {
   std::unique_ptr<File> file_;
 };
 
-/// A dataset file, or the files of one (see dataset_paths()), opened for reading (shared by ranks, without
-/// file locks). Everything is checked before use: shapes, monotone offsets, columns in range, ascending and
-/// unique, no variable-length strings, no external links, no filters but shuffle and deflate. InputError with
-/// file, dataset and row otherwise. Offsets and columns may be integers of any width and byte order, stored
-/// in any layout; `data` beside `indices` is accepted where all of it is 1. Attribute `items` and group
-/// /train must be there. Of several files the first is opened at once, the others when rows that they hold
-/// are read.
+/// A dataset file, opened for reading (shared by ranks, without file locks). Everything is checked before
+/// use: shapes, monotone offsets, columns in range, ascending and unique, no variable-length strings, no
+/// external links, no filters but shuffle and deflate. InputError with file, dataset and row otherwise.
+/// Offsets and columns may be integers of any width and byte order, stored in any layout; `data` beside
+/// `indices` is accepted where all of it is 1. Attribute `items` and group /train must be there.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);
@@ -83,9 +72,8 @@ class DatasetFile {
   std::int64_t features() const;
   std::int64_t rows(const std::string& matrix) const;  ///< 0 where the matrix is absent
   std::int64_t entries(const std::string& matrix) const;
-  DatasetLayout layout() const;
-  /// Opens the files that are not open yet, for their checks: InputError where one is not of this dataset.
-  void open_all() const;
+  /// As DatasetWriter was told it.
+  std::int64_t compression() const;
   /// Attributes of / that are single numbers or strings.
   const Attributes& attributes() const;
   /// Rows [rows.begin, rows.end), offsets starting at 0, read with one hyperslab and checked. Columns lie in
@@ -107,8 +95,7 @@ class DatasetFile {
 };
 
 /// Returns whether an intact dataset that `prepare` or `synthesize` wrote is at `path`. Reads all of it.
-/// Throws InputError if a dataset of `files` files written there would replace any other file and `replace`
-/// is not set.
-bool check_replaceable(const std::string& path, std::int64_t files, bool replace);
+/// Throws InputError if any other file is there and `replace` is not set.
+bool check_replaceable(const std::string& path, bool replace);
 
 }  // namespace vaecf::io

@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 #include <vaecf/io/locks.hpp>
 
 #include <unistd.h>
@@ -30,7 +29,7 @@ fs::path existing_part_of(const std::string& folder) {
 Finding check_locks(const std::string& path) {
   const char* variable = std::getenv("HDF5_USE_FILE_LOCKING");
   const std::string setting = variable == nullptr ? "" : format(" (HDF5_USE_FILE_LOCKING={})", variable);
-  switch (io::probe_locks(io::dataset_paths(path).front())) {
+  switch (io::probe_locks(path)) {
     case io::Locks::work:
       return {"file locks", Health::ok, "work where the data are" + setting, ""};
     case io::Locks::unsupported:
@@ -49,7 +48,6 @@ Finding check_locks(const std::string& path) {
 Finding check_data(const std::string& path) {
   try {
     const io::DatasetFile file(path);
-    file.open_all();
     return {"data", Health::ok,
             format("{}: {} train users, {} items (fingerprint {})", path, file.rows("train"), file.items(),
                    file.fingerprint()),

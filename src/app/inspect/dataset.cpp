@@ -51,9 +51,8 @@ Counts count_train(const io::DatasetFile& file) {
 std::string describe_dataset(const std::string& path) {
   const io::DatasetFile file(path);
   std::string out = format("dataset {}\n  items: {}\n", path, file.items());
-  const io::DatasetLayout layout = file.layout();
-  if (layout.files > 1) out += format("  files: {}\n", layout.files);
-  if (layout.compression > 0) out += format("  compression: shuffle, deflate {}\n", layout.compression);
+  const std::int64_t level = file.compression();
+  if (level > 0) out += format("  compression: shuffle, deflate {}\n", level);
   out += format("  {:<22}{:>12}{:>15}{:>10}{:>12}\n", "", "users", "interactions", "mean", "density");
   constexpr std::array matrices = {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
                                    "test/held_out"};

@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/dataset_paths.hpp>
 
 #include "app/commands.hpp"
 #include "app/inspect/describe.hpp"
@@ -51,7 +50,7 @@ void run_inspect(const CommandLine& line) {
     throw InputError(
         format("--metric is for a run: {} is no folder of one and no .jsonl file", line.subject));
   }
-  const bool dataset = kind_of(io::dataset_paths(line.subject).front()) == Kind::dataset;
+  const bool dataset = kind_of(line.subject) == Kind::dataset;
   print(dataset ? describe_dataset(line.subject)
                 : describe_checkpoint(line.subject, line.verbosity == Verbosity::verbose));
 }
