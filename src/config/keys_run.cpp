@@ -53,7 +53,7 @@ void add_run_keys(Keys& keys) {
                            }}));
   keys.push_back(make_key(
       "backend.resident", [](Config & c) -> auto& { return c.backend.resident; },
-      "cuda: train users in the GPU's memory; off: copied batch by batch; auto: where they fit",
+      "cuda: train users in the GPU's memory; off: in the host's, read from there; auto: on if they fit",
       one_of({"auto", "on", "off"})));
   keys.push_back(make_key(
       "backend.graph", [](Config & c) -> auto& { return c.backend.graph; },

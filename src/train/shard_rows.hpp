@@ -21,11 +21,12 @@ class ShardRows {
   const backend::Batch& gather(const backend::StepState& step, std::int64_t users);
 
   const backend::UserRows& held() const { return *held_; }
-  std::int64_t bytes() const;
+  std::int64_t bytes() const { return bytes_; }
 
  private:
   backend::Backend& backend_;
   Csr rows_;
+  std::int64_t bytes_;
   std::unique_ptr<backend::UserRows> held_;
   std::unique_ptr<backend::BatchOrder> order_;
   std::unique_ptr<backend::Batch> batch_;

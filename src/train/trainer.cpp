@@ -36,9 +36,7 @@ struct Trainer::Collective {
   Collective(const SessionOptions& options, const Services& services, model::Network& model, ShardRows& items,
              ShardRows* features, backend::StepState& state)
       : optimizer(options, services, model),
-        // Rows that come from the host at each step cannot be part of a graph.
-        graphs(services.backend, services.communicator,
-               items.held().resident() && (features == nullptr || features->held().resident())),
+        graphs(services.backend, services.communicator),
         step(services.backend, model, items, features, optimizer, state, graphs) {}
 
   OptimizerState<backend::Backend> optimizer;

@@ -32,7 +32,7 @@ std::vector<ContractBackend> contract_backends() {
                                              backend::Precision::fp16, backend::Precision::tf32}) {
     add(backend::to_string(precision), {.device = "cuda", .precision = precision});
   }
-  add("streamed", {.device = "cuda", .precision = backend::Precision::bf16, .resident = "off"});
+  add("host_rows", {.device = "cuda", .precision = backend::Precision::bf16, .resident = "off"});
   return all;
 }
 

@@ -25,7 +25,7 @@ std::vector<ContractBackend> contract_backends() {
     add(backend::to_string(precision), {.device = "cuda", .precision = precision},
         precision == backend::Precision::bf16);
   }
-  add("streamed", {.device = "cuda", .precision = backend::Precision::fp32, .resident = "off"}, false);
+  add("host_rows", {.device = "cuda", .precision = backend::Precision::fp32, .resident = "off"}, false);
   return all;
 }
 

@@ -263,7 +263,6 @@ struct SmallModel {
         OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
     rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
     backend.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
-    if (!held->resident()) cut(order->users(t));  // which no recording can hold
   }
   void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
     backend.set_batch_order(*held, rows, begin_rows, *order);
@@ -274,7 +273,7 @@ struct SmallModel {
     backend.gather_step(*side_held, *side_order, *state, users, *side_batch);
   }
   void run(std::int64_t users) {
-    if (held->resident()) cut(users);
+    cut(users);
     const backend::SideInput side{*side_batch, 4};
     backend.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
     backend.sample_latent(*batch, *statistics, *state, *z);

@@ -129,6 +129,15 @@ TEST_F(Platform, KernelsRunAllBlocksWithScratchOfTheirOwn) {
   EXPECT_TRUE(result == rows);
 }
 
+TEST_F(Platform, KernelsReadAndWritePinnedMemory) {
+  PinnedArray<std::int64_t> rows(38);
+  rows.data()[36] = 5;
+  reverse_rows(queue(), rows.data(), 1);
+  queue().finish();
+  EXPECT_EQ(rows.data()[0], 5);
+  EXPECT_EQ(rows.data()[37], 5);
+}
+
 TEST_F(Platform, EventsOrderQueues) {
   Queue other(cuda::Urgency::high);
   Event event;

@@ -1,8 +1,7 @@
 # Included by tests/backend/CMakeLists.txt, behind cuda.cmake, whose twin it uses. Users' rows, batches and the
 # sparse layer.
 vaecf_test(cuda_twin_rows_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_place_test.cpp
-          ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_input_layer_test.cpp
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_input_layer_test.cpp
   LIBRARIES vaecf_contract_support vaecf_cuda_twin)
 
 # Without a GPU skipped, or failing where VAECF_REQUIRE_GPU=1.

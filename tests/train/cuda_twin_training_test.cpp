@@ -159,7 +159,7 @@ TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
   EXPECT_LT(twin.epochs[2].nll, cpu.epochs[1].nll);
 }
 
-TEST_F(CudaTwinTraining, RecordingAndStreamingChangeNoBit) {
+TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
   give_users_features();
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     SCOPED_TRACE(backend::to_string(precision));

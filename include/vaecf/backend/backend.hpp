@@ -81,8 +81,6 @@ class UserRows {
  public:
   virtual ~UserRows() = default;
   virtual std::int64_t rows() const = 0;
-  /// Whether they lie where the backend computes; else each batch is copied there, ahead of its use.
-  virtual bool resident() const = 0;
   /// Where they lie and why, for the log.
   virtual std::string description() const = 0;
 };
@@ -267,8 +265,7 @@ class Backend {
   /// `rows` (local to `source`) of all batches back to back; batch t is rows[begin[t] .. begin[t + 1]).
   virtual void set_batch_order(const UserRows& source, std::span<const std::int64_t> rows,
                                std::span<const std::int64_t> begin, BatchOrder& order) = 0;
-  /// Cuts the batch that `step` numbers, of `users` = order.users(that number) rows, with its transpose. Part
-  /// of a recording only where `source` is resident.
+  /// Cuts the batch that `step` numbers, of `users` = order.users(that number) rows, with its transpose.
   virtual void gather_step(const UserRows& source, const BatchOrder& order, const StepState& step,
                            std::int64_t users, Batch& batch) = 0;
   /// Cuts the rows numbered `rows` (local to `source`) into `batch`; `with_transpose` when its loss or

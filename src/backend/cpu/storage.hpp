@@ -122,7 +122,6 @@ class CpuRows : public backend::UserRows {
   CpuRows(CsrView view, std::int64_t first, std::int64_t item_count)
       : csr(view), first_user(first), items(item_count) {}
   std::int64_t rows() const override { return csr.rows(); }
-  bool resident() const override { return true; }
   std::string description() const override { return ""; }
 
   CsrView csr;

@@ -10,14 +10,17 @@
 namespace vaecf::cuda {
 namespace {
 
+constexpr const char* order_name = "the order of batches";
+constexpr const char* row_sizes = "the sizes of users' rows";
+constexpr std::int64_t nothing[] = {0};
+
 /// Which rows of a source make the batch: user u is row(u).
 struct Choice {
-  const std::int64_t* rows = nullptr;   // null: 0, 1, 2, ..
+  const std::int64_t* rows = nullptr;
   const std::int64_t* begin = nullptr;  // of each batch in `rows`; null: 0
   const StepRecord* record = nullptr;   // says which batch, where there is `begin`
 
   VAECF_HD std::int64_t row(std::int64_t u) const {
-    if (rows == nullptr) return u;
     return rows[(begin != nullptr ? begin[record->numbers.batch] : 0) + u];
   }
 };
@@ -43,7 +46,7 @@ struct CountEntries {
 };
 
 /// One user to a block; they have 5 to some thousands of items.
-struct CutRows {
+struct GatherRows {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
   Choice choice;
@@ -115,26 +118,27 @@ struct FindItems {
   }
 };
 
-void set_size(CudaBatch& batch, std::int64_t users, std::int64_t room, std::int64_t items, bool transpose) {
+/// Gathers the rows that `choice` names of `from` into `batch`, which has room for `room` entries; `exact`:
+/// they are as many.
+void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const CudaRows& from,
+            const Choice& choice, std::int64_t users, std::int64_t room, bool exact, bool transpose,
+            CudaBatch& batch) {
   batch.users_ = users;
-  batch.items = items;
+  batch.items = from.items();
   batch.max_entries = room;
   batch.has_transpose = transpose;
-}
-
-/// Cuts `choice` of a source whose offsets and ids are on the device; the batch's own offsets are there
-/// already. `exact`: room is what it holds, and no more.
-void cut(Queue& queue, Primitives& primitives, const Choice& choice, const std::int64_t* source_offsets,
-         ItemIds ids, bool exact, CudaBatch& batch) {
-  std::uint32_t* keys = batch.has_transpose ? batch.keys.data() : nullptr;
+  launch(queue, blocks_for(users, CountEntries::threads),
+         CountEntries{choice, from.offsets(), from.first_user(), users, counts, batch.user_numbers.data()});
+  primitives.running_sum(queue, counts, users, batch.offsets.data());
+  std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
-  launch(queue, batch.users_,
-         CutRows{choice, source_offsets, ids, batch.offsets.data(), batch.columns.data(), keys, entry_users});
-  if (!batch.has_transpose) return;
+  launch(queue, users,
+         GatherRows{choice, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
+                    entry_users});
+  if (!transpose) return;
 
   // The transpose: a stable sort by item, users of an item stay in ascending order.
-  const std::int64_t room = batch.max_entries;
-  const std::int64_t* entries = batch.offsets.data() + batch.users_;
+  const std::int64_t* entries = batch.offsets.data() + users;
   if (!exact) {
     launch(queue, blocks_for(room, MarkRest::threads),
            MarkRest{entries, room, batch.items, keys, entry_users});
@@ -143,13 +147,6 @@ void cut(Queue& queue, Primitives& primitives, const Choice& choice, const std::
                         std::bit_width(static_cast<std::uint64_t>(batch.items)));
   launch(queue, blocks_for(batch.items + 1, FindItems::threads),
          FindItems{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
-}
-
-/// A batch that came from the host.
-void cut(Queue& queue, Primitives& primitives, const Streamer::Cut& from, bool exact, CudaBatch& batch) {
-  queue.copy(batch.offsets.data(), from.offsets, (from.users + 1) * 8);
-  queue.copy(batch.user_numbers.data(), from.user_numbers, from.users * 4);
-  cut(queue, primitives, {}, from.offsets, from.ids, exact, batch);
 }
 
 }  // namespace
@@ -162,104 +159,67 @@ void CudaBackend::set_batch_order(const backend::UserRows& source, std::span<con
                                   std::span<const std::int64_t> begin, backend::BatchOrder& order) {
   const CudaRows& from = gpu(source);
   CudaOrder& to = gpu(order);
-  generation_.require_free("the order of batches");
-  auto plan = std::make_shared<Plan>();
-  plan->rows.assign(rows.begin(), rows.end());
-  if (!begin.empty()) plan->begin.assign(begin.begin(), begin.end());
+  generation_.require_free(order_name);
+  if (begin.empty()) begin = nothing;
   const auto outside = [&](std::int64_t row) { return row < 0 || row >= from.rows(); };
-  if (plan->begin.front() < 0 || plan->begin.back() > static_cast<std::int64_t>(rows.size()) ||
-      !std::is_sorted(plan->begin.begin(), plan->begin.end()) ||
-      std::any_of(rows.begin(), rows.end(), outside)) {
+  if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
+      !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
     throw std::out_of_range("an order of batches names rows that are not there");
   }
-  for (std::int64_t t = 0; t < plan->batches(); ++t) {
-    plan->max_users = std::max(plan->max_users, static_cast<std::int64_t>(plan->batch(t).size()));
-    plan->max_entries = std::max(plan->max_entries, from.entries_of(plan->batch(t)));
+  to.begin.assign(begin.begin(), begin.end());
+  std::int64_t users = 0;
+  std::int64_t entries = 0;
+  for (std::int64_t t = 0; t < to.batches(); ++t) {
+    users = std::max(users, to.users(t));
+    entries = std::max(entries, from.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]),
+                                                             static_cast<std::size_t>(to.users(t)))));
   }
-
-  bool moved = false;
-  if (plan->max_users > to.max_users || plan->max_entries > to.max_entries) {
-    to.max_users = std::max(to.max_users, plan->max_users);
-    const std::int64_t all = from.host_offsets.back();
-    const std::int64_t with_room = std::min(plan->max_entries + plan->max_entries / 8 + 1024, all);
-    to.max_entries = std::max(to.max_entries, std::max(plan->max_entries, with_room));
-    moved = true;
+  if (users > to.max_users || entries > to.max_entries) ++generation_.value;
+  to.max_users = std::max(to.max_users, users);
+  if (entries > to.max_entries) {
+    to.max_entries = std::max(entries, std::min(entries + entries / 8 + 1024, from.host_offsets.back()));
   }
-  if (from.resident()) {
-    const auto up = [&](const std::vector<std::int64_t>& numbers, Upload<std::int64_t>& staging,
-                        DeviceArray<std::int64_t>& on_device) {
-      const auto n = static_cast<std::int64_t>(numbers.size());
-      std::copy(numbers.begin(), numbers.end(), staging.room(n, check_));
-      if (on_device.size() < n) {
-        on_device = {};
-        on_device = DeviceArray<std::int64_t>(device_, n, "the order of batches");
-        moved = true;
-      }
-      staging.send(queue_, n, on_device.data());
-    };
-    up(plan->rows, to.rows_up, to.device_rows);
-    up(plan->begin, to.begin_up, to.device_begin);
-  }
-  if (moved) ++generation_.value;
-  to.plan = std::move(plan);
-  if (!from.resident()) from.streamer().follow(to.plan, check_);
+  queue_.finish(check_);  // copies from pageable memory may wait for the queue, without calling `check_`
+  const auto copy = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
+    grow(device_, generation_, static_cast<std::int64_t>(numbers.size()), order_name, on_device);
+    queue_.copy_in(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
+  };
+  copy(rows, to.device_rows);
+  copy(begin, to.device_begin);
 }
 
 void CudaBackend::gather_step(const backend::UserRows& source, const backend::BatchOrder& order,
                               const backend::StepState& step, std::int64_t users, backend::Batch& batch) {
   const NvtxRange nvtx("input: batch");
-  const CudaRows& from = gpu(source);
   const CudaOrder& by = gpu(order);
   CudaBatch& to = gpu(batch);
   const std::int64_t t = gpu(step).numbers.batch;
   if (t < 0 || t >= by.batches() || users != by.users(t)) {
     throw std::logic_error("the step's batch is not one of its order, or has another number of users");
   }
-  to.reserve(by.max_users, by.max_entries, from.items(), true);
-  set_size(to, users, by.max_entries, from.items(), true);
-  if (!from.resident()) {
-    generation_.require_free("a batch from the host");
-    const Streamer::Cut there = from.streamer().take(by.plan, t, queue_, check_);
-    cut(queue_, primitives_, there, false, to);
-    from.streamer().read(queue_);
-    return;
-  }
+  to.reserve(by.max_users, by.max_entries, gpu(source).items(), true);
   if (!generation_.recording) primitives_.reserve(std::max(by.max_users, by.max_entries));
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, by.max_users, "the sizes of users' rows");
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, by.max_users, row_sizes);
   const Choice choice{by.device_rows.data(), by.device_begin.data(), gpu(step).record.data()};
-  launch(queue_, blocks_for(users, CountEntries::threads),
-         CountEntries{choice, from.offsets(), from.first_user(), users, counts, to.user_numbers.data()});
-  primitives_.running_sum(queue_, counts, users, to.offsets.data());
-  cut(queue_, primitives_, choice, from.offsets(), from.ids(), false, to);
+  gather(queue_, primitives_, counts, gpu(source), choice, users, by.max_entries, false, true, to);
 }
 
 void CudaBackend::gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows,
                                bool with_transpose, backend::Batch& batch) {
   const NvtxRange nvtx("batch");
   const CudaRows& from = gpu(source);
-  CudaBatch& to = gpu(batch);
   generation_.require_free("a batch of rows that the host names");
   const auto users = static_cast<std::int64_t>(rows.size());
   for (const std::int64_t row : rows) {
     if (row < 0 || row >= from.rows()) throw std::out_of_range("a batch of rows that are not there");
   }
   const std::int64_t entries = from.entries_of(rows);
-  to.reserve(users, entries, from.items(), with_transpose);
-  set_size(to, users, entries, from.items(), with_transpose);
-  if (!from.resident()) {
-    cut(queue_, primitives_, from.streamer().take(rows, queue_, check_), true, to);
-    from.streamer().read(queue_);
-    return;
-  }
-  std::copy(rows.begin(), rows.end(), to.picked.room(users, check_));
+  gpu(batch).reserve(users, entries, from.items(), with_transpose);
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the numbers of a batch's rows");
-  to.picked.send(queue_, users, picked);
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, "the sizes of users' rows");
-  const Choice choice{.rows = picked};
-  launch(queue_, blocks_for(users, CountEntries::threads),
-         CountEntries{choice, from.offsets(), from.first_user(), users, counts, to.user_numbers.data()});
-  primitives_.running_sum(queue_, counts, users, to.offsets.data());
-  cut(queue_, primitives_, choice, from.offsets(), from.ids(), true, to);
+  queue_.copy_in(picked, rows.data(), users * 8);
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
+  gather(queue_, primitives_, counts, from, {.rows = picked}, users, entries, true, with_transpose,
+         gpu(batch));
 }
 
 }  // namespace vaecf::cuda

@@ -149,23 +149,6 @@ struct AddUpMetric {
   }
 };
 
-/// Copies `targets` to the device by way of `staging`, whose earlier contents must have arrived.
-TargetLists copy_in(Queue& queue, Scratch& scratch, CsrView targets, TargetStaging& staging) {
-  const std::int64_t users = targets.rows();
-  const std::int64_t entries = targets.entries();
-  staging.reserve(users, entries);
-  for (std::int64_t u = 0; u <= users; ++u)
-    staging.offsets.data()[u] = targets.offsets[u] - targets.offsets[0];
-  std::copy_n(targets.columns.data(), entries, staging.ids.data());
-
-  auto* offsets = scratch.get<std::int64_t>(Scratch::targets, users + 1 + (entries + 1) / 2, "targets");
-  auto* ids = reinterpret_cast<std::uint32_t*>(offsets + users + 1);
-  queue.copy_in(offsets, staging.offsets.data(), (users + 1) * 8);
-  queue.copy_in(ids, staging.ids.data(), entries * 4);
-  queue.record(staging.arrived);
-  return {offsets, ItemIds(nullptr, ids)};
-}
-
 /// Counts the ranks of `targets`, whose offsets the host knows, too.
 void count_ranks(Scorer& scorer, const CudaBatch& batch, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
@@ -179,22 +162,16 @@ void count_ranks(Scorer& scorer, const CudaBatch& batch, const TargetLists& targ
 
 }  // namespace
 
-void TargetStaging::reserve(std::int64_t users, std::int64_t entries) {
-  if (offsets.size() < users + 1) offsets = PinnedArray<std::int64_t>(users + 1);
-  if (ids.size() < entries) ids = PinnedArray<std::int32_t>(entries + entries / 4);
-}
-
 void CudaBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
                                 CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
                                 std::span<std::int32_t> ranks) {
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
-  TargetStaging staging;
-  const TargetLists lists = copy_in(queue_, scratch_, targets, staging);
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
-  count_ranks(scorer, gpu(batch), lists, targets.offsets, found);
+  const CudaRows lists(device_, queue_, targets, 0, scorer.items(), CudaRows::Place::device, "");
+  count_ranks(scorer, gpu(batch), {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   queue_.copy_out(back.data(), found, entries * 4);
   queue_.finish(check_);
@@ -222,15 +199,7 @@ void CudaBackend::add_metrics(const backend::Activations& hidden, const backend:
   const std::int64_t entries = offsets.back() - offsets.front();
   if (entries == 0) return;
 
-  TargetLists lists;
-  if (source.resident()) {
-    lists = {source.offsets() + rows.begin, source.ids()};
-  } else {
-    wait_on_host(sums.staging.arrived, check_);
-    const auto columns = source.host_view().columns.subspan(static_cast<std::size_t>(offsets.front()),
-                                                            static_cast<std::size_t>(entries));
-    lists = copy_in(queue_, scratch_, {offsets, columns}, sums.staging);
-  }
+  const TargetLists lists{source.offsets() + rows.begin, source.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
   count_ranks(scorer, gpu(batch), lists, offsets, ranks);

@@ -131,7 +131,8 @@ class Queue {
   std::unique_ptr<State> state_;
 };
 
-/// Host memory that the device copies from at full speed and beside compute.
+/// Host memory that the device copies from at full speed and beside compute, and that kernels read by the
+/// same pointer, over the bus.
 void* allocate_pinned(std::int64_t bytes);
 void release_pinned(void* memory) noexcept;
 

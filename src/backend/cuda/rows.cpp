@@ -33,56 +33,59 @@ std::string count_text(std::int64_t count) {
   return std::to_string(count);
 }
 
-/// `fill(first, n, to)` writes numbers [first, first + n) into pinned memory, piece by piece, two at a time.
-template <class T, class Fill>
-DeviceArray<T> upload(Device& device, Queue& queue, std::int64_t size, Fill&& fill) {
-  DeviceArray<T> made(device, size, "users' rows");
-  Upload<T> pieces[2];
-  for (std::int64_t first = 0, turn = 0; first < size; first += piece_entries, turn = 1 - turn) {
-    const std::int64_t n = std::min(piece_entries, size - first);
-    fill(first, n, pieces[turn].room(n));
-    pieces[turn].send(queue, n, made.data() + first);
+/// Writes the ids of `from` to `to`, as wide as `Id`. InputError for one that is no item.
+template <class Id>
+void copy_ids(std::span<const std::int32_t> from, std::int64_t items, Id* to) {
+  // The device would read and write outside its tables.
+  std::uint32_t outside = 0;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    outside |=
+        static_cast<std::uint32_t>(static_cast<std::uint32_t>(from[k]) >= static_cast<std::uint64_t>(items));
+    to[k] = static_cast<Id>(from[k]);
   }
-  return made;
+  if (outside == 0) return;
+  const auto bad =
+      std::find_if(from.begin(), from.end(), [&](auto item) { return item < 0 || item >= items; });
+  throw InputError("users' rows hold item " + std::to_string(*bad) + ", but there are " +
+                   std::to_string(items) + " items: the dataset is damaged; prepare it anew");
+}
+
+void copy_ids(std::span<const std::int32_t> from, std::int64_t items, std::byte* to) {
+  if (id_bytes(items) == 2) {
+    copy_ids(from, items, reinterpret_cast<std::uint16_t*>(to));
+  } else {
+    copy_ids(from, items, reinterpret_cast<std::uint32_t*>(to));
+  }
 }
 
 }  // namespace
 
-std::int64_t CudaRows::bytes_needed(CsrView view, std::int64_t items) {
-  return (view.rows() + 1) * static_cast<std::int64_t>(sizeof(std::int64_t)) +
-         view.entries() * id_bytes(items);
-}
-
 CudaRows::CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
                    Place place, std::string description)
     : host_offsets(view.offsets.begin(), view.offsets.end()),
-      view_(view),
       first_user_(first_user),
       items_(items),
-      place_(place),
       description_(std::move(description)) {
   if (host_offsets.empty()) host_offsets.push_back(0);
   for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
+  offsets_ = {device, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
+  queue.copy_in(offsets_.data(), host_offsets.data(), offsets_.bytes());
+
+  const std::int64_t size = id_bytes(items);
   if (place == Place::host) {
-    streamer_ = std::make_unique<Streamer>(device, view, first_user, items);
+    host_ids_ = PinnedArray<std::byte>(view.entries() * size);
+    copy_ids(view.columns.first(static_cast<std::size_t>(view.entries())), items, host_ids_.data());
     return;
   }
-  const auto ids = [&](std::int64_t first, std::int64_t n, auto* to) {
-    copy_ids(view.columns.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)), items, to);
-  };
-  if (id_bytes(items) == 2) {
-    narrow_ = upload<std::uint16_t>(device, queue, view.entries(), ids);
-  } else {
-    wide_ = upload<std::uint32_t>(device, queue, view.entries(), ids);
+  device_ids_ = {device, view.entries() * size, "users' rows"};
+  std::vector<std::byte> piece;
+  for (std::int64_t first = 0; first < view.entries(); first += piece_entries) {
+    const std::int64_t n = std::min(piece_entries, view.entries() - first);
+    piece.resize(static_cast<std::size_t>(n * size));
+    copy_ids(view.columns.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)), items,
+             piece.data());
+    queue.copy_in(device_ids_.data() + first * size, piece.data(), n * size);
   }
-  device_offsets_ = upload<std::int64_t>(device, queue, static_cast<std::int64_t>(host_offsets.size()),
-                                         [&](std::int64_t first, std::int64_t n, std::int64_t* to) {
-                                           std::copy_n(host_offsets.begin() + first, n, to);
-                                         });
-}
-
-ItemIds CudaRows::ids() const {
-  return {narrow_.data(), wide_.data()};
 }
 
 std::int64_t CudaRows::entries_of(std::span<const std::int64_t> rows) const {
@@ -93,28 +96,27 @@ std::int64_t CudaRows::entries_of(std::span<const std::int64_t> rows) const {
 
 std::unique_ptr<backend::UserRows> CudaBackend::hold_rows(CsrView rows, std::int64_t first_user,
                                                           std::int64_t items) {
-  const std::int64_t needed = CudaRows::bytes_needed(rows, items);
+  const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
   const std::int64_t free = device_.free_bytes();
   const std::int64_t reserved = device_.total_bytes() / reserved_share;
-  std::string text = std::to_string(rows.rows()) + " users, " + count_text(rows.entries()) + " interactions ";
-  auto place = CudaRows::Place::host;
-  if (options_.resident == "off") {
-    text += "streamed from the host, as backend.resident: off asks";
-  } else if (options_.resident == "on" ? needed > free : needed > free - reserved) {
-    const std::string why = bytes_text(needed) + " are needed and " + bytes_text(free) + " free";
-    if (options_.resident == "on") {
-      throw RunError(
-          "the users' rows do not fit into the GPU's memory, where backend.resident: on wants them: " + why +
-          "; backend.resident: auto or off copies them batch by batch instead");
-    }
-    text += "streamed from the host: " + why + " (" + bytes_text(reserved) +
-            " stay so for weights, activations and logits)";
-  } else {
-    place = CudaRows::Place::device;
-    text += "resident on the GPU: " + bytes_text(needed) + " in " + std::to_string(8 * id_bytes(items)) +
-            "-bit ids, " + bytes_text(free - needed) + " free";
+  const std::string& resident = options_.resident;
+  const bool fits = needed <= (resident == "on" ? free : free - reserved);
+  const std::string why = bytes_text(needed) + " are needed and " + bytes_text(free) + " free";
+  if (resident == "on" && !fits) {
+    throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + why +
+                   "; set it to auto or off, so that the GPU reads them in the host's memory");
   }
-  return std::make_unique<CudaRows>(device_, queue_, rows, first_user, items, place, std::move(text));
+  const bool on_device = fits && resident != "off";
+  const std::string text = std::to_string(rows.rows()) + " users, " + count_text(rows.entries()) +
+                           " interactions " + (on_device ? "resident on the GPU: " : "read from the host: ");
+  const std::string reason = on_device ? bytes_text(needed) + " in " + std::to_string(8 * id_bytes(items)) +
+                                             "-bit ids, " + bytes_text(free - needed) + " free"
+                             : resident == "off" ? "backend.resident is off"
+                                                 : why + " (" + bytes_text(reserved) +
+                                                       " stay so for weights, activations and logits)";
+  return std::make_unique<CudaRows>(device_, queue_, rows, first_user, items,
+                                    on_device ? CudaRows::Place::device : CudaRows::Place::host,
+                                    text + reason);
 }
 
 }  // namespace vaecf::cuda

@@ -1,4 +1,6 @@
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "cuda_backend.hpp"
@@ -143,6 +145,18 @@ class CudaRecording : public backend::Recording {
   Graph graph;
   std::uint64_t generation;
 };
+
+/// Waits on the host for `event`, calling `check`, which may throw to end the wait, now and then.
+void wait_on_host(const Event& event, const std::function<void()>& check) {
+  for (int look = 0; !event.done(); ++look) {
+    if (look < 100) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (check) check();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
 
 /// After an error, which says more than what the end of a spoilt capture has to say.
 void abandon_capture(Queue& queue) noexcept {

@@ -5,20 +5,6 @@
 #include <string>
 
 namespace vaecf::cuda {
-namespace {
-
-/// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
-template <class T>
-void grow(Device& device, Generation& generation, std::int64_t size, const char* what,
-          DeviceArray<T>& array) {
-  if (array.size() >= size) return;
-  generation.require_free(what);
-  array = DeviceArray<T>();
-  array = DeviceArray<T>(device, size, what);
-  ++generation.value;
-}
-
-}  // namespace
 
 void Generation::require_free(const char* what) const {
   if (recording) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "platform.hpp"
-#include "upload.hpp"
 
 namespace vaecf::cuda {
 
@@ -31,6 +30,17 @@ struct Generation {
   /// std::logic_error while work is recorded, when nothing may move.
   void require_free(const char* what) const;
 };
+
+/// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
+template <class T>
+void grow(Device& device, Generation& generation, std::int64_t size, const char* what,
+          DeviceArray<T>& array) {
+  if (array.size() >= size) return;
+  generation.require_free(what);
+  array = DeviceArray<T>();
+  array = DeviceArray<T>(device, size, what);
+  ++generation.value;
+}
 
 class CudaBuffer : public backend::FloatBuffer {
  public:
@@ -114,11 +124,18 @@ class CudaActivations : public backend::Activations {
   DeviceArray<std::uint16_t> copy_;
 };
 
-/// Item ids of a shard: 16 bits each where all items fit.
+/// Bytes of item ids: 16 bits each where all items fit.
+inline std::int64_t id_bytes(std::int64_t items) {
+  return items <= 65536 ? 2 : 4;
+}
+
+/// Item ids of a shard, each of id_bytes(items).
 class ItemIds {
  public:
   ItemIds() = default;
-  ItemIds(const std::uint16_t* narrow, const std::uint32_t* wide) : narrow_(narrow), wide_(wide) {}
+  ItemIds(const void* ids, std::int64_t items)
+      : narrow_(id_bytes(items) == 2 ? static_cast<const std::uint16_t*>(ids) : nullptr),
+        wide_(static_cast<const std::uint32_t*>(ids)) {}
   VAECF_HD std::int32_t operator[](std::int64_t k) const {
     return narrow_ != nullptr ? static_cast<std::int32_t>(narrow_[k]) : static_cast<std::int32_t>(wide_[k]);
   }
@@ -149,8 +166,6 @@ class CudaBatch : public backend::Batch {
   DeviceArray<std::uint32_t> item_users;  // (entries)
   // On the way there: entries as (item, user), items past the last entry marked with `items`.
   DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
-  // Numbers of the rows that gather_batch was asked for, on their way to the device.
-  Upload<std::int64_t> picked;
 
  private:
   Device& device_;
@@ -173,7 +188,7 @@ class CudaStep : public backend::StepState {
   explicit CudaStep(Device& device)
       : record(device, 1, "a step's numbers"), verdict(device, 2, "a step's numbers"), look(1) {}
 
-  /// What begin_step was given, kept on the host too: rows that are streamed from there are cut by it.
+  /// What begin_step was given, for decisions on the host.
   backend::StepNumbers numbers;
   DeviceArray<StepRecord> record;
   CudaBuffer verdict;  ///< overflows and squares
@@ -185,20 +200,11 @@ class CudaStep : public backend::StepState {
   backend::LossSums last_look;
 };
 
-/// Host users' targets on their way to the device.
-struct TargetStaging {
-  void reserve(std::int64_t users, std::int64_t entries);
-  PinnedArray<std::int64_t> offsets;  // (users + 1), from 0
-  PinnedArray<std::int32_t> ids;      // (entries)
-  Event arrived;
-};
-
 class CudaMetrics : public backend::MetricTotals {
  public:
   CudaMetrics(Device& device, std::size_t metrics)
       : sums(device, static_cast<std::int64_t>(metrics), "metrics") {}
   DeviceArray<math::MetricSums> sums;
-  TargetStaging staging;
 };
 
 /// Device memory that verbs use in passing, kept between calls; one slot per purpose.

@@ -20,12 +20,10 @@ class StepGraphs {
  public:
   using Shape = std::pair<std::int64_t, std::int64_t>;
 
-  /// `capture`: this rank could capture its steps; it does if all ranks can. Collective.
-  StepGraphs(Device& device, comm::Communicator& communicator, bool capture)
-      : device_(device), communicator_(communicator) {
-    const bool can = capture && (alone() || communicator.recordable());
-    captures_ = communicator.all_reduce(std::int64_t{can ? 1 : 0}, comm::Reduction::min) == 1;
-  }
+  StepGraphs(Device& device, comm::Communicator& communicator)
+      : device_(device),
+        communicator_(communicator),
+        captures_(communicator.size() == 1 || communicator.recordable()) {}
 
   /// Runs `work`, or replays it. Collective if memory may have moved since the last call.
   template <class Work>
@@ -61,7 +59,7 @@ class StepGraphs {
 
   Device& device_;
   comm::Communicator& communicator_;
-  bool captures_ = false;
+  bool captures_;
   bool paused_ = false;
   bool memory_may_have_moved_ = false;
   std::map<Shape, std::unique_ptr<typename Device::Graph>> graphs_;
