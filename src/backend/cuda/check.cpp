@@ -12,28 +12,14 @@ std::string version_text(int version) {
   return format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-enum class Kind {
-  lost,
-  fault,
-  watchdog,
-  driver,
-  generation,
-  memory,
-  taken,
-  fabric,
-  mismatch,
-  capture,
-  other
-};
-
-Kind kind_of(cudaError_t status) {
+/// These end the process's use of the GPU, and come up at whatever call is next, which is innocent.
+bool from_earlier_work(cudaError_t status) {
   switch (static_cast<int>(status)) {
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
-    case cudaErrorExternalDevice:
     case 226:  // cudaErrorContained, which older toolkits have no name for
+    case cudaErrorExternalDevice:
     case cudaErrorUnknown:
-      return Kind::lost;
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
@@ -42,77 +28,45 @@ Kind kind_of(cudaError_t status) {
     case cudaErrorHardwareStackError:
     case cudaErrorAssert:
     case cudaErrorLaunchFailure:
-      return Kind::fault;
     case cudaErrorLaunchTimeout:
-      return Kind::watchdog;
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string advice(cudaError_t status) {
+  switch (status) {
+    case cudaErrorLaunchTimeout:
+      return "; the GPU also drives a display, whose watchdog ends long kernels: use one without a display";
     case cudaErrorInsufficientDriver:
     case cudaErrorCallRequiresNewerDriver:
     case cudaErrorUnsupportedPtxVersion:
-      return Kind::driver;
+      return "; " + explain_old_driver();
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return Kind::generation;
+      return "; configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use "
+             "device: cpu";
     case cudaErrorMemoryAllocation:
-      return Kind::memory;
+      return "; see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
     case cudaErrorDevicesUnavailable:
     case cudaErrorDeviceAlreadyInUse:
-      return Kind::taken;
+      return "; see nvidia-smi for the GPU's processes and compute mode";
     case cudaErrorSystemNotReady:
-      return Kind::fabric;
+      return "; see systemctl status nvidia-fabricmanager, which GPUs joined by NVSwitch need";
     case cudaErrorSystemDriverMismatch:
-      return Kind::mismatch;
-    case cudaErrorStreamCaptureUnsupported:
-    case cudaErrorStreamCaptureInvalidated:
-    case cudaErrorStreamCaptureMerge:
-    case cudaErrorStreamCaptureUnmatched:
-    case cudaErrorStreamCaptureUnjoined:
-    case cudaErrorStreamCaptureIsolation:
-    case cudaErrorStreamCaptureImplicit:
-    case cudaErrorCapturedEvent:
-    case cudaErrorStreamCaptureWrongThread:
-      return Kind::capture;
+      return "; restart the machine";
     default:
-      return Kind::other;
-  }
-}
-
-std::string advice(Kind kind) {
-  switch (kind) {
-    case Kind::lost:
-      return "; the GPU was lost in mid-run: see `dmesg` for Xid messages and nvidia-smi for its state; "
-             "start "
-             "again, from the last checkpoint where there is one";
-    case Kind::fault:
-      return "; a kernel did what it must not, or the GPU fails: see `dmesg` for Xid messages, and let "
-             "compute-sanitizer name the kernel; start again, from the last checkpoint where there is one";
-    case Kind::watchdog:
-      return "; the GPU also drives a display, whose watchdog ends long kernels: use one without a display";
-    case Kind::driver:
-      return "; " + explain_old_driver();
-    case Kind::generation:
-      return "; this program was not compiled for this generation of GPUs: configure it again with "
-             "-DVAECF_CUDA_ARCHITECTURES=native on this machine, or use device: cpu";
-    case Kind::memory:
-      return "; the GPU's memory is full: see nvidia-smi for other programs; lower train.batch_size, or set "
-             "backend.resident: off";
-    case Kind::taken:
-      return "; another program has the GPU to itself: see nvidia-smi for its processes and compute mode";
-    case Kind::fabric:
-      return "; GPUs joined by NVSwitch need NVIDIA's fabric manager: see systemctl status "
-             "nvidia-fabricmanager";
-    case Kind::mismatch:
-      return "; the loaded NVIDIA driver and its libraries are of different versions: restart the machine";
-    case Kind::capture:
-      return "; a step cannot be recorded in this way, which is a bug: backend.graph: off goes without";
-    case Kind::other:
       break;
   }
+  if (from_earlier_work(status)) {
+    return "; see `dmesg` for Xid messages and nvidia-smi for the GPU's state; start again, from the last "
+           "checkpoint if there is one; if it comes again, compute-sanitizer names the kernel";
+  }
+  if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
+    return "; this is a bug: set backend.graph: off";
+  }
   return "";
-}
-
-/// These end the process's use of the GPU, and come up at whatever call is next, which is innocent.
-bool from_earlier_work(Kind kind) {
-  return kind == Kind::lost || kind == Kind::fault || kind == Kind::watchdog;
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -123,10 +77,11 @@ std::string size_text(std::int64_t bytes) {
 }  // namespace
 
 std::string explain(cudaError_t status, const char* what) {
-  const Kind kind = kind_of(status);
-  const std::string failed = from_earlier_work(kind) ? format("work on the GPU failed at or before {}", what)
-                                                     : format("GPU: {} failed", what);
-  return format("{}: {} ({}){}", failed, cudaGetErrorString(status), cudaGetErrorName(status), advice(kind));
+  const std::string failed = from_earlier_work(status)
+                                 ? format("work on the GPU failed at or before {}", what)
+                                 : format("GPU: {} failed", what);
+  return format("{}: {} ({}){}", failed, cudaGetErrorString(status), cudaGetErrorName(status),
+                advice(status));
 }
 
 void check(cudaError_t status, const char* what) {
