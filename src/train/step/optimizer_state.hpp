@@ -7,6 +7,7 @@
 #include <vaecf/train/trainer.hpp>
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -28,7 +29,10 @@ class OptimizerState {
       : device_(services.backend),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
-        plan_(bucket_plan(options, model.layout(), services.communicator.size())),
+        // A single rank has nothing to send: one bucket, and so one update of each tensor.
+        plan_(services.communicator.size() == 1
+                  ? comm::BucketPlan(model.layout().size, model.layout().size + comm::BucketPlan::unit, 1)
+                  : bucket_plan(options, model.layout(), services.communicator.size())),
         gradients_(device_.make_buffer(plan_.padded_size())),
         reducer_(services.communicator, device_, plan_,
                  {.sharded = options.distributed.optimizer == "sharded",

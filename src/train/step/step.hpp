@@ -14,8 +14,7 @@ namespace vaecf::train {
 template <class Device>
 class Step {
  public:
-  /// All arguments outlive the step; `features` is null if the model has none. `capture`: this rank could
-  /// capture its steps. Collective.
+  /// All arguments outlive the step; `features` is null if the model has none.
   Step(Device& device, model::Network& model, ShardRows& items, ShardRows* features,
        OptimizerState<Device>& optimizer, typename Device::StepState& state, StepGraphs<Device>& graphs)
       : clock(device, false),
