@@ -147,13 +147,15 @@ class CpuBackend : public backend::Backend {
  private:
   template <class Operand>
   friend class SoftmaxLayer;
-  friend class Scorer;
 
   bool bf16() const { return precision_ == backend::Precision::bf16; }
   /// use(slice) with the output layer for some users, as this machine does it best.
   template <class F>
   void with_slice(const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
                   backend::Layer layer, Range users, F&& use);
+  /// Calls use(scores, users) for some users of the batch after the other.
+  void for_scores(const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
+                  backend::Layer layer, const std::function<void(const class Scores&, Range)>& use);
   /// `values` as operand of a product: themselves, or in bf16 runs their copy in `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
   /// Where element `index` of such an operand lies.

@@ -5,77 +5,60 @@
 
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
-#include "scorer.hpp"
-#include "tile_scores.hpp"
+#include "scores.hpp"
 #include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {
 
 /// The rank of a target that `beating` scores beat, those of masked items, minus infinity all, among them:
-/// they do where its own is no better, or no number.
+/// they do if its own is no better, or no number.
 std::int32_t rank_of(std::int32_t target, float score, std::int64_t beating,
                      std::span<const std::int32_t> masked, std::int64_t items) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   if (std::ranges::binary_search(masked, target)) return static_cast<std::int32_t>(items);
-  beating -= std::ranges::count_if(
-      masked, [&](std::int32_t item) { return math::beats(-infinity, item, score, target); });
-  return static_cast<std::int32_t>(beating);
-}
-
-/// The targets' scores first, then, panel by panel, how many scores beat them.
-void rank_by_tiles(const TileScores& scores, int threads, const CsrView& masked, const CsrView& targets,
-                   std::int64_t items, std::span<std::int32_t> ranks) {
-  const std::vector<float> own = scores.of(targets);
-  std::vector<std::vector<std::int32_t>> beating(static_cast<std::size_t>(threads));
-  for (auto& counts : beating) counts.resize(own.size());
-  scores.for_each_panel([&](int thread, std::int64_t u, std::int64_t first, std::span<const float> panel) {
-    std::int64_t entry = targets.offsets[u] - targets.offsets[0];
-    for (const std::int32_t item : targets.row(u)) {
-      beating[thread][entry] +=
-          static_cast<std::int32_t>(count_beating(panel.data(), std::ssize(panel), own[entry], item - first));
-      ++entry;
-    }
-  });
-  std::size_t entry = 0;
-  for (std::int64_t u = 0; u < targets.rows(); ++u) {
-    for (const std::int32_t item : targets.row(u)) {
-      std::int64_t count = 0;
-      for (const auto& counts : beating) count += counts[entry];
-      ranks[entry] = rank_of(item, own[entry], count, masked.row(u), items);
-      ++entry;
-    }
+  if (!(score > -infinity)) {
+    beating -= std::ranges::count_if(
+        masked, [&](std::int32_t item) { return math::beats(-infinity, item, score, target); });
   }
+  return static_cast<std::int32_t>(beating);
 }
 
 }  // namespace
 
+// The targets' scores first, then, panel by panel, how many scores beat them.
 void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
                                CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
                                std::span<std::int32_t> ranks) {
-  const CsrView masked = cpu(batch).rows();
-  if (masked.rows() == 0) return;
   const std::int64_t items = cpu(parameters).layout().tensors[layer.weight].spec.columns;
-  const auto ranks_from = [&](std::int64_t u) {
-    return ranks.subspan(static_cast<std::size_t>(targets.offsets[u] - targets.offsets[0]));
-  };
-  if (tiles_ && threads_ <= TileScores::most_threads) {
-    for_slices(masked.rows(), slice_users, [&](Range users, bool, bool) {
-      const TileScores scores(*tiles_, workspace_->tiles, threads_, cpu(hidden), cpu(batch), cpu(parameters),
-                              layer, users);
-      rank_by_tiles(scores, threads_, masked.slice(users), targets.slice(users), items,
-                    ranks_from(users.begin));
+  for_scores(cpu(hidden), cpu(batch), cpu(parameters), layer, [&](const Scores& scores, Range users) {
+    const CsrView masked = cpu(batch).rows().slice(users);
+    const CsrView wanted = targets.slice(users);
+    const auto entry_of = [&](std::int64_t u) { return wanted.offsets[u] - wanted.offsets[0]; };
+    const std::vector<float> own = scores.of(wanted);
+    std::vector<std::vector<std::int32_t>> beating(static_cast<std::size_t>(scores.parts()));
+    for (auto& counts : beating) counts.resize(own.size());
+    scores.for_each_panel([&](int part, std::int64_t u, std::int64_t first, std::span<const float> panel) {
+      std::int64_t entry = entry_of(u);
+      for (const std::int32_t item : wanted.row(u)) {
+        beating[part][entry] += static_cast<std::int32_t>(
+            count_beating(panel.data(), std::ssize(panel), own[entry], item - first));
+        ++entry;
+      }
     });
-    return;
-  }
-  Scorer(*this, cpu(hidden), cpu(batch), cpu(parameters), layer)
-      .for_each_row([&](std::int64_t u, const float* scores) {
-        std::int32_t* to = ranks_from(u).data();
-        for (const std::int32_t item : targets.row(u)) {
-          const float score = scores[item];
-          *to++ = rank_of(item, score, count_beating(scores, items, score, item), masked.row(u), items);
+    std::int32_t* to = ranks.data() + (targets.offsets[users.begin] - targets.offsets[0]);
+    on_ranges(threads_, users.size(), 1, [&](int, Range some) {
+      for (std::int64_t u = some.begin; u < some.end; ++u) {
+        std::int64_t entry = entry_of(u);
+        for (const std::int32_t item : wanted.row(u)) {
+          std::int64_t count = 0;
+          for (const auto& counts : beating) count += counts[entry];
+          to[entry] = rank_of(item, own[entry], count, masked.row(u), items);
+          ++entry;
         }
-      });
+      }
+    });
+  });
 }
 
 std::unique_ptr<backend::MetricTotals> CpuBackend::make_metric_totals(std::size_t metrics) {

@@ -270,7 +270,8 @@ template <class F>
 void CpuBackend::with_slice(const CpuActivations& hidden, const CpuBatch& batch,
                             const CpuParameters& parameters, backend::Layer layer, Range users, F&& use) {
   if (tiles_) {
-    TileSoftmax slice(*tiles_, workspace_->tiles, threads_, hidden, batch, parameters, layer, users);
+    TileSoftmax slice(*tiles_, workspace_->tiles,
+                      OutputSlice(threads_, hidden, batch, parameters, layer, users));
     use(slice);
   } else if (bf16()) {
     SoftmaxLayer<std::uint16_t> slice(*this, hidden, batch, parameters, layer, users);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "storage.hpp"
+#include "output_slice.hpp"
 #include "tile_kernels.hpp"
 #include "vector_kernels.hpp"
 
@@ -35,26 +35,18 @@ struct TileWorkspace {
   std::vector<float> factor;                    // (width): N_u / sum of exponentials
 };
 
-/// Some users of a batch before the output layer, for its own kernel.
-class TileSlice {
+/// A slice before the output layer's own kernel.
+class TileSlice : protected OutputSlice {
  protected:
   using PerThread = TileWorkspace::PerThread;
 
-  TileSlice(const TileKernels& kernels, TileWorkspace& workspace, int threads, const CpuActivations& hidden,
-            const CpuBatch& batch, const CpuParameters& parameters, backend::Layer layer, Range users)
-      : kernels_(kernels),
+  TileSlice(const TileKernels& kernels, TileWorkspace& workspace, const OutputSlice& slice)
+      : OutputSlice(slice),
+        kernels_(kernels),
         w_(workspace),
-        threads_(threads),
-        hidden_(hidden),
-        batch_(batch),
-        users_(users),
-        k_(hidden.columns()),
         k_tiles_(tiles_for(k_)),
-        items_(parameters.layout().tensors[layer.weight].spec.columns),
-        user_tiles_(tiles_for(users.size())),
-        bias_(parameters.weights(layer.bias)),
-        weights_(parameters.shadow().data()) {
-    w_.threads.resize(static_cast<std::size_t>(threads));
+        user_tiles_(tiles_for(users_.size())) {
+    w_.threads.resize(static_cast<std::size_t>(threads_));
     w_.hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
     for (PerThread& t : w_.threads) t.tile.reserve(2 * tile_numbers);
   }
@@ -65,7 +57,7 @@ class TileSlice {
     const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
     std::fill_n(tile, tile_numbers, std::uint16_t{0});
     for (std::int64_t r = 0; r < std::min(tile_side, users_.size() - first); ++r) {
-      to_bf16(hidden_.row(users_.begin + first + r) + k_tile * tile_side, tile + r * tile_side, columns);
+      to_bf16(hidden(first + r) + k_tile * tile_side, tile + r * tile_side, columns);
     }
   }
   /// A tile of `rows` items' weights, of item r from row_of(r) on: row-major (items, K), zeros behind both.
@@ -86,16 +78,8 @@ class TileSlice {
 
   const TileKernels& kernels_;
   TileWorkspace& w_;
-  int threads_;
-  const CpuActivations& hidden_;
-  const CpuBatch& batch_;
-  Range users_;
-  std::int64_t k_;
   std::int64_t k_tiles_;
-  std::int64_t items_;
   std::int64_t user_tiles_;
-  const float* bias_;
-  const std::uint16_t* weights_;  // (padded items, K)
 };
 
 }  // namespace vaecf::cpu

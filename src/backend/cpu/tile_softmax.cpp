@@ -19,13 +19,9 @@ constexpr float far = 3e38F;
 
 }  // namespace
 
-TileSoftmax::TileSoftmax(const TileKernels& kernels, TileWorkspace& workspace, int threads,
-                         const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
-                         backend::Layer layer, Range users)
-    : TileSlice(kernels, workspace, threads, hidden, batch, parameters, layer, users),
-      blocks_(tiles_for(items_)),
-      width_(user_tiles_ * tile_side) {
-  if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+TileSoftmax::TileSoftmax(const TileKernels& kernels, TileWorkspace& workspace, const OutputSlice& slice)
+    : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)), width_(user_tiles_ * tile_side) {
+  if (!batch_.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
   const auto width = static_cast<std::size_t>(width_);
   w_.reference.resize(width);
   w_.factor.resize(width);
@@ -48,7 +44,7 @@ std::uint16_t* TileSoftmax::exponentials(std::int64_t block) const {
 
 // Rows of items are padded in storage.
 void TileSoftmax::pack_weights(std::int64_t block, std::int64_t tile, std::uint16_t* to) const {
-  const std::uint16_t* from = weights_ + block * tile_side * k_;
+  const std::uint16_t* from = weights16_ + block * tile_side * k_;
   copy_weights(
       tile_side, tile, [&](std::int64_t r) { return from + r * k_; }, to);
 }
@@ -153,7 +149,7 @@ void TileSoftmax::forward_block(PerThread& mine, std::int64_t block, bool keep_e
   alignas(64) float bias[tile_side];
   std::fill_n(bias, tile_side, -far);
   std::copy_n(bias_ + block * tile_side, rows_of(block), bias);
-  const char* next = reinterpret_cast<const char*>(weights_ + (block + 1) * tile_side * k_);
+  const char* next = reinterpret_cast<const char*>(weights16_ + (block + 1) * tile_side * k_);
   const std::int64_t next_bytes = block + 1 < blocks_ ? tile_side * k_ * 2 : 0;
   for (std::int64_t u = 0; u < user_tiles_; ++u) {
     const float* logits = mine.logits.data();

@@ -22,8 +22,7 @@ class TileSoftmax : private TileSlice {
  public:
   static constexpr std::int64_t items_per_block = tile_side;
 
-  TileSoftmax(const TileKernels& kernels, TileWorkspace& workspace, int threads, const CpuActivations& hidden,
-              const CpuBatch& batch, const CpuParameters& parameters, backend::Layer layer, Range users);
+  TileSoftmax(const TileKernels& kernels, TileWorkspace& workspace, const OutputSlice& slice);
 
   /// Pass 1; returns the slice's negative log-likelihood.
   double forward(bool keep_exponentials);

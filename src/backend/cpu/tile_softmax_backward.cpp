@@ -120,7 +120,7 @@ void TileSoftmax::weight_gradient(PerThread& mine, std::int64_t block, const Gra
   sink.for_needed_memory(first, rows * k_,
                          [&](const void* from, std::int64_t bytes) { ahead.add(from, bytes); });
   if (block + chunk_blocks < blocks_) {
-    ahead.add(weights_ + (block + chunk_blocks) * tile_side * k_, tile_side * k_ * 2);
+    ahead.add(weights16_ + (block + chunk_blocks) * tile_side * k_, tile_side * k_ * 2);
     ahead.add(exponentials(block + chunk_blocks), user_tiles_ * tile_numbers * 2);
   }
   for (std::int64_t k = 0; k < tiles; ++k) {

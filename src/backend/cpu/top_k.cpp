@@ -6,8 +6,7 @@
 
 #include "cpu_backend.hpp"
 #include "parallel.hpp"
-#include "scorer.hpp"
-#include "tile_scores.hpp"
+#include "scores.hpp"
 #include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
@@ -67,73 +66,19 @@ class BestScores {
   std::vector<Scored> best_;
 };
 
-/// The first `count` unmasked items that are not among `better_ones`, all unmasked items whose scores are
-/// above minus infinity: those whose scores are that, or no number (they count as that: sorting needs an
-/// order).
-std::vector<std::int32_t> hopeless_items(std::int64_t items, std::span<const std::int32_t> masked,
-                                         std::span<const Scored> better_ones, std::size_t count) {
-  std::vector<std::int32_t> left_out(masked.begin(), masked.end());
-  for (const Scored& s : better_ones) left_out.push_back(s.item);
-  std::ranges::sort(left_out);
-  std::vector<std::int32_t> found;
-  auto next = left_out.begin();
-  for (std::int32_t i = 0; i < items && found.size() < count; ++i) {
-    if (next != left_out.end() && *next == i) {
-      ++next;
-    } else {
-      found.push_back(i);
-    }
-  }
-  return found;
-}
-
-/// What top_k is asked for: (users, k) items and scores.
-struct BestLists {
-  std::size_t k;
-  std::span<std::int32_t> items;
-  std::span<float> scores;
-
-  void put(std::int64_t user, std::size_t place, Scored s) const {
-    items[static_cast<std::size_t>(user) * k + place] = s.item;
-    scores[static_cast<std::size_t>(user) * k + place] = s.score;
-  }
-  void put(std::int64_t user, std::span<const Scored> best) const {
-    for (std::size_t place = 0; place < best.size(); ++place) put(user, place, best[place]);
-  }
-};
-
-/// Each thread sees other items, so a user's list is drawn from one of each.
-void best_by_tiles(const TileScores& scores, int threads, const CsrView& masked, std::int64_t items,
-                   std::int64_t first_user, const BestLists& lists) {
-  const std::int64_t users = masked.rows();
-  std::vector<BestScores> best(static_cast<std::size_t>(threads * users), BestScores(lists.k));
-  scores.for_each_panel([&](int thread, std::int64_t u, std::int64_t first, std::span<const float> panel) {
-    best[static_cast<std::size_t>(thread * users + u)].look_at(panel, first);
-  });
-  on_ranges(threads, users, 1, [&](int, Range part) {
-    for (std::int64_t u = part.begin; u < part.end; ++u) {
-      BestScores& mine = best[static_cast<std::size_t>(u)];
-      for (int t = 1; t < threads; ++t) mine.add(best[static_cast<std::size_t>(t * users + u)]);
-      mine.sort();
-      lists.put(first_user + u, mine.sorted());
-    }
-  });
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> hopeless;
-  for (std::int64_t u = 0; u < users; ++u) {
-    const auto& found = best[static_cast<std::size_t>(u)].sorted();
-    if (found.size() < lists.k) {
-      const auto others = hopeless_items(items, masked.row(u), found, lists.k - found.size());
-      hopeless.insert(hopeless.end(), others.begin(), others.end());
-    }
-    offsets.push_back(std::ssize(hopeless));
-  }
-  const std::vector<float> their_scores = scores.of({offsets, hopeless});
-  for (std::int64_t u = 0; u < users; ++u) {
-    std::size_t place = best[static_cast<std::size_t>(u)].sorted().size();
-    for (auto i = static_cast<std::size_t>(offsets[u]); i < static_cast<std::size_t>(offsets[u + 1]); ++i) {
-      lists.put(first_user + u, place++, {their_scores[i], hopeless[i]});
-    }
+/// Appends the first `count` items that are neither masked nor `found`, all unmasked items whose scores are
+/// above minus infinity, to `to`: their scores are minus infinity or no number, which counts as that, since
+/// sorting needs an order.
+void append_others(std::int64_t items, std::span<const std::int32_t> masked, std::span<const Scored> found,
+                   std::size_t count, std::vector<std::int32_t>& to) {
+  if (count == 0) return;
+  std::vector<bool> out(static_cast<std::size_t>(items));
+  for (const std::int32_t item : masked) out[item] = true;
+  for (const Scored& s : found) out[s.item] = true;
+  for (std::int32_t i = 0; i < items && count > 0; ++i) {
+    if (out[i]) continue;
+    to.push_back(i);
+    --count;
   }
 }
 
@@ -142,33 +87,41 @@ void best_by_tiles(const TileScores& scores, int threads, const CsrView& masked,
 void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch& batch,
                        const backend::Parameters& parameters, backend::Layer layer, int k,
                        std::span<std::int32_t> items, std::span<float> scores) {
-  const CsrView masked = cpu(batch).rows();
-  if (masked.rows() == 0) return;
+  const auto places = static_cast<std::size_t>(k);
   const std::int64_t all_items = cpu(parameters).layout().tensors[layer.weight].spec.columns;
-  const BestLists lists{static_cast<std::size_t>(k), items, scores};
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
-  if (tiles_ && threads_ <= TileScores::most_threads) {
-    for_slices(masked.rows(), slice_users, [&](Range users, bool, bool) {
-      const TileScores panels(*tiles_, workspace_->tiles, threads_, cpu(hidden), cpu(batch), cpu(parameters),
-                              layer, users);
-      best_by_tiles(panels, threads_, masked.slice(users), all_items, users.begin, lists);
+  for_scores(cpu(hidden), cpu(batch), cpu(parameters), layer, [&](const Scores& all, Range users) {
+    const std::int64_t n = users.size();
+    // A list per part and user, then one per user.
+    std::vector<BestScores> best(static_cast<std::size_t>(all.parts() * n), BestScores(places));
+    all.for_each_panel([&](int part, std::int64_t u, std::int64_t first, std::span<const float> panel) {
+      best[part * n + u].look_at(panel, first);
     });
-    return;
-  }
-  Scorer(*this, cpu(hidden), cpu(batch), cpu(parameters), layer)
-      .for_each_row([&](std::int64_t u, const float* row) {
-        BestScores best(lists.k);
-        best.look_at({row, static_cast<std::size_t>(all_items)}, 0);
-        best.sort();
-        std::size_t place = best.sorted().size();
-        lists.put(u, best.sorted());
-        if (place == lists.k) return;
-        for (const std::int32_t i :
-             hopeless_items(all_items, masked.row(u), best.sorted(), lists.k - place)) {
-          lists.put(u, place++, {row[i], i});
-        }
-      });
+    on_ranges(threads_, n, 1, [&](int, Range some) {
+      for (std::int64_t u = some.begin; u < some.end; ++u) {
+        for (int part = 1; part < all.parts(); ++part) best[u].add(best[part * n + u]);
+        best[u].sort();
+      }
+    });
+    std::vector<std::int64_t> offsets{0};
+    std::vector<std::int32_t> others;
+    for (std::int64_t u = 0; u < n; ++u) {
+      const auto& found = best[u].sorted();
+      append_others(all_items, cpu(batch).rows().row(users.begin + u), found, places - found.size(), others);
+      offsets.push_back(std::ssize(others));
+    }
+    const std::vector<float> their_scores = all.of({offsets, others});
+    for (std::int64_t u = 0; u < n; ++u) {
+      std::size_t to = static_cast<std::size_t>(users.begin + u) * places;
+      const auto put = [&](std::int32_t item, float score) {
+        items[to] = item;
+        scores[to++] = score;
+      };
+      for (const Scored& s : best[u].sorted()) put(s.item, s.score);
+      for (std::int64_t i = offsets[u]; i < offsets[u + 1]; ++i) put(others[i], their_scores[i]);
+    }
+  });
 }
 
 }  // namespace vaecf::cpu

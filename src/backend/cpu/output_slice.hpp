@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "storage.hpp"
+
+namespace vaecf::cpu {
+
+/// Some users of a batch in front of the output layer. Users are counted from the slice's first.
+class OutputSlice {
+ public:
+  OutputSlice(int threads, const CpuActivations& hidden, const CpuBatch& batch,
+              const CpuParameters& parameters, backend::Layer layer, Range users)
+      : threads_(threads),
+        hidden_(hidden),
+        batch_(batch),
+        users_(users),
+        k_(hidden.columns()),
+        items_(parameters.layout().tensors[layer.weight].spec.columns),
+        bias_(parameters.weights(layer.bias)),
+        weights_(parameters.weights(layer.weight)),
+        weights16_(parameters.shadow().data()) {}
+
+ protected:
+  const float* hidden(std::int64_t user) const { return hidden_.row(users_.begin + user); }
+  std::span<const std::int32_t> own_items(std::int64_t user) const {
+    return batch_.rows().row(users_.begin + user);
+  }
+  /// Sets the scores of the user's own items to minus infinity; scores[i] is that of item first + i.
+  void mask(std::int64_t user, std::int64_t first, std::span<float> scores) const {
+    const auto own = own_items(user);
+    const std::int64_t end = first + std::ssize(scores);
+    for (auto item = std::ranges::lower_bound(own, first); item != own.end() && *item < end; ++item) {
+      scores[static_cast<std::size_t>(*item - first)] = -std::numeric_limits<float>::infinity();
+    }
+  }
+
+  int threads_;
+  const CpuActivations& hidden_;
+  const CpuBatch& batch_;
+  Range users_;
+  std::int64_t k_;
+  std::int64_t items_;
+  const float* bias_;
+  const float* weights_;            // (padded items, K)
+  const std::uint16_t* weights16_;  // likewise in bf16; null in fp32 runs
+};
+
+}  // namespace vaecf::cpu
