@@ -16,7 +16,7 @@
 
 #include "backend/contract.hpp"
 #include "backend/cpu/cpu_backend.hpp"
-#include "backend/cpu/tile_slice.hpp"
+#include "backend/cpu/workspace.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
@@ -78,7 +78,8 @@ TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
 
   for (const auto& [kernels, threads, users] : cases()) {
     SCOPED_TRACE(format("{} {} {}", kernels->name(), threads, users.begin));
-    cpu::TileWorkspace workspace;
+    cpu::Workspace workspace;
+    workspace.threads.resize(static_cast<std::size_t>(threads));
     const auto scores =
         cpu::make_tile_scores(*kernels, workspace,
                               cpu::OutputSlice(threads, cpu::cpu(*activations), cpu::cpu(*batch),

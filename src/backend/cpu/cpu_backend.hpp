@@ -145,14 +145,9 @@ class CpuBackend : public backend::Backend {
   std::int64_t peak_device_bytes() const override { return 0; }
 
  private:
-  template <class Operand>
-  friend class SoftmaxLayer;
-
   bool bf16() const { return precision_ == backend::Precision::bf16; }
-  /// use(slice) with the output layer for some users, as this machine does it best.
-  template <class F>
-  void with_slice(const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
-                  backend::Layer layer, Range users, F&& use);
+  /// The output layer for some users, as this machine does it best.
+  std::unique_ptr<class SoftmaxSlice> softmax_slice(const class OutputSlice& slice);
   /// Calls use(scores, users) for some users of the batch after the other.
   void for_scores(const CpuActivations& hidden, const CpuBatch& batch, const CpuParameters& parameters,
                   backend::Layer layer, const std::function<void(const class Scores&, Range)>& use);
@@ -169,7 +164,7 @@ class CpuBackend : public backend::Backend {
   std::shared_ptr<const TileKernels> tiles_;
   PanelKernel panels_;
   std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
-  std::unique_ptr<class Workspace> workspace_;
+  std::unique_ptr<struct Workspace> workspace_;
 };
 
 /// Items are padded to whole tiles in storage, so that every product of the output layer has one shape.

@@ -47,15 +47,13 @@ void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend
       }
     });
     std::int32_t* to = ranks.data() + (targets.offsets[users.begin] - targets.offsets[0]);
-    on_ranges(threads_, users.size(), 1, [&](int, Range some) {
-      for (std::int64_t u = some.begin; u < some.end; ++u) {
-        std::int64_t entry = entry_of(u);
-        for (const std::int32_t item : wanted.row(u)) {
-          std::int64_t count = 0;
-          for (const auto& counts : beating) count += counts[entry];
-          to[entry] = rank_of(item, own[entry], count, masked.row(u), items);
-          ++entry;
-        }
+    on_each(threads_, users.size(), [&](int, std::int64_t u) {
+      std::int64_t entry = entry_of(u);
+      for (const std::int32_t item : wanted.row(u)) {
+        std::int64_t count = 0;
+        for (const auto& counts : beating) count += counts[entry];
+        to[entry] = rank_of(item, own[entry], count, masked.row(u), items);
+        ++entry;
       }
     });
   });

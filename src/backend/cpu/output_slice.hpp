@@ -29,6 +29,14 @@ class OutputSlice {
   std::span<const std::int32_t> own_items(std::int64_t user) const {
     return batch_.rows().row(users_.begin + user);
   }
+  /// Calls use(user) for the slice's users of an item; the batch needs its transpose.
+  template <class Use>
+  void for_users_of(std::int64_t item, Use&& use) const {
+    for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
+      const std::int64_t u = batch_.item_users[i] - users_.begin;
+      if (u >= 0 && u < users_.size()) use(u);
+    }
+  }
   /// Sets the scores of the user's own items to minus infinity; scores[i] is that of item first + i.
   void mask(std::int64_t user, std::int64_t first, std::span<float> scores) const {
     const auto own = own_items(user);

@@ -84,6 +84,14 @@ void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   });
 }
 
+/// f(thread, i) for each i of [0, n), cut as on_ranges does.
+template <class F>
+void on_each(int threads, std::int64_t n, F&& f) {
+  on_ranges(threads, n, 1, [&](int thread, Range part) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) f(thread, i);
+  });
+}
+
 /// f(thread, range) with [0, n) cut into pieces of `grain`, each for the thread that is free next: for work
 /// that is more in one piece than in another, and whose result does not depend on who does it.
 template <class F>

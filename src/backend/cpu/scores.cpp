@@ -19,12 +19,10 @@ class RowScores : public OutputSlice, public Scores {
   int parts() const override { return 1; }
 
   void for_each_panel(const Use& use) const override {
-    on_ranges(threads_, users_.size(), 1, [&](int, Range part) {
-      for (std::int64_t u = part.begin; u < part.end; ++u) {
-        const std::span<float> row(rows_ + u * stride_, static_cast<std::size_t>(items_));
-        mask(u, 0, row);
-        use(0, u, 0, row);
-      }
+    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+      const std::span<float> row(rows_ + u * stride_, static_cast<std::size_t>(items_));
+      mask(u, 0, row);
+      use(0, u, 0, row);
     });
   }
 
@@ -55,13 +53,13 @@ void CpuBackend::for_scores(const CpuActivations& hidden, const CpuBatch& batch,
     const Range users{first, std::min(first + most, hidden.rows())};
     const OutputSlice slice(threads_, hidden, batch, parameters, layer, users);
     if (in_panels) {
-      use(*make_tile_scores(*tiles_, workspace_->tiles, slice), users);
+      use(*make_tile_scores(*tiles_, *workspace_, slice), users);
       continue;
     }
     workspace_->scores.reserve(most * stride);
     float* rows = workspace_->scores.data();
     if (tiles_) {
-      make_tile_scores(*tiles_, workspace_->tiles, slice)
+      make_tile_scores(*tiles_, *workspace_, slice)
           ->for_each_panel([&](int, std::int64_t u, std::int64_t item, std::span<const float> panel) {
             std::ranges::copy(panel, rows + u * stride + item);
           });
@@ -78,13 +76,11 @@ void CpuBackend::for_scores(const CpuActivations& hidden, const CpuBatch& batch,
                              .ldc = stride,
                              .b_transposed = true,
                              .bf16 = bf16()};
-      on_ranges(threads_, stride / tile_items, 1, [&](int thread, Range tiles) {
-        for (std::int64_t item = tiles.begin * tile_items; item < tiles.end * tile_items;
-             item += tile_items) {
-          engines_[thread]->run(spec, a, element(b, item * k), rows + item);
-          for (std::int64_t u = 0; u < users.size(); ++u) {
-            add_bias(rows + u * stride + item, bias + item, false, tile_items);
-          }
+      on_each(threads_, stride / tile_items, [&](int thread, std::int64_t tile) {
+        const std::int64_t item = tile * tile_items;
+        engines_[thread]->run(spec, a, element(b, item * k), rows + item);
+        for (std::int64_t u = 0; u < users.size(); ++u) {
+          add_bias(rows + u * stride + item, bias + item, false, tile_items);
         }
       });
     }

@@ -11,7 +11,7 @@
 namespace vaecf::cpu {
 
 class TileKernels;
-struct TileWorkspace;
+struct Workspace;
 
 /// Scores of all items for a slice of users, in panels: some items of one user. Users are counted from the
 /// slice's first.
@@ -34,7 +34,7 @@ class Scores {
 
 /// The output layer's own kernel makes scores in panels of 32 users by 256 items, 32 KiB, that do not leave
 /// the nearer caches. A part per thread.
-std::unique_ptr<Scores> make_tile_scores(const TileKernels& kernels, TileWorkspace& workspace,
+std::unique_ptr<Scores> make_tile_scores(const TileKernels& kernels, Workspace& workspace,
                                          const OutputSlice& slice);
 /// Such parts are for few threads, as many as share a chip's nearer caches: with many, the lists and counters
 /// of all parts would cost more than scores that pass the L3.

@@ -39,6 +39,8 @@ class AlignedArray {
   }
   T* data() { return values_.get(); }
   const T* data() const { return values_.get(); }
+  T& operator[](std::int64_t i) { return values_.get()[i]; }
+  const T& operator[](std::int64_t i) const { return values_.get()[i]; }
   std::int64_t size() const { return size_; }
 
  private:

@@ -15,17 +15,15 @@ constexpr std::int64_t panel_items = panel_blocks * tile_side;
 /// can be had first.
 class TileScores : private TileSlice, public Scores {
  public:
-  TileScores(const TileKernels& kernels, TileWorkspace& workspace, const OutputSlice& slice)
+  TileScores(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : TileSlice(kernels, workspace, slice) {
     for (PerThread& t : w_.threads) {
       t.weights.reserve(panel_blocks * k_tiles_ * tile_numbers);
       t.logits.reserve(tile_side * panel_items);
     }
     // Users are the rows here: left operands, as they are.
-    on_ranges(threads_, user_tiles_, 1, [&](int, Range part) {
-      for (std::int64_t u = part.begin; u < part.end; ++u) {
-        for (std::int64_t k = 0; k < k_tiles_; ++k) copy_hidden(u, k, hidden_tiles(u) + k * tile_numbers);
-      }
+    on_each(threads_, user_tiles_, [&](int, std::int64_t u) {
+      for (std::int64_t k = 0; k < k_tiles_; ++k) copy_hidden(u, k, hidden_tiles(u) + k * tile_numbers);
     });
   }
 
@@ -61,34 +59,29 @@ class TileScores : private TileSlice, public Scores {
 
   std::vector<float> of(CsrView wanted) const override {
     std::vector<float> scores(static_cast<std::size_t>(wanted.entries()));
-    on_ranges(threads_, user_tiles_, 1, [&](int thread, Range tiles) {
-      const TileScope scope(kernels_);
-      PerThread& mine = w_.threads[thread];
-      std::vector<std::int32_t> items;  // of the tile's users, ascending
-      for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-        const Range users{tile * tile_side, std::min((tile + 1) * tile_side, users_.size())};
-        const CsrView rows = wanted.slice(users);
-        items.assign(rows.columns.begin(), rows.columns.end());
-        std::ranges::sort(items);
-        items.erase(std::unique(items.begin(), items.end()), items.end());
-        const std::int64_t stride = tiles_for(std::ssize(items)) * tile_side;
-        mine.logits.reserve(tile_side * stride);  // (32 users, those items)
-        for (std::int64_t b = 0; b < std::ssize(items); b += tile_side) {
-          pack_block(
-              mine, std::min(tile_side, std::ssize(items) - b),
-              [&](std::int64_t r) { return weights16_ + items[b + r] * k_; }, mine.weights.data());
-          kernels_.multiply({.a = hidden_tiles(tile),
-                             .b = mine.weights.data(),
-                             .c = mine.logits.data() + b,
-                             .reduced = k_,
-                             .stride = stride});
-        }
-        float* to = scores.data() + (wanted.offsets[users.begin] - wanted.offsets[0]);
-        for (std::int64_t u = 0; u < rows.rows(); ++u) {
-          for (const std::int32_t item : rows.row(u)) {
-            const auto column = std::ranges::lower_bound(items, item) - items.begin();
-            *to++ = mine.logits.data()[u * stride + column] + bias_[item];
-          }
+    for_each(user_tiles_, [&](PerThread& mine, std::int64_t tile) {
+      const Range users{tile * tile_side, std::min((tile + 1) * tile_side, users_.size())};
+      const CsrView rows = wanted.slice(users);
+      std::vector<std::int32_t> items(rows.columns.begin(), rows.columns.end());
+      std::ranges::sort(items);
+      items.erase(std::unique(items.begin(), items.end()), items.end());
+      const std::int64_t stride = tiles_for(std::ssize(items)) * tile_side;
+      mine.logits.reserve(tile_side * stride);  // (32 users, those items)
+      for (std::int64_t b = 0; b < std::ssize(items); b += tile_side) {
+        pack_block(
+            mine, std::min(tile_side, std::ssize(items) - b),
+            [&](std::int64_t r) { return weights16_ + items[b + r] * k_; }, mine.weights.data());
+        kernels_.multiply({.a = hidden_tiles(tile),
+                           .b = mine.weights.data(),
+                           .c = mine.logits.data() + b,
+                           .reduced = k_,
+                           .stride = stride});
+      }
+      float* to = scores.data() + (wanted.offsets[users.begin] - wanted.offsets[0]);
+      for (std::int64_t u = 0; u < rows.rows(); ++u) {
+        for (const std::int32_t item : rows.row(u)) {
+          const auto column = std::ranges::lower_bound(items, item) - items.begin();
+          *to++ = mine.logits[u * stride + column] + bias_[item];
         }
       }
     });
@@ -97,13 +90,13 @@ class TileScores : private TileSlice, public Scores {
 
  private:
   std::uint16_t* hidden_tiles(std::int64_t user_tile) const {
-    return w_.hidden.data() + user_tile * k_tiles_ * tile_numbers;
+    return w_.hidden16.data() + user_tile * k_tiles_ * tile_numbers;
   }
 
   // A right operand of `rows` items, row_of(r) their weights: (K, items), paired.
   template <class RowOf>
   void pack_block(PerThread& mine, std::int64_t rows, const RowOf& row_of, std::uint16_t* to) const {
-    std::uint16_t* tile = mine.tile.data();
+    std::uint16_t* tile = mine.bf16.data();
     for (std::int64_t k = 0; k < k_tiles_; ++k) {
       copy_weights(rows, k, row_of, tile);
       kernels_.transpose(tile, tile + tile_numbers);
@@ -131,7 +124,7 @@ class TileScores : private TileSlice, public Scores {
 
 }  // namespace
 
-std::unique_ptr<Scores> make_tile_scores(const TileKernels& kernels, TileWorkspace& workspace,
+std::unique_ptr<Scores> make_tile_scores(const TileKernels& kernels, Workspace& workspace,
                                          const OutputSlice& slice) {
   return std::make_unique<TileScores>(kernels, workspace, slice);
 }

@@ -3,52 +3,37 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "output_slice.hpp"
+#include "parallel.hpp"
 #include "tile_kernels.hpp"
 #include "vector_kernels.hpp"
+#include "workspace.hpp"
 
 namespace vaecf::cpu {
-
-/// Scratch memory of what follows, kept between steps. Tiles in the order in which products walk them.
-struct TileWorkspace {
-  struct PerThread {
-    AlignedArray<std::uint16_t> weights;  // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
-    AlignedArray<std::uint16_t> e;        // of a chunk, transposed: (user tiles, blocks)
-    AlignedArray<float> d_hidden;         // this thread's share: (K tiles, user tiles)
-    AlignedArray<float> d_weights;        // of a block: (32, K)
-    AlignedArray<float> logits;           // a tile
-    AlignedArray<std::uint16_t> tile;     // two tiles to convert in
-    std::vector<double> sum;              // (width): of the exponentials
-    std::vector<double> own_logits;       // (width): sum of the logits of the user's items
-    std::vector<float> largest;           // (width): of logit - reference
-    std::vector<std::uint16_t> own;       // places in a tile of the users' own items, by user tile
-    std::vector<std::int32_t> own_begin;
-  };
-
-  std::vector<PerThread> threads;
-  AlignedArray<std::uint16_t> e;                // (item blocks, user tiles)
-  AlignedArray<std::uint16_t> hidden;           // (user tiles, K tiles), paired along K
-  AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
-  std::vector<float> reference;                 // (width)
-  std::vector<float> factor;                    // (width): N_u / sum of exponentials
-};
 
 /// A slice before the output layer's own kernel.
 class TileSlice : protected OutputSlice {
  protected:
-  using PerThread = TileWorkspace::PerThread;
+  using PerThread = Workspace::PerThread;
 
-  TileSlice(const TileKernels& kernels, TileWorkspace& workspace, const OutputSlice& slice)
+  TileSlice(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : OutputSlice(slice),
         kernels_(kernels),
         w_(workspace),
         k_tiles_(tiles_for(k_)),
         user_tiles_(tiles_for(users_.size())) {
-    w_.threads.resize(static_cast<std::size_t>(threads_));
-    w_.hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
-    for (PerThread& t : w_.threads) t.tile.reserve(2 * tile_numbers);
+    w_.hidden16.reserve(user_tiles_ * k_tiles_ * tile_numbers);
+    for (PerThread& t : w_.threads) t.bf16.reserve(2 * tile_numbers);
+  }
+
+  /// f(this thread's memory, i) for each i of [0, n), with the kernels entered.
+  template <class F>
+  void for_each(std::int64_t n, F&& f) const {
+    on_ranges(threads_, n, 1, [&](int thread, Range part) {
+      const TileScope scope(kernels_);
+      for (std::int64_t i = part.begin; i < part.end; ++i) f(w_.threads[thread], i);
+    });
   }
 
   /// A tile of hidden units in bf16: row-major (users, K), zeros behind both.
@@ -77,7 +62,7 @@ class TileSlice : protected OutputSlice {
   }
 
   const TileKernels& kernels_;
-  TileWorkspace& w_;
+  Workspace& w_;
   std::int64_t k_tiles_;
   std::int64_t user_tiles_;
 };

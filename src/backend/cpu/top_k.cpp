@@ -98,11 +98,9 @@ void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch&
     all.for_each_panel([&](int part, std::int64_t u, std::int64_t first, std::span<const float> panel) {
       best[part * n + u].look_at(panel, first);
     });
-    on_ranges(threads_, n, 1, [&](int, Range some) {
-      for (std::int64_t u = some.begin; u < some.end; ++u) {
-        for (int part = 1; part < all.parts(); ++part) best[u].add(best[part * n + u]);
-        best[u].sort();
-      }
+    on_each(threads_, n, [&](int, std::int64_t u) {
+      for (int part = 1; part < all.parts(); ++part) best[u].add(best[part * n + u]);
+      best[u].sort();
     });
     std::vector<std::int64_t> offsets{0};
     std::vector<std::int32_t> others;

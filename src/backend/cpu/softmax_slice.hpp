@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "storage.hpp"
+#include "output_slice.hpp"
 #include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
 
-/// Where the output layer's gradients go: into the flat buffer, which the first slice overwrites and later
-/// ones add to, and with `fused`, on the last slice, from there or straight out of the cache into the
-/// weights.
+class TileKernels;
+struct Workspace;
+
+/// Takes the output layer's gradients: into the flat buffer, which the first slice overwrites and later ones
+/// add to, and with `fused`, on the last slice, from there or straight out of the cache into the weights.
 struct GradientSink {
   const backend::TensorLayout& weight;
   const backend::TensorLayout& bias;
@@ -57,5 +60,27 @@ struct GradientSink {
     use(fused->second_moment.data() + begin, n * 4);
   }
 };
+
+/// A slice of users on its way through the output layer, in two passes over blocks of items. Both ways
+/// through it, SoftmaxLayer with the library's products and TileSoftmax with a kernel of our own, keep
+/// exponentials from the first pass and make gradients of them in the second, and share the slices, the sink
+/// and the reports of finished ranges. They do not share a loop over blocks: SoftmaxLayer scales E by a
+/// factor per tile and user before the products, since each tile has a maximum of its own, and adds later
+/// slices within the product. TileSoftmax has one reference and factor per user, which it moves from E to the
+/// hidden units, so that E is multiplied as pass 1 left it; it works on several blocks in turn and adds
+/// slices in the sink. Sums would round differently either way.
+class SoftmaxSlice {
+ public:
+  virtual ~SoftmaxSlice() = default;
+  /// Pass 1; returns the slice's negative log-likelihood.
+  virtual double forward(bool keep_exponentials) = 0;
+  /// Pass 2 over some items, whole tiles of tile_items but for the last; those from 0 on have to come first.
+  virtual void backward(Range items, const GradientSink& sink) = 0;
+  /// Sums up the threads' shares when all blocks are through.
+  virtual void finish_hidden_gradient(CpuActivations& d_hidden) const = 0;
+};
+
+std::unique_ptr<SoftmaxSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                                const OutputSlice& slice);
 
 }  // namespace vaecf::cpu
