@@ -15,13 +15,16 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// Ends the process by the signal's default action, so that the parent sees which signal it was.
+/// Lets the signal take its effect: unless the process ignores it, it ends, and the parent sees which signal
+/// it was.
 void end_by(int number) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, number);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   std::raise(number);
+  pthread_sigmask(SIG_BLOCK, &set,
+                  nullptr);  // the process ignores it, as a shell's background job ignores INT
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace vaecf::train {
 
@@ -20,11 +19,15 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
   for (std::int64_t row = 0; row < targets.rows(); ++row) without_target_ += targets.row_size(row) == 0;
 }
 
+void Evaluator::prepare(model::Model& model) {
+  if (holder_ == &model) return;
+  held_ = model.hold(
+      {held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(), held_out_.rows.begin});
+  holder_ = &model;
+}
+
 EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
-  if (std::exchange(holder_, &model) != &model) {
-    held_ = model.hold({held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(),
-                        held_out_.rows.begin});
-  }
+  prepare(model);
   Activity& activity = services_.communicator.activity();
   const std::vector<math::MetricSums> sums =
       model.evaluate(*held_, history, metrics_, [&] { activity.progressed(); });

@@ -49,6 +49,7 @@ class TrainingRun {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
     }
     trainer_.emplace(options, services, dataset_, validates_ ? evaluation_batch : 0);
+    if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }
 

@@ -80,6 +80,23 @@ TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
   EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::ExitedWithCode(7), "");
 }
 
+// A shell starts jobs in the background with INT ignored.
+TEST_F(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
+  const auto run = [] {
+    std::signal(SIGINT, SIG_IGN);
+    StopFlag flag;
+    StopSignals signals(flag);
+    send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (flag.requested()) std::exit(8);
+    signals.interrupts_too();
+    send(SIGINT);
+    wait_until_requested(flag);
+    std::exit(flag.requested() ? 7 : 9);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(7), "");
+}
+
 TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
   const auto interrupted = [] {
     StopFlag flag;

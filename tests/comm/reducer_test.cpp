@@ -236,6 +236,20 @@ TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
   });
 }
 
+// Otherwise a rank would start its sums and gathers in another order than the others. None of it reaches
+// another rank.
+TEST(Reducer, AGradientThatIsNotReportedIsRefused) {
+  on_worlds([](Communicator& comm) {
+    if (comm.size() == 1) return;
+    Rank rank(comm, {.sharded = true, .overlap = true}, 64);
+    rank.reducer.begin();
+    EXPECT_THROW(rank.reducer.sum(0), std::logic_error);
+    const auto small = rank.backend->make_buffer(rank.plan.padded_size() - 1);
+    EXPECT_THROW(Reducer<backend::Backend>(comm, *rank.backend, rank.plan, {}, *small),
+                 std::invalid_argument);
+  });
+}
+
 TEST(Reducer, EverySumIsInspectedOnce) {
   on_worlds([](Communicator& comm) {
     for (const bool sharded : {false, true}) {

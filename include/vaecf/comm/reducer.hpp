@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,9 @@ class Reducer {
         mode_(mode),
         gradients_(gradients),
         ready_elements_(static_cast<std::size_t>(plan.buckets())) {
+    if (plan.ranks() != communicator.size() || gradients.size() < plan.padded_size())
+      throw std::invalid_argument(
+          "Reducer: the plan is for other ranks, or the gradient has no room for its padding");
     if (alone()) mode_ = {};
     if (mode_.bf16_wire) wire_ = device.make_narrow_buffer(plan.padded_size());
     if (mode_.sharded && mode_.bf16_wire) exact_own_ = device.make_buffer(plan.shard_size());
@@ -97,6 +101,9 @@ class Reducer {
   /// of it. Buckets are summed in order; a bucket may be asked for again.
   Own sum(std::int64_t bucket) {
     if (bucket == summed_ && !alone()) {
+      // All sums start before the first weights are sent: in the same order on all ranks.
+      if (mode_.overlap && sums_.size() != ready_elements_.size())
+        throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
       if (static_cast<std::int64_t>(sums_.size()) == bucket)
         sums_.push_back(start_sum(bucket, device_.mark()));
       device_.wait_for(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
@@ -123,6 +130,8 @@ class Reducer {
   /// Otherwise does nothing.
   void give(std::int64_t bucket, Weights& weights) {
     if (!mode_.sharded) return;
+    if (weights.master().size() < plan_.padded_size())
+      throw std::invalid_argument("Reducer: the weights have no room for the plan's padding");
     gathers_.push_back(start_gather(bucket, weights.master()));
     if (!mode_.overlap) take_weights(bucket, weights);
   }

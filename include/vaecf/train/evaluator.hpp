@@ -33,6 +33,10 @@ class Evaluator {
   Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
             const Services& services);
 
+  /// Places this rank's users where `model` computes, so that what does not fit there is found before the
+  /// first evaluation. evaluate() does it for a model at another address than the last one. Throws RunError
+  /// if the memory is not there.
+  void prepare(model::Model& model);
   /// By the model: fold-in in, targets ranked among all items but the fold-in; also where the model gets
   /// nothing of it, so that results differ by what was known alone, and compare with popularity's.
   EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);

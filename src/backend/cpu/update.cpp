@@ -30,11 +30,10 @@ void CpuBackend::update(const backend::StepState& step, bool decays, Range range
                         backend::Parameters& parameters) {
   const backend::UpdateRule rule = cpu(step).rule(decays);
   CpuParameters& p = cpu(parameters);
-  float* first = moments.first.data() + moments.offset;
-  float* second = moments.second.data() + moments.offset;
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     const std::int64_t i = range.begin + part.begin;
-    update_elements(rule, gradients.data() + i, first + i, second + i, p.master().data() + i, p.shadow_of(i),
+    update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
+                    moments.second.data() + (i + moments.offset), p.master().data() + i, p.shadow_of(i),
                     part.size());
   });
 }

@@ -25,6 +25,7 @@ struct Update {
   const float* gradients;
   float* first;
   float* second;
+  std::int64_t moments_offset;  // element i has moments i + moments_offset, a multiple of 64
   float* weights;
   T* copies;
 
@@ -64,18 +65,20 @@ struct Update {
   }
 
   VAECF_HD void one(const backend::UpdateRule& rule, std::int64_t i) const {
-    element(rule, gradients[i], first[i], second[i], weights[i]);
+    const std::int64_t m = i + moments_offset;
+    element(rule, gradients[i], first[m], second[m], weights[i]);
     if constexpr (!std::is_same_v<T, float>) copies[i] = narrowed<T>(weights[i]);
   }
 
   VAECF_HD void eight(const backend::UpdateRule& rule, std::int64_t i) const {
     const Eight g = load_eight(gradients + i);
-    Eight m = load_eight(first + i);
-    Eight v = load_eight(second + i);
+    const std::int64_t at = i + moments_offset;
+    Eight m = load_eight(first + at);
+    Eight v = load_eight(second + at);
     Eight w = load_eight(weights + i);
     for (int j = 0; j < 8; ++j) element(rule, g.at[j], m.at[j], v.at[j], w.at[j]);
-    store_eight(first + i, m);
-    store_eight(second + i, v);
+    store_eight(first + at, m);
+    store_eight(second + at, v);
     store_eight(weights + i, w);
     if constexpr (!std::is_same_v<T, float>) store_eight(copies + i, w);
   }
@@ -103,9 +106,9 @@ void CudaBackend::update(const backend::StepState& step, bool decays, Range rang
   with_number(number(), [&](auto type) {
     using T = decltype(type);
     T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(p.copies());
-    run(queue_, Update<T>{s.record.data(), s.verdict.data(), decays, range, gradients.data(),
-                          moments.first.data() + moments.offset, moments.second.data() + moments.offset,
-                          p.master().data(), copies});
+    run(queue_,
+        Update<T>{s.record.data(), s.verdict.data(), decays, range, gradients.data(), moments.first.data(),
+                  moments.second.data(), moments.offset, p.master().data(), copies});
   });
 }
 
