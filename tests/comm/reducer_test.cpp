@@ -93,8 +93,8 @@ struct Rank {
   /// The weights after a step of plain descent with rate 1.
   std::vector<float> descend(const std::vector<float>& values, const std::vector<Range>& ranges) {
     start(values, ranges);
-    for (std::int64_t b = 0; b < plan.buckets(); ++b) {
-      const Own own = reducer.sum(b);
+    for (std::int64_t b = 0; b < reducer.updates(); ++b) {
+      const Own own = reducer.sum_for_update(b);
       reducer.take_exact(b, *weights);
       for (std::int64_t i = own.elements.begin; i < own.elements.end; ++i) {
         weights->master().data()[i] -= gradients->data()[i];

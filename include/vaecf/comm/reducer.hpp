@@ -32,9 +32,9 @@ struct ReducerMode {
 
 /// Sums gradients over ranks, bucket by bucket and in place, and distributes the weights of a sharded
 /// optimizer. All ranks call it alike. What runs on a device is ordered by completions; the host waits only
-/// where the communicator does. One step, for each bucket in order:
+/// where the communicator does. One step, for each update u in order:
 ///
-///   begin();  ready(range, done)...;  own = sum(bucket);  update own;  give(bucket, weights);  ...;
+///   begin();  ready(range, done)...;  own = sum_for_update(u);  update own;  give(u, weights);  ...;
 ///   finish(weights);
 ///
 /// Sharded with bf16 on the wire, all ranks compute with the rounded weights, so that they stay bitwise
@@ -97,9 +97,9 @@ class Reducer {
     }
   }
 
-  /// Waits for the sum of `bucket` (a device's queue waits, not the host), and returns what this rank updates
-  /// of it. Buckets are summed in order; a bucket may be asked for again.
-  Own sum(std::int64_t bucket) {
+  /// Waits for the sum of `bucket`; on a device, its queue waits and not the host. Buckets are summed in
+  /// order; a bucket may be asked for again.
+  void sum(std::int64_t bucket) {
     if (bucket == summed_ && !alone()) {
       // All sums start before the first weights are sent: in the same order on all ranks.
       if (mode_.overlap && sums_.size() != ready_elements_.size())
@@ -111,7 +111,20 @@ class Reducer {
       if (mode_.bf16_wire) device_.widen(*wire_, summed, gradients_, summed.begin);
       ++summed_;
     }
-    return own(bucket);
+  }
+
+  /// The number of updates in a step: one for each bucket of a sharded optimizer, whose weights then travel
+  /// while the next bucket is updated; otherwise one of all elements.
+  std::int64_t updates() const { return mode_.sharded ? plan_.buckets() : 1; }
+  /// Waits for the sums that update `u` needs, and returns the elements that this rank updates.
+  Own sum_for_update(std::int64_t u) {
+    if (mode_.sharded) {
+      sum(u);
+      const Range part = own_part(u);
+      return {clipped(part), plan_.packed(u).begin - part.begin};
+    }
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b) sum(b);
+    return {{0, plan_.flat_size()}, 0};
   }
 
   /// The elements of `bucket` that this rank inspects, so that all ranks together look at each sum once.
@@ -183,11 +196,6 @@ class Reducer {
   Range clipped(Range range) const {
     const std::int64_t end = std::min(range.end, plan_.flat_size());
     return {std::min(range.begin, end), end};
-  }
-  Own own(std::int64_t bucket) const {
-    if (!mode_.sharded) return {plan_.filled(bucket), 0};
-    const Range part = own_part(bucket);
-    return {clipped(part), plan_.packed(bucket).begin - part.begin};
   }
 
   Ticket start_sum(std::int64_t bucket, backend::Completion done) {

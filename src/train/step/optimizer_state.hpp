@@ -62,7 +62,7 @@ class OptimizerState {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Updates `own`, this rank's elements of `bucket`.
+  /// Updates `own`, this rank's elements, of bucket `bucket` if the optimizer is sharded.
   void update(std::int64_t bucket, comm::Own own, const typename Device::StepState& state) {
     reducer_.take_exact(bucket, model_.parameters());
     const std::span<const backend::Layer> done = fuses() ? fused_layers_ : std::span<const backend::Layer>{};

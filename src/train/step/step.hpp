@@ -61,13 +61,13 @@ class Step {
       reducer_.sum_values(device_.verdict(state_));
     }
 
-    // The update: of the whole bucket, or of this rank's part of it if the optimizer is sharded.
-    for (std::int64_t b = 0; b < reducer_.plan().buckets(); ++b) {
-      const comm::Own own = reducer_.sum(b);
+    // The update: of all weights, or bucket by bucket of this rank's part if the optimizer is sharded.
+    for (std::int64_t u = 0; u < reducer_.updates(); ++u) {
+      const comm::Own own = reducer_.sum_for_update(u);
       clock.lap(&model::StepSeconds::reduce);
-      optimizer_.update(b, own, state_);
+      optimizer_.update(u, own, state_);
       clock.lap(&model::StepSeconds::update);
-      reducer_.give(b, model_.parameters());
+      reducer_.give(u, model_.parameters());
     }
     reducer_.finish(model_.parameters());
     clock.lap(&model::StepSeconds::reduce);
