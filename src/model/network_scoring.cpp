@@ -17,7 +17,7 @@ struct NetworkUsers : HeldUsers {
         features(feature_count > 0 ? backend.hold_rows(users.features, users.first_user, feature_count)
                                    : nullptr),
         targets(backend.hold_rows(users.targets, users.first_user, item_count)),
-        nobody(backend.hold_rows({no_items, {}}, 0, item_count)),
+        empty_rows(backend.hold_rows({no_items, {}}, 0, item_count)),
         items_batch(backend.make_batch()),
         features_batch(backend.make_batch()),
         empty_batch(backend.make_batch()) {}
@@ -26,7 +26,7 @@ struct NetworkUsers : HeldUsers {
   std::unique_ptr<backend::UserRows> items;
   std::unique_ptr<backend::UserRows> features;  // null if the network has none
   std::unique_ptr<backend::UserRows> targets;
-  std::unique_ptr<backend::UserRows> nobody;
+  std::unique_ptr<backend::UserRows> empty_rows;
   std::unique_ptr<backend::Batch> items_batch;
   std::unique_ptr<backend::Batch> features_batch;
   std::unique_ptr<backend::Batch> empty_batch;
@@ -40,7 +40,7 @@ ModelInput gather(backend::Backend& backend, NetworkUsers& users, Range rows, Hi
   users.numbers.resize(static_cast<std::size_t>(rows.size()));
   if (needs_empty || history == History::none) {
     std::iota(users.numbers.begin(), users.numbers.end(), 0);
-    backend.gather_batch(*users.nobody, users.numbers, false, *users.empty_batch);
+    backend.gather_batch(*users.empty_rows, users.numbers, false, *users.empty_batch);
   }
   std::iota(users.numbers.begin(), users.numbers.end(), rows.begin);
   backend.gather_batch(*users.items, users.numbers, false, *users.items_batch);

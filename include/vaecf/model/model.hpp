@@ -33,8 +33,8 @@ class HeldUsers {
 /// out of rankings and recommendations either way.
 enum class History { items, none };
 
-/// What test, recommend, export and inspect need of a model, whether it is a network or not: scores of users
-/// for items, its items, and its tensors. Functions that take HeldUsers take those that this model made.
+/// A trained model as test and recommend use it, a network or not: it scores items for
+/// users, and has items and tensors. Functions that take HeldUsers take those that this model made.
 class Model {
  public:
   virtual ~Model() = default;

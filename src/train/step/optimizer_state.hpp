@@ -16,9 +16,9 @@
 
 namespace vaecf::train {
 
-/// What the update of one rank needs beside the weights: the flat gradient, the moments of the elements that
-/// this rank updates, and the way of both between ranks. Weights and gradients have one layout, sharded or
-/// not; only moments are packed.
+/// The state of one rank's update beside the weights: the flat gradient, the moments of the elements that
+/// this rank updates, and the reducer that takes gradients and weights to the other ranks. Weights and
+/// gradients have one layout, sharded or not; only moments are packed.
 template <class Device>
 class OptimizerState {
  public:
