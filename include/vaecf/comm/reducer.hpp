@@ -17,6 +17,24 @@
 
 namespace vaecf::comm {
 
+/// Copies the parts of `flat` (plan.padded_size() elements) that `owner` owns into `packed`
+/// (plan.shard_size()).
+template <class Device>
+void pack_parts(Device& device, const BucketPlan& plan, int owner, const typename Device::Buffer& flat,
+                typename Device::Buffer& packed) {
+  for (std::int64_t b = 0; b < plan.buckets(); ++b)
+    device.copy(flat, plan.part(b, owner), packed, plan.packed(b).begin);
+}
+
+/// Rounds the first `size` elements of the weights to bf16, as an exchange with bf16 on the wire leaves them.
+template <class Device>
+void round_to_bf16_wire(Device& device, typename Device::Weights& weights, std::int64_t size) {
+  const auto rounded = device.make_narrow_buffer(size);
+  device.narrow(weights.master(), {0, size}, *rounded, 0);
+  device.widen(*rounded, {0, size}, weights.master(), 0);
+  device.weights_changed(weights);
+}
+
 /// The elements of a bucket that this rank updates.
 struct Own {
   Range elements;                   ///< of the flat buffers of weights and gradients
@@ -168,8 +186,7 @@ class Reducer {
 
   /// Copies this rank's parts of `flat` (padded_size() elements) into `packed` (shard_size()).
   void pack(const Buffer& flat, Buffer& packed) {
-    for (std::int64_t b = 0; b < plan_.buckets(); ++b)
-      device_.copy(flat, own_part(b), packed, plan_.packed(b).begin);
+    pack_parts(device_, plan_, communicator_.rank(), flat, packed);
   }
   /// Gathers all ranks' `packed` buffers into `flat` on every rank. Collective.
   void unpack(const Buffer& packed, Buffer& flat) {

@@ -1,5 +1,7 @@
 #include "train/parameter_server/step.hpp"
 
+#include <vaecf/comm/reducer.hpp>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -77,11 +79,8 @@ double ParameterServerStep::gradient_squares(std::int64_t step, std::int64_t use
 }
 
 void ParameterServerStep::pack(const backend::FloatBuffer& flat, backend::FloatBuffer& shard) {
-  const comm::BucketPlan& plan = channel_.plan();
   const int server = channel_.roles().server_index(services_.communicator.rank());
-  for (std::int64_t b = 0; b < plan.buckets(); ++b) {
-    services_.backend.copy(flat, plan.part(b, server), shard, plan.packed(b).begin);
-  }
+  comm::pack_parts(services_.backend, channel_.plan(), server, flat, shard);
 }
 
 void ParameterServerStep::sync_weights() {
@@ -93,13 +92,8 @@ void ParameterServerStep::sync_weights() {
 }
 
 void ParameterServerStep::round_weights() {
-  if (!channel_.bf16_wire()) return;
-  backend::FloatBuffer& weights = model_.parameters().master();
-  const Range all = {0, gradients_->size()};
-  const auto rounded = services_.backend.make_narrow_buffer(all.size());
-  services_.backend.narrow(weights, all, *rounded, 0);
-  services_.backend.widen(*rounded, all, weights, 0);
-  services_.backend.weights_changed(model_.parameters());
+  if (channel_.bf16_wire())
+    comm::round_to_bf16_wire(services_.backend, model_.parameters(), gradients_->size());
 }
 
 void ParameterServerStep::set_flat(FlatState state, const std::function<void(backend::FloatBuffer&)>& fill) {

@@ -29,7 +29,7 @@ class OptimizerState {
       : device_(services.backend),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
-        // A single rank has nothing to send: one bucket, and so one update of each tensor.
+        // A single rank sends nothing: one bucket, whose gradient is inspected in one pass.
         plan_(services.communicator.size() == 1
                   ? comm::BucketPlan(model.layout().size, model.layout().size + comm::BucketPlan::unit, 1)
                   : bucket_plan(options, model.layout(), services.communicator.size())),
@@ -95,12 +95,8 @@ class OptimizerState {
 
   /// Rounds the weights, just written in full precision, as an update with a bf16 wire would have left them.
   void round_weights() {
-    if (reducer_.exact_own() == nullptr) return;
-    Buffer& weights = model_.parameters().master();
-    const auto rounded = device_.make_narrow_buffer(plan_.padded_size());
-    device_.narrow(weights, {0, plan_.padded_size()}, *rounded, 0);
-    device_.widen(*rounded, {0, plan_.padded_size()}, weights, 0);
-    device_.weights_changed(model_.parameters());
+    if (reducer_.exact_own() != nullptr)
+      comm::round_to_bf16_wire(device_, model_.parameters(), plan_.padded_size());
   }
 
  private:

@@ -1,4 +1,5 @@
 #include <vaecf/comm/parameter_server/channel.hpp>
+#include <vaecf/comm/reducer.hpp>
 
 #include "comm/worlds.hpp"
 
@@ -132,10 +133,7 @@ TEST(ParameterServerChannel, SlicesSpreadToAllRanks) {
     if (serves) {
       std::copy(whole.begin(), whole.end(), part.gradients->data());
       const int server = part.roles.server_index(comm.rank());
-      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
-        part.backend->copy(*part.gradients, part.plan.part(b, server), *part.shard,
-                           part.plan.packed(b).begin);
-      }
+      pack_parts(*part.backend, part.plan, server, *part.gradients, *part.shard);
       part.backend->fill(*part.gradients, 0.0F);
     }
     part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);
