@@ -17,10 +17,11 @@ backend::BackendOptions at_rank(backend::BackendOptions options, const comm::Com
   return options;
 }
 
-std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const backend::Backend& backend) {
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::Engine& engine) {
   const auto hosts = gather_texts(communicator, communicator.host());
-  const auto devices = gather_texts(communicator, backend.device());
-  const auto ids = gather_texts(communicator, backend.device_id());
+  const train::DeviceFacts mine = engine.facts();
+  const auto devices = gather_texts(communicator, mine.device);
+  const auto ids = gather_texts(communicator, mine.id);
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     ranks.push_back({hosts[rank], devices[rank], ids[rank]});

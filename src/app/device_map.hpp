@@ -1,7 +1,8 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/options.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/train/engine.hpp>
 
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct RankDevice {
 backend::BackendOptions at_rank(backend::BackendOptions options, const comm::Communicator& communicator);
 
 /// Of all ranks, in their order. Every rank calls it; it throws on all or none.
-std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const backend::Backend& backend);
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::Engine& engine);
 
 /// Which ranks of a host use one device together: "ranks 0, 2 of node1 share GPU-...; ..."; empty: none do.
 std::string shared_devices(const std::vector<RankDevice>& ranks);

@@ -103,12 +103,12 @@ class Recommending {
       users_.end = users_.begin + 1;
     }
     if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
-    backend_ = backend::make_backend(options_for_rank(config, ranks));
-    log_.debug("backend: {}", backend_->description());
+    engine_ = train::make_engine(options_for_rank(config, ranks));
+    log_.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                    read_offers(arguments_, names, log_)};
     add_to_digest(choice.offers);
-    recommender_.emplace(config.session, train::Services{ranks, *backend_, log_, *progress_}, checkpoint_,
+    recommender_.emplace(config.session, train::Services{ranks, *engine_, log_, *progress_}, checkpoint_,
                          dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(
@@ -253,7 +253,7 @@ class Recommending {
   io::IdList titles_;
   std::unique_ptr<Audience> audience_;
   Range users_;
-  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
   std::uint64_t digest_ = 0;                      // of users, what they have, and what they may get
   std::int64_t block_ = 1;                        // users of a rank in a round

@@ -66,7 +66,7 @@ void check_checkpoint(const std::string& path) {
 struct Parts {
   std::unique_ptr<comm::Communicator> communicator;  // of host memory
   std::unique_ptr<comm::Watchdog> watchdog;          // over its ranks
-  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<train::Engine> engine;
   std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
   std::unique_ptr<train::RunTimeline> timeline;      // where one is wanted
   Log log;
@@ -89,12 +89,12 @@ void prepare_to_speak(Parts& parts, const CommandLine& line) {
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
   parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   for (const std::string& note : config.notes) parts.log.warn("{}", note);
-  parts.log.info("backend: {}", parts.backend->description());
+  parts.log.info("backend: {}", parts.engine->facts().description);
   parts.log.info("ranks: {}", parts.ranks().description());
   parts.log.debug("watchdog: {}", parts.watchdog->description());
   parts.log.debug("configuration:\n{}", config.session.configuration_text);
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
-                                            wanted_threads(config), parts.backend->threads());
+                                            wanted_threads(config), parts.engine->facts().threads);
   if (!advice.empty()) parts.log.warn("{}", advice);
 }
 
@@ -160,19 +160,19 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
                    check_timeline(line, config);
                    parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
                  }
-                 parts.backend = backend::make_backend(options_for_rank(config, ranks));
+                 parts.engine = train::make_engine(options_for_rank(config, ranks));
                  if (line.test && !line.train && ranks.rank() == 0)
                    check_checkpoint(config.session.best_checkpoint());
                }));
   if (code != ExitCode::done) return code;
   // Each on its own: they exchange something themselves, so no rank may miss them.
   code = agree(ranks, attempt([&] {
-                 const auto devices = gather_devices(ranks, *parts.backend);
+                 const auto devices = gather_devices(ranks, *parts.engine);
                  const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
                  if (!advice.empty()) parts.log.warn("{}", advice);
                }));
   if (code != ExitCode::done) return code;
-  const train::Services services{ranks, *parts.backend, parts.log, *parts.progress};
+  const train::Services services{ranks, *parts.engine, parts.log, *parts.progress};
   code = agree(ranks, attempt([&] {
                  train::check(config.session, services);
                  check_deterministic(config);
@@ -188,19 +188,18 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
 
 /// Not part of the setup that ranks agree on: where it fails on one, the others may already wait for it.
 void connect_gpus(Parts& parts, const config::Config& config) {
-  if (parts.backend->device() != "cuda" || parts.communicator->size() == 1) return;
+  if (parts.engine->facts().device != "cuda" || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
   constexpr double after_the_watchdog = 10.0;  // seconds: it knows which rank is at fault, NCCL does not
-  parts.between_gpus = comm::make_nccl_communicator(
-      *parts.communicator, *parts.backend,
-      {distributed.algorithm, config.backend.deterministic, config.backend.allow_shared_gpu,
-       distributed.timeout, after_the_watchdog});
+  parts.between_gpus = parts.engine->connect(
+      *parts.communicator, {distributed.algorithm, config.backend.deterministic,
+                            config.backend.allow_shared_gpu, distributed.timeout, after_the_watchdog});
 }
 
 /// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left
 /// to the run that goes on.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::Services services{parts.ranks(), *parts.backend, parts.log, *parts.progress, &parts.stop};
+  const train::Services services{parts.ranks(), *parts.engine, parts.log, *parts.progress, &parts.stop};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
   const auto& timeline = services.communicator.exchanges().timeline();

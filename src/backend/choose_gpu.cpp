@@ -1,6 +1,6 @@
 #include "choose_gpu.hpp"
 
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/options.hpp>
 
 #include <string>
 #include <vector>

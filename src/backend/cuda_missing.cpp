@@ -1,9 +1,5 @@
 // Stands in for src/backend/cuda/ where the program is built without CUDA.
-#include <vaecf/backend/cuda_device.hpp>
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-
-#include "cuda/make_cuda_backend.hpp"
+#include <vaecf/backend/cuda_facts.hpp>
 
 namespace vaecf::cuda {
 
@@ -16,10 +12,6 @@ Availability availability() {
 
 CudaFacts cuda_facts() {
   return {};
-}
-
-std::unique_ptr<backend::Backend> make_cuda_backend(const backend::BackendOptions&) {
-  throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", availability().reason));
 }
 
 }  // namespace vaecf::cuda

@@ -1,4 +1,4 @@
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/options.hpp>
 #include <vaecf/backend/parameters.hpp>
 
 #include <stdexcept>

@@ -80,20 +80,10 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
   });
 }
 
-std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, backend::Backend& backend,
-                                              std::span<const std::int64_t> sizes, double budget) {
-  const auto elements = elements_of(sizes);
-  if (communicator.size() == 1 || elements.empty()) return {};
-  const auto values = backend.make_buffer(elements.back());
-  backend.synchronize();
-  return measure(communicator, elements, budget, [&](std::int64_t n, int count) {
-    for (int i = 0; i < count; ++i) {
-      const Ticket sum = communicator.start_all_reduce_sum(
-          std::span<float>(values->data(), static_cast<std::size_t>(n)), backend.mark());
-      backend.wait_for(communicator.wait(sum));
-    }
-    backend.synchronize();
-  });
+std::vector<AllReduceTime> measure_all_reduce(
+    Communicator& communicator, std::span<const std::int64_t> sizes, double budget,
+    const std::function<void(std::int64_t elements, int count)>& sums) {
+  return measure(communicator, elements_of(sizes), budget, sums);
 }
 
 }  // namespace vaecf::comm

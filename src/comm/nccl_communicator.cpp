@@ -157,16 +157,16 @@ constexpr const char* type_name() {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Communicator& control, backend::Backend& backend, const NcclOptions& options)
+  NcclCommunicator(Communicator& control, DeviceQueue queue, const NcclOptions& options)
       : control_(control),
-        backend_(backend),
-        settings_(agree_on_nccl(control, options, backend.device_id(), nccl_version())),
+        device_(std::move(queue)),
+        settings_(agree_on_nccl(control, options, device_.id, nccl_version())),
         watch_(this_world(), control.rank(), control.host(), options.timeout, options.grace),
         connection_(share_id(control), control.size(), control.rank(), watch_) {
-    backend_.while_waiting([this] { look(); });
+    device_.while_waiting([this] { look(); });
   }
 
-  ~NcclCommunicator() override { backend_.while_waiting({}); }
+  ~NcclCommunicator() override { device_.while_waiting({}); }
 
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
@@ -273,13 +273,13 @@ class NcclCommunicator final : public Communicator {
     return {next_++};
   }
 
-  /// Called all the time while the host waits for the backend.
+  /// Called all the time while the host waits for the device.
   void look() {
     // Given up before: the wait is part of the way out.
     if (connection_.abandoned() && std::uncaught_exceptions() > 0) return;
     const NcclWatch::Device device{[this] { connection_.check(); },
                                    [this] {
-                                     marks_.wait_for(backend_.mark());
+                                     marks_.wait_for(device_.mark());
                                      marks_.record(mark_);
                                    },
                                    [this] {
@@ -317,14 +317,14 @@ class NcclCommunicator final : public Communicator {
   }
 
   Communicator& control_;
-  backend::Backend& backend_;
+  DeviceQueue device_;
   NcclSettings settings_;
   Stream stream_;
   Events events_;
   std::map<std::int64_t, Event> open_;  // of tickets not waited for yet
   std::int64_t next_ = 0;
   Started last_;
-  // Follows the backend's queue, so that its progress can be seen from outside.
+  // Follows the device's queue, so that its progress can be seen from outside.
   Stream marks_;
   Event mark_;
   NcclWatch watch_;
@@ -333,9 +333,9 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, backend::Backend& backend,
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, DeviceQueue queue,
                                                      const NcclOptions& options) {
-  return std::make_unique<NcclCommunicator>(control, backend, options);
+  return std::make_unique<NcclCommunicator>(control, std::move(queue), options);
 }
 
 }  // namespace vaecf::comm

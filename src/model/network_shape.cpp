@@ -106,4 +106,20 @@ std::uint32_t initialisation_number(const NetworkShape& shape, const std::string
   throw RunError(format("{} is not a tensor of this network", tensor));
 }
 
+std::int64_t dense_weights(const std::vector<backend::TensorSpec>& tensors) {
+  std::int64_t weights = 0;
+  for (const backend::TensorSpec& tensor : tensors) {
+    const bool dense =
+        tensor.kind == backend::TensorKind::matrix || tensor.kind == backend::TensorKind::output_table;
+    if (dense) weights += tensor.rows * tensor.columns;
+  }
+  return weights;
+}
+
+std::int64_t parameter_count(const std::vector<backend::TensorSpec>& tensors) {
+  std::int64_t count = 0;
+  for (const backend::TensorSpec& tensor : tensors) count += tensor.rows * tensor.columns;
+  return count;
+}
+
 }  // namespace vaecf::model

@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/optim/optimizer.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -53,23 +52,16 @@ void check_clip_norm(double norm) {
              norm));
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-                     std::int64_t elements, double clip_norm)
-    : options_(options),
-      kind_(parse_kind(options.type)),
-      weight_decay_(weight_decay),
-      clip_norm_(clip_norm),
-      backend_(backend) {
+Rules::Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
+    : options_(options), kind_(parse_kind(options.type)), weight_decay_(weight_decay), clip_norm_(clip_norm) {
   check(options);
   if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));
   }
   check_clip_norm(clip_norm);
-  first_moment_ = backend.make_buffer(elements);
-  second_moment_ = backend.make_buffer(elements);
 }
 
-backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t users) const {
+backend::UpdateRule Rules::rule(std::int64_t updates_done, std::int64_t users) const {
   double rate = options_.learning_rate;
   if (kind_ == backend::OptimizerKind::adam) {
     const auto t = static_cast<double>(updates_done + 1);
@@ -86,23 +78,6 @@ backend::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t user
   rule.decay = static_cast<float>(2.0 * weight_decay_);
   rule.clip_norm = static_cast<float>(clip_norm_);
   return rule;
-}
-
-void Optimizer::update(const backend::StepState& step, Range range, std::int64_t moments_offset,
-                       const backend::FloatBuffer& gradients, backend::Parameters& parameters,
-                       std::span<const backend::Layer> done) {
-  const auto& tensors = parameters.layout().tensors;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto tensor = static_cast<int>(i);
-    const Range part{std::max(range.begin, tensors[i].range.begin),
-                     std::min(range.end, tensors[i].range.end)};
-    const bool is_done = std::any_of(done.begin(), done.end(), [&](const backend::Layer& layer) {
-      return tensor == layer.weight || tensor == layer.bias;
-    });
-    if (is_done || part.size() <= 0) continue;
-    backend_.update(step, tensors[i].spec.decays, part, gradients,
-                    {*first_moment_, *second_moment_, moments_offset}, parameters);
-  }
 }
 
 }  // namespace vaecf::optim

@@ -54,17 +54,18 @@ class StepWalk {
 using PhaseTimes = std::array<std::vector<double>, step_phases.size()>;
 
 /// Of further steps, which a timeline shows.
-PhaseTimes measure_phases(Trainer& trainer, StepWalk& walk, std::int64_t steps,
+PhaseTimes measure_phases(Engine& engine, const Trainer& trainer, StepWalk& walk, std::int64_t steps,
                           const std::shared_ptr<Timeline>& timeline) {
-  trainer.take_times(true);
-  StepRecorder recorder(timeline, trainer);
+  engine.take_times(true);
+  StepRecorder recorder(timeline, engine, trainer);
   for (std::int64_t i = 0; i < steps; ++i) walk.next();
-  recorder.flush();
+  const std::vector<model::StepLap> laps = engine.laps();
+  recorder.add(laps);
   PhaseTimes times;
-  for (const model::StepSeconds& step : trainer.times()) {
+  for (const model::StepSeconds& step : model::seconds_by_step(laps)) {
     for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*step_phases[p].seconds);
   }
-  trainer.take_times(false);
+  engine.take_times(false);
   return times;
 }
 
@@ -80,24 +81,24 @@ class BenchmarkRun {
 
   BenchmarkResult run() {
     warm_up();
-    (void)trainer_.take_staleness();
+    (void)services_.engine.take_staleness();
     measure_steps();
-    result_.staleness = trainer_.take_staleness();
-    take_phases(measure_phases(trainer_, walk_, std::min(result_.steps, steps_by_phase),
+    result_.staleness = services_.engine.take_staleness();
+    take_phases(measure_phases(services_.engine, trainer_, walk_, std::min(result_.steps, steps_by_phase),
                                services_.communicator.exchanges().timeline()));
     if (options_.benchmark.evaluate) measure_evaluation();
     describe_step();
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(services_.backend.peak_device_bytes()) / 1048576.0);
-    result_.data_memory_mib = slowest(static_cast<double>(trainer_.shard_bytes()) / 1048576.0);
+    result_.peak_device_mib = slowest(static_cast<double>(services_.engine.facts().peak_bytes) / 1048576.0);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
     // Last, as they take memory of their own.
     services_.communicator.barrier();
-    result_.gemm_gflops = services_.communicator.all_reduce(services_.backend.measure_gemm_rate());
+    result_.gemm_gflops = services_.communicator.all_reduce(services_.engine.measure(Rate::products));
     services_.communicator.barrier();
-    result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.backend.measure_memory_rate());
-    result_.all_reduce = comm::measure_all_reduce(services_.communicator, services_.backend, sizes_to_probe(),
-                                                  all_reduce_seconds);
-    result_.machine = machine_description() + "; " + services_.backend.description();
+    result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.engine.measure(Rate::memory));
+    result_.all_reduce =
+        services_.engine.measure_all_reduce(services_.communicator, sizes_to_probe(), all_reduce_seconds);
+    result_.machine = machine_description() + "; " + services_.engine.facts().description;
     return result_;
   }
 
@@ -109,7 +110,7 @@ class BenchmarkRun {
   /// That of all gradients among them, which is where most bytes go.
   std::vector<std::int64_t> sizes_to_probe() {
     std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
-    const auto gradients = trainer_.model().layout().size * static_cast<std::int64_t>(sizeof(float));
+    const auto gradients = trainer_.facts().flat_elements * static_cast<std::int64_t>(sizeof(float));
     if (gradients < sizes.back()) sizes.push_back(gradients);
     std::ranges::sort(sizes);
     return sizes;
@@ -127,8 +128,8 @@ class BenchmarkRun {
       if (!waits && !updates) compute += mine[p];
     }
     // A server computes nothing, and waits for all that workers do; theirs are the updates.
-    const double longest = slowest(trainer_.works() ? compute : 0.0);
-    const int claim = trainer_.works() && compute >= longest ? services_.communicator.rank() : -1;
+    const double longest = slowest(trainer_.facts().works ? compute : 0.0);
+    const int claim = trainer_.facts().works && compute >= longest ? services_.communicator.rank() : -1;
     const auto chosen =
         static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
     std::array<double, step_phases.size()> theirs = mine;
@@ -147,7 +148,7 @@ class BenchmarkRun {
     const auto step = [&] {
       const auto begin = Clock::now();
       walk_.next();
-      services_.backend.synchronize();
+      (void)trainer_.losses();
       times.push_back(seconds_since(begin));
     };
     while (walk_.done() < fewest_warm_up_steps) step();
@@ -178,11 +179,11 @@ class BenchmarkRun {
       walk_.next();
       services_.progress.update(i);
       if (i % block != 0) continue;
-      services_.backend.synchronize();
+      (void)trainer_.losses();
       step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) /
                            static_cast<double>(block));
     }
-    services_.backend.synchronize();
+    (void)trainer_.losses();
     const double seconds = slowest(seconds_since(begin));
     services_.progress.end();
 
@@ -194,24 +195,25 @@ class BenchmarkRun {
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
     // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
     // products are sparse gathers, is not counted.
-    result_.gflops = 6e-9 * static_cast<double>(trainer_.model().dense_weights()) * result_.users_per_second;
-    result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.update_bytes()) *
+    result_.gflops = 6e-9 * static_cast<double>(model::dense_weights(trainer_.model().tensors())) *
+                     result_.users_per_second;
+    result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }
 
   void describe_step() {
-    result_.parameters = static_cast<double>(trainer_.model().layout().parameter_count());
-    result_.dense_weights = static_cast<double>(trainer_.model().dense_weights());
-    result_.update_bytes = trainer_.update_bytes();
-    result_.wire = trainer_.wire_bytes();
-    result_.overlap = trainer_.overlaps();
+    result_.parameters = static_cast<double>(model::parameter_count(trainer_.model().tensors()));
+    result_.dense_weights = static_cast<double>(model::dense_weights(trainer_.model().tensors()));
+    result_.update_bytes = trainer_.facts().update_bytes;
+    result_.wire = trainer_.facts().wire;
+    result_.overlap = trainer_.facts().overlaps;
     result_.ranks_per_gpu = ranks_on_one_device();
     result_.usable_cores = cores_of_ranks(services_.communicator);
   }
 
   /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
   std::int64_t ranks_on_one_device() {
-    const std::string id = services_.backend.device_id();
+    const std::string id = services_.engine.facts().id;
     // Ids of GPUs hold for the whole world; two that meet in a hash would raise a false alarm, no more.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : std::hash<std::string>{}(id) | 1);
     std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
@@ -225,7 +227,7 @@ class BenchmarkRun {
     const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
     if (dataset_.entries(split + "/held_out") == 0) return;
     Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
-    model::Network& model = trainer_.model();
+    model::Model& model = trainer_.model();
     double seconds = 0.0;
     for (int round = 0; round < 2 && seconds < longest_evaluation; ++round) {
       services_.communicator.barrier();
@@ -273,13 +275,14 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
 }
 
 io::Event event_of(const SessionOptions& options, const Services& services, const BenchmarkResult& result) {
+  const DeviceFacts device = services.engine.facts();
   io::Event event("benchmark");
   event.set("machine", result.machine)
       .set("host", services.communicator.host())
       .set("ranks", std::int64_t{services.communicator.size()})
-      .set("threads", std::int64_t{services.backend.threads()})
-      .set("device", services.backend.device())
-      .set("precision", backend::to_string(services.backend.precision()))
+      .set("threads", std::int64_t{device.threads})
+      .set("device", device.device)
+      .set("precision", backend::to_string(device.precision))
       .set("batch_size", options.train.batch_size)
       .set("warm_up_steps", result.warm_up_steps)
       .set("steps", result.steps)

@@ -84,11 +84,12 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
         "or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
-  if (services.backend.device() != "cpu" || services.backend.precision() == backend::Precision::fp16) {
+  const DeviceFacts device = services.engine.facts();
+  if (device.device != "cpu") {
     throw InputError(
         format("distributed.strategy: parameter_server passes messages between host memories, and this rank "
                "computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
-               services.backend.device(), backend::to_string(services.backend.precision())));
+               device.device, backend::to_string(device.precision)));
   }
   if (distributed.optimizer != "replicated") {
     throw InputError(
@@ -140,7 +141,7 @@ void check_dataset(const SessionOptions& options, const Services& services) {
   }
   std::int64_t parameters = 0;
   const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
-  for (const backend::TensorSpec& spec : model::tensor_specs(shape)) parameters += spec.rows * spec.columns;
+  parameters = model::parameter_count(model::tensor_specs(shape));
   constexpr double mib = 1048576.0;
   // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
   // what is on its way as bf16.

@@ -139,7 +139,6 @@ void load_weights(const std::string& path, const Services& services, model::Mode
 }
 
 RunState restore(const std::string& path, const Services& services, Trainer& trainer) {
-  const backend::ParameterLayout& layout = trainer.model().layout();
   SharedFile file(path, services, trainer.model().tensors());
   RunState state;
   on_root(services.communicator, [&] { state = state_of(path, file.file()); });
@@ -150,12 +149,10 @@ RunState restore(const std::string& path, const Services& services, Trainer& tra
         format("{}: {} updates do not make {} epochs of {} steps and {} steps more; use another checkpoint",
                path, state.updates_done, state.epoch, steps, state.step_in_epoch));
   }
+  // Before the first update all ranks compute with the weights as they were drawn.
+  const bool updated = state.updates_done > 0;
   const auto take = [&](FlatState part, const char* group) {
-    trainer.set_flat(part, [&](backend::FloatBuffer& flat) {
-      file.read(group, [&](int tensor, Range rows, std::span<const float> values) {
-        services.backend.import_rows(layout, tensor, rows, values, flat);
-      });
-    });
+    services.engine.write(part, updated, [&](const WriteRows& write) { file.read(group, write); });
   };
   take(FlatState::weights, "weights");
   take(FlatState::first_moment, "optimizer/first_moment");

@@ -31,7 +31,7 @@ struct Recommender::State {
       : dataset(data),
         choice(std::move(options)),
         self(comm::make_self_communicator()),
-        alone{*self, services.backend, services.log, services.progress} {
+        alone{*self, services.engine, services.log, services.progress} {
     if (choice.k < 1) {
       throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice.k));
     }
@@ -42,7 +42,7 @@ struct Recommender::State {
     checksum = state.checksum;
     offered = choice.offers.empty() ? items : items - std::ranges::count(choice.offers, 0);
     if (offered == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
-    model = model::make_model(session.model, model_inputs(session, dataset), alone.backend, users_at_a_time);
+    model = alone.engine.make_model(session.model, model_inputs(session, dataset), users_at_a_time);
     load_weights(checkpoint, alone, *model);
     if (!choice.offers.empty()) model->exclude_items(choice.offers);
   }

@@ -156,6 +156,7 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
   const auto host_of = comm::gather_texts(services.communicator, services.communicator.host());
   io::Json hosts = io::Json::list();
   for (const std::string& host : std::set(host_of.begin(), host_of.end())) hosts.add(host);
+  const DeviceFacts device = services.engine.facts();
   io::Event event("start");
   event.set("version", options.version);
   if (!options.commit.empty()) event.set("commit", options.commit);
@@ -164,10 +165,10 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
   event.set("name", options.name)
       .set("config", options.configuration_text)
       .set("ranks", std::int64_t{services.communicator.size()})
-      .set("device", services.backend.device())
-      .set("precision", backend::to_string(services.backend.precision()))
-      .set("threads", std::int64_t{services.backend.threads()})
-      .set("backend", services.backend.description())
+      .set("device", device.device)
+      .set("precision", backend::to_string(device.precision))
+      .set("threads", std::int64_t{device.threads})
+      .set("backend", device.description)
       .set("users", users)
       .set("items", inputs.items)
       .set("parameters", parameters);

@@ -89,7 +89,7 @@ backend::LossSums RunState::sums_of(int rank, int size) const {
 }
 
 io::Attributes attributes_of(const SessionOptions& options, const RunState& state, const DatasetMark& dataset,
-                             const model::Network& model) {
+                             const model::Model& model) {
   io::Attributes attributes = {
       {"format_version", checkpoint_format},
       {"step", state.updates_done},

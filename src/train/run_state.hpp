@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct DatasetMark {
 
 /// All attributes of a checkpoint; of features only where the model knows some.
 io::Attributes attributes_of(const SessionOptions& options, const RunState& state, const DatasetMark& dataset,
-                             const model::Network& model);
+                             const model::Model& model);
 
 /// InputError where an attribute is missing or makes no sense.
 RunState state_of(const std::string& path, const io::CheckpointFile& file);

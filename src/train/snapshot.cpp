@@ -34,12 +34,11 @@ bool all_finite(const std::vector<float>& values) {
 
 }  // namespace
 
-void Snapshot::make_room(const backend::ParameterLayout& layout) {
+void Snapshot::make_room(const std::vector<backend::TensorSpec>& specs) {
   if (!tensors_.empty()) return;
   std::vector<Tensor> tensors;
   for (const auto& [which, group] : groups) {
-    for (const backend::TensorLayout& tensor : layout.tensors) {
-      const backend::TensorSpec& spec = tensor.spec;
+    for (const backend::TensorSpec& spec : specs) {
       tensors.push_back({format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
                          std::vector<float>(static_cast<std::size_t>(spec.rows * spec.columns))});
     }
@@ -47,37 +46,35 @@ void Snapshot::make_room(const backend::ParameterLayout& layout) {
   tensors_ = std::move(tensors);
 }
 
-void Snapshot::copy(const Services& services, const backend::ParameterLayout& layout, FlatState which,
-                    const backend::FloatBuffer& flat) {
-  const std::size_t first = static_cast<std::size_t>(which) * layout.tensors.size();
-  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-    Tensor& tensor = tensors_[first + i];
-    services.backend.export_rows(layout, static_cast<int>(i), {0, tensor.rows}, flat, tensor.values);
-    if (all_finite(tensor.values)) continue;
-    throw RunError(format(
-        "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the "
-        "weights have grown without bound; lower train.optimizer.learning_rate, or look for a precision "
-        "that is too narrow",
-        tensor.name));
-  }
-}
-
 void Snapshot::take(const SessionOptions& options, const Services& services, const RunState& state,
                     const DatasetMark& dataset, Trainer& trainer) {
-  const backend::ParameterLayout& layout = trainer.model().layout();
+  const model::Model& model = trainer.model();
   on_root(services.communicator, [&] {
-    attributes_ = attributes_of(options, state, dataset, trainer.model());
+    attributes_ = attributes_of(options, state, dataset, model);
     try {
-      make_room(layout);
+      make_room(model.tensors());
     } catch (const std::bad_alloc&) {
       throw RunError(
           "rank 0 has no memory for the copy that a checkpoint is written from (three times the "
           "weights): use a smaller model, or a host with more memory");
     }
   });
-  for (const auto& [which, group] : groups) {
-    const backend::FloatBuffer& flat = trainer.flat(which);
-    on_root(services.communicator, [&] { copy(services, layout, which, flat); });
+  const std::size_t tensors = tensors_.size() / groups.size();  // none but on rank 0
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
+    std::vector<std::span<float>> values;
+    for (Tensor& tensor : mine) values.emplace_back(tensor.values);
+    services.engine.read(groups[group].first, values);
+    on_root(services.communicator, [&] {
+      const auto broken =
+          std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
+      if (broken == mine.end()) return;
+      throw RunError(format(
+          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the "
+          "weights have grown without bound; lower train.optimizer.learning_rate, or look for a precision "
+          "that is too narrow",
+          broken->name));
+    });
   }
 }
 

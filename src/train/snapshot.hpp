@@ -31,9 +31,7 @@ class Snapshot {
     bool vector = false;
     std::vector<float> values;
   };
-  void make_room(const backend::ParameterLayout& layout);
-  void copy(const Services& services, const backend::ParameterLayout& layout, FlatState which,
-            const backend::FloatBuffer& flat);
+  void make_room(const std::vector<backend::TensorSpec>& specs);
 
   io::Attributes attributes_;
   std::vector<Tensor> tensors_;  // of the weights, then of each moment

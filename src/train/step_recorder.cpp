@@ -18,9 +18,9 @@ const char* name_of(double model::StepSeconds::*phase) {
 
 }  // namespace
 
-StepRecorder::StepRecorder(std::shared_ptr<Timeline> timeline, Trainer& trainer)
-    : timeline_(std::move(timeline)), trainer_(trainer), taken_(trainer.updates_done()) {
-  if (timeline_) trainer_.take_times(true);
+StepRecorder::StepRecorder(std::shared_ptr<Timeline> timeline, Engine& engine, const Trainer& trainer)
+    : timeline_(std::move(timeline)), engine_(engine), trainer_(trainer), taken_(trainer.updates_done()) {
+  if (timeline_) engine_.take_times(true);
 }
 
 void StepRecorder::step() {
@@ -28,8 +28,12 @@ void StepRecorder::step() {
 }
 
 void StepRecorder::flush() {
+  if (timeline_) add(engine_.laps());
+}
+
+void StepRecorder::add(const std::vector<model::StepLap>& laps) {
   if (!timeline_) return;
-  for (const model::StepLap& lap : trainer_.laps()) {
+  for (const model::StepLap& lap : laps) {
     timeline_->add({name_of(lap.phase), Track::compute, timeline_->at(lap.begin), timeline_->at(lap.end),
                     "step", taken_ + lap.step + 1});
   }

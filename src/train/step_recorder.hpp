@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace vaecf::train {
 
@@ -12,15 +13,18 @@ namespace vaecf::train {
 /// recorded as a whole and replayed, and on a device the host waits for it every so many steps.
 class StepRecorder {
  public:
-  StepRecorder(std::shared_ptr<Timeline> timeline, Trainer& trainer);
+  StepRecorder(std::shared_ptr<Timeline> timeline, Engine& engine, const Trainer& trainer);
   /// A step is done.
   void step();
-  /// Now: at the end of an epoch.
+  /// Takes the laps now, as at the end of an epoch.
   void flush();
+  /// Hands over laps that were read elsewhere.
+  void add(const std::vector<model::StepLap>& laps);
 
  private:
   std::shared_ptr<Timeline> timeline_;
-  Trainer& trainer_;
+  Engine& engine_;
+  const Trainer& trainer_;
   std::int64_t taken_;  // updates done at the last flush
 };
 

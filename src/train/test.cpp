@@ -40,7 +40,7 @@ TestResult test(const SessionOptions& options, const Services& services, const s
   result.epoch = state.epoch;
   {
     const auto model =
-        model::make_model(options.model, model_inputs(options, dataset), services.backend, evaluation_batch);
+        services.engine.make_model(options.model, model_inputs(options, dataset), evaluation_batch);
     load_weights(checkpoint, services, *model);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold = evaluator.evaluate(*model, model::History::none);

@@ -107,7 +107,7 @@ class TrainingRun {
       go_on_from(state, goes_on);
     }
     keeper_.emplace(options_, services_, mark_, trainer_->steps_per_epoch(), *events_);
-    recorder_.emplace(timeline(), *trainer_);
+    recorder_.emplace(timeline(), services_.engine, *trainer_);
   }
 
   void go_on_from(const RunState& state, bool in_its_folder) {
@@ -132,7 +132,7 @@ class TrainingRun {
   }
 
   void announce() {
-    const std::int64_t parameters = trainer_->model().layout().parameter_count();
+    const std::int64_t parameters = model::parameter_count(trainer_->model().tensors());
     const model::Inputs inputs = model_inputs(options_, dataset_);
     events_->write(start_event(options_, services_, dataset_.rows("train"), inputs, parameters));
     services_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
@@ -140,11 +140,11 @@ class TrainingRun {
                        inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
                        parameters, services_.communicator.size(), options_.train.epochs,
                        trainer_->steps_per_epoch());
-    if (const std::string shard = trainer_->shard_description(); !shard.empty()) {
+    if (const std::string shard = trainer_->facts().shard_description; !shard.empty()) {
       services_.log.info("{}", shard);
     }
     if (services_.communicator.size() > 1) {
-      services_.log.info("between ranks, in a step: {}", wire_line(trainer_->wire_bytes()));
+      services_.log.info("between ranks, in a step: {}", wire_line(trainer_->facts().wire));
     }
     if (options_.validation.every > 0 && !validates_) {
       const bool none = dataset_.rows("validation/fold_in") == 0;
@@ -164,7 +164,8 @@ class TrainingRun {
     const std::int64_t last_batch =
         trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
     const Annealing& annealing = trainer_->annealing();
-    if (trainer_->model().shape().variational && !annealing.reaches_cap(updates, users - last_batch)) {
+    if (model::network_shape(options_.model, model_inputs(options_, dataset_)).variational &&
+        !annealing.reaches_cap(updates, users - last_batch)) {
       services_.log.warn(
           "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get "
           "to {:.4g}; "
@@ -257,7 +258,7 @@ class TrainingRun {
     const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch: one pass over them, not one a step.
     const double decay = options_.train.weight_decay > 0.0
-                             ? options_.train.weight_decay * trainer_->model().sum_of_squares()
+                             ? options_.train.weight_decay * services_.engine.sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
@@ -272,13 +273,13 @@ class TrainingRun {
         .set("users_per_second", rate);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
                               epochs_done_, loss, nll, kl, last_beta_, rate);
-    if (services_.backend.precision() == backend::Precision::fp16) {
+    if (services_.engine.facts().precision == backend::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
       if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
     }
-    if (services_.communicator.size() > 1) add_wire(event, trainer_->wire_bytes());
-    if (const auto staleness = trainer_->take_staleness()) {
+    if (services_.communicator.size() > 1) add_wire(event, trainer_->facts().wire);
+    if (const auto staleness = services_.engine.take_staleness()) {
       add_staleness(event, *staleness);
       line += format("  at most {} ahead", staleness->ahead);
     }
@@ -323,7 +324,8 @@ class TrainingRun {
     state.best_metric = selection_.best_metric();
     state.best_epoch = selection_.best_epoch();
     state.patience_count = selection_.waited();
-    if (services_.backend.precision() == backend::Precision::fp16) state.loss_scale = trainer_->loss_scale();
+    if (services_.engine.facts().precision == backend::Precision::fp16)
+      state.loss_scale = trainer_->loss_scale();
     state.epoch_sums = gather_sums();
     keeper_->save(state, purpose, *trainer_);
     if (purpose.go_on) boundary_.saved(state.updates_done);

@@ -63,7 +63,7 @@ TEST(DeviceMap, RanksLearnOfEachOther) {
     EXPECT_EQ(options.local_rank, communicator.local_rank());
     EXPECT_EQ(options.local_size, communicator.local_size());
     EXPECT_EQ(options.threads, 1);
-    const auto ranks = gather_devices(communicator, *backend::make_backend(options));
+    const auto ranks = gather_devices(communicator, *train::make_engine(options));
     ASSERT_EQ(ranks.size(), 3U);
     for (const RankDevice& rank : ranks) {
       EXPECT_EQ(rank.host, communicator.host());

@@ -10,9 +10,6 @@
 
 namespace vaecf::testing {
 
-using backend::Activations;
-using backend::Backend;
-using backend::FloatBuffer;
 using backend::ParameterLayout;
 using backend::TensorKind;
 
@@ -76,8 +73,8 @@ Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std:
 
 Contract::Contract() {
   if (!GetParam().skip.empty()) return;
-  backend_ = GetParam().make();
-  step_ = backend_->make_step_state();
+  device_ = GetParam().make();
+  step_ = device_->make_step_state();
 }
 
 void Contract::SetUp() {
@@ -89,53 +86,53 @@ void Contract::SetUp() {
   GTEST_SKIP() << GetParam().skip;
 }
 
-backend::StepState& Contract::begin(StepKey key, float beta, const backend::UpdateRule& rule,
-                                    std::int64_t batch) {
-  backend_->clear_losses(*step_);
-  backend_->set_loss_scale({1.0F, 0}, *step_);
-  backend_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
+Device::StepState& Contract::begin(StepKey key, float beta, const backend::UpdateRule& rule,
+                                   std::int64_t batch) {
+  device_->clear_losses(*step_);
+  device_->set_loss_scale({1.0F, 0}, *step_);
+  device_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
   return *step_;
 }
 
 backend::LossSums Contract::losses() {
-  backend_->end_step(*step_);
-  return backend_->read_losses(*step_);
+  device_->end_step(*step_);
+  return device_->read_losses(*step_);
 }
 
 Tolerance Contract::tolerance() const {
   return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};
 }
 
-std::vector<float> Contract::read(const Activations& from) const {
+std::vector<float> Contract::read(const Device::Activations& from) const {
   std::vector<float> values(static_cast<std::size_t>(from.rows() * from.columns()));
-  backend_->read_activations(from, values);
+  device_->read_activations(from, values);
   return values;
 }
 
-std::unique_ptr<Activations> Contract::activations(const Matrix& values) {
-  auto made = backend_->make_activations(values.rows, values.columns);
+std::unique_ptr<Device::Activations> Contract::activations(const Matrix& values) {
+  auto made = device_->make_activations(values.rows, values.columns);
   write(*made, values);
   return made;
 }
 
-void Contract::write(Activations& to, const Matrix& values) {
-  backend_->write_activations(to, values.rows, values.floats());
+void Contract::write(Device::Activations& to, const Matrix& values) {
+  device_->write_activations(to, values.rows, values.floats());
 }
 
 void Contract::import_tensor(const ParameterLayout& layout, int tensor, const Matrix& values,
-                             FloatBuffer& to) {
-  backend_->import_rows(layout, tensor, {0, values.rows}, values.floats(), to);
+                             Device::Buffer& to) {
+  device_->import_rows(layout, tensor, {0, values.rows}, values.floats(), to);
 }
 
 std::vector<float> Contract::export_tensor(const ParameterLayout& layout, int tensor,
-                                           const FloatBuffer& from) {
+                                           const Device::Buffer& from) {
   const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
-  backend_->export_rows(layout, tensor, {0, spec.rows}, from, values);
+  device_->export_rows(layout, tensor, {0, spec.rows}, from, values);
   return values;
 }
 
-void Contract::expect_zero_padding(const ParameterLayout& layout, const FloatBuffer& buffer) {
+void Contract::expect_zero_padding(const ParameterLayout& layout, const Device::Buffer& buffer) {
   std::int64_t logical = 0;
   for (std::size_t tensor = 0; tensor < layout.tensors.size(); ++tensor) {
     logical += nonzeros(export_tensor(layout, static_cast<int>(tensor), buffer));
@@ -175,15 +172,15 @@ TestLayer LayerContract::make_layer(TensorKind kind, const Matrix& weight, const
       {"layer/bias", 1, bias.columns, bias_kind, false},
   };
   TestLayer made;
-  made.layout = backend().plan_parameters(specs);
+  made.layout = device().plan_parameters(specs);
   made.layer = {made.layout.find("layer/weight"), made.layout.find("layer/bias")};
-  made.parameters = backend().make_parameters(made.layout);
-  made.gradients = backend().make_buffer(made.layout.size);
+  made.parameters = device().make_parameters(made.layout);
+  made.gradients = device().make_buffer(made.layout.size);
   made.weight = weight;
   made.bias = bias;
   import_tensor(made.layout, made.layer.weight, weight, made.parameters->master());
   import_tensor(made.layout, made.layer.bias, bias, made.parameters->master());
-  backend().weights_changed(*made.parameters);
+  device().weights_changed(*made.parameters);
   import_tensor(made.layout, made.layer.weight, random_matrix(weight.rows, weight.columns, 90),
                 *made.gradients);
   import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), *made.gradients);
@@ -207,7 +204,7 @@ std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
 void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
-  const auto held = backend().hold_rows(rows.view(), first_user, items);
+  const auto held = device().hold_rows(rows.view(), first_user, items);
   ASSERT_EQ(held->rows(), n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -222,15 +219,15 @@ void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transp
     batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
     batch.host.users.push_back(static_cast<std::uint32_t>(first_user + row));
   }
-  if (!batch.device) batch.device = backend().make_batch();
-  backend().gather_batch(*held, order, with_transpose, *batch.device);
-  backend().synchronize();
+  if (!batch.device) batch.device = device().make_batch();
+  device().gather_batch(*held, order, with_transpose, *batch.device);
+  device().synchronize();
   ASSERT_EQ(batch.device->users(), n);
 }
 
 backend::GradientReady LayerContract::Reports::callback(std::function<void()> at_report) {
   return [this, at_report](Range range, backend::Completion) {
-    test_->backend().synchronize();
+    test_->device().synchronize();
     const std::vector<float> all = test_->flat(*layer_->gradients);
     ranges_.push_back(range);
     at_report_.emplace_back(all.begin() + range.begin, all.begin() + range.end);
@@ -253,7 +250,7 @@ void LayerContract::Reports::check() const {
   EXPECT_EQ(next, end) << "not all of the layer was reported";
 }
 
-std::string contract_name(const ::testing::TestParamInfo<ContractBackend>& info) {
+std::string contract_name(const ::testing::TestParamInfo<ContractDevice>& info) {
   return info.param.name;
 }
 

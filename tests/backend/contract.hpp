@@ -3,7 +3,11 @@
 #include "support/reference_verbs.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/backend/backend.hpp>
+#ifdef VAECF_CONTRACT_CUDA
+#include <vaecf/backend/cuda/device.hpp>
+#else
+#include <vaecf/backend/cpu/device.hpp>
+#endif
 
 #include <cstdint>
 #include <functional>
@@ -13,30 +17,38 @@
 #include <string>
 #include <vector>
 
-/// One contract for all backends: every verb against plain fp64. The test files are built once per backend,
-/// each time with that backend's `contract_backends()`.
+/// One contract for all devices: every operation against plain fp64. The test files are compiled once for
+/// each class of devices; each executable has its own `contract_devices()`.
 namespace vaecf::testing {
+
+#ifdef VAECF_CONTRACT_CUDA
+using Device = cuda::Device;
+#else
+using Device = cpu::Device;
+#endif
+using FusedUpdate = backend::FusedUpdate<Device::Parameters, Device::Buffer>;
+using SideInput = backend::SideInput<Device::Batch>;
 
 /// Users of a batch: many, none, and around a warp.
 inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
 
-/// A way to make a backend, and to look at all of a flat buffer, padding included.
-struct ContractBackend {
+/// A way to make a device, and to look at all of a flat buffer, padding included.
+struct ContractDevice {
   std::string name;
-  std::function<std::unique_ptr<backend::Backend>()> make;
-  std::function<std::vector<float>(const backend::FloatBuffer&)> read;
+  std::function<std::unique_ptr<Device>()> make;
+  std::function<std::vector<float>(const Device::Buffer&)> read;
   bool fast = true;  ///< library products: the real size is affordable
   /// Why there is none here and now: its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
   std::string skip = {};
 };
 
 /// GoogleTest would print the bytes.
-inline void PrintTo(const ContractBackend& backend, std::ostream* out) {
-  *out << backend.name;
+inline void PrintTo(const ContractDevice& device, std::ostream* out) {
+  *out << device.name;
 }
 
-/// The backends (with their precisions and kernels) of this executable.
-std::vector<ContractBackend> contract_backends();
+/// The devices (with their precisions and kernels) of this executable.
+std::vector<ContractDevice> contract_devices();
 
 /// How far a result may be from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element
 /// |a - b| <= worst max|b| + floor.
@@ -54,40 +66,40 @@ Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed
 /// Item lists of `users` users: every fifth is empty, one holds everything, the others up to `most` items.
 Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most = 40);
 
-class Contract : public ::testing::TestWithParam<ContractBackend> {
+class Contract : public ::testing::TestWithParam<ContractDevice> {
  protected:
   Contract();
   void SetUp() override;
 
-  backend::Backend& backend() { return *backend_; }
-  bool low_precision() const { return backend_->precision() != backend::Precision::fp32; }
-  bool fp16() const { return backend_->precision() == backend::Precision::fp16; }
+  Device& device() { return *device_; }
+  bool low_precision() const { return device_->precision() != backend::Precision::fp32; }
+  bool fp16() const { return device_->precision() == backend::Precision::fp16; }
   /// Starts a step with these numbers (and, in fp16, a loss scale of 1); what the sums held is forgotten.
-  backend::StepState& begin(StepKey key, float beta = 0.0F, const backend::UpdateRule& rule = {},
-                            std::int64_t batch = 0);
-  backend::StepState& begin() { return begin(StepKey{}); }
-  backend::StepState& step() { return *step_; }
+  Device::StepState& begin(StepKey key, float beta = 0.0F, const backend::UpdateRule& rule = {},
+                           std::int64_t batch = 0);
+  Device::StepState& begin() { return begin(StepKey{}); }
+  Device::StepState& step() { return *step_; }
   /// Ends the step and returns the sums since its beginning: its own losses, where it ran alone.
   backend::LossSums losses();
 
-  /// Of products and what is kept in the backend's storage format.
+  /// Of products and what is kept in the device's storage format.
   Tolerance tolerance() const;
 
-  std::vector<float> flat(const backend::FloatBuffer& buffer) const {
-    backend_->synchronize();
+  std::vector<float> flat(const Device::Buffer& buffer) const {
+    device_->synchronize();
     return GetParam().read(buffer);
   }
-  std::vector<float> read(const backend::Activations& activations) const;
-  std::unique_ptr<backend::Activations> activations(const Matrix& values);
-  void write(backend::Activations& to, const Matrix& values);
+  std::vector<float> read(const Device::Activations& activations) const;
+  std::unique_ptr<Device::Activations> activations(const Matrix& values);
+  void write(Device::Activations& to, const Matrix& values);
 
   void import_tensor(const backend::ParameterLayout& layout, int tensor, const Matrix& values,
-                     backend::FloatBuffer& to);
+                     Device::Buffer& to);
   std::vector<float> export_tensor(const backend::ParameterLayout& layout, int tensor,
-                                   const backend::FloatBuffer& from);
+                                   const Device::Buffer& from);
   /// Whether everything in `buffer` that belongs to no tensor is zero: it has as many other numbers as all
-  /// its exported tensors together, however the backend lays them out.
-  void expect_zero_padding(const backend::ParameterLayout& layout, const backend::FloatBuffer& buffer);
+  /// its exported tensors together, however the device lays them out.
+  void expect_zero_padding(const backend::ParameterLayout& layout, const Device::Buffer& buffer);
 
   void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
                    const std::string& what);
@@ -96,16 +108,16 @@ class Contract : public ::testing::TestWithParam<ContractBackend> {
   }
 
  private:
-  std::unique_ptr<backend::Backend> backend_;
-  std::unique_ptr<backend::StepState> step_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device::StepState> step_;
 };
 
 /// A dense, input or output layer on its own: parameters with random weights, gradients full of rubbish that
 /// the verbs have to overwrite, and the host's copies.
 struct TestLayer {
   backend::ParameterLayout layout;
-  std::unique_ptr<backend::Parameters> parameters;
-  std::unique_ptr<backend::FloatBuffer> gradients;
+  std::unique_ptr<Device::Parameters> parameters;
+  std::unique_ptr<Device::Buffer> gradients;
   backend::Layer layer{0, 1};
   Matrix weight;
   Matrix bias;
@@ -114,7 +126,7 @@ struct TestLayer {
 /// A batch on both sides. Users come from a set whose first user is number 1000, in shuffled order.
 struct TestBatch {
   HostBatch host;
-  std::unique_ptr<backend::Batch> device;
+  std::unique_ptr<Device::Batch> device;
 };
 
 class LayerContract : public Contract {
@@ -146,6 +158,6 @@ class LayerContract : public Contract {
   };
 };
 
-std::string contract_name(const ::testing::TestParamInfo<ContractBackend>& info);
+std::string contract_name(const ::testing::TestParamInfo<ContractDevice>& info);
 
 }  // namespace vaecf::testing

@@ -1,14 +1,12 @@
 #include "backend/contract.hpp"
 
-#include <vaecf/backend/backend.hpp>
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.hpp"
-#include "backend/cpu/make_cpu_backend.hpp"
+#include "backend/cpu/panels.hpp"
+#include "backend/cpu/tile_kernels.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
@@ -25,35 +23,31 @@ bool below_avx512() {
 
 }  // namespace
 
-std::vector<ContractBackend> contract_backends() {
-  const auto read = [](const backend::FloatBuffer& buffer) {
+std::vector<ContractDevice> contract_devices() {
+  const auto read = [](const Device::Buffer& buffer) {
     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
   };
-  std::vector<ContractBackend> all;
+  std::vector<ContractDevice> all;
   for (const auto& [precision, precision_name] :
        {std::pair{backend::Precision::fp32, "fp32"}, std::pair{backend::Precision::bf16, "bf16"}}) {
     for (const char* kernels : {"auto", "portable"}) {
       const backend::BackendOptions options{"cpu", precision, kernels, 2};
       all.push_back({std::string("cpu_") + precision_name + "_" + kernels,
-                     [options] { return cpu::make_cpu_backend(options); }, read,
-                     std::string(kernels) == "auto"});
+                     [options] { return cpu::make_device(options); }, read, std::string(kernels) == "auto"});
     }
   }
   // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.
   const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
                        bool fast) {
-    all.push_back(
-        {"cpu_bf16_" + name,
-         [tiles] { return std::make_unique<cpu::CpuBackend>(2, backend::Precision::bf16, false, tiles); },
-         read, fast});
+    all.push_back({"cpu_bf16_" + name,
+                   [tiles] { return std::make_unique<Device>(2, backend::Precision::bf16, false, tiles); },
+                   read, fast});
   };
   const auto add_fp32 = [&](const std::string& name, cpu::PanelKernel panels) {
-    all.push_back({"cpu_fp32_" + name,
-                   [panels] {
-                     return std::make_unique<cpu::CpuBackend>(2, backend::Precision::fp32, false, nullptr,
-                                                              panels);
-                   },
-                   read, true});
+    all.push_back(
+        {"cpu_fp32_" + name,
+         [panels] { return std::make_unique<Device>(2, backend::Precision::fp32, false, nullptr, panels); },
+         read, true});
   };
   if (cpu::choose_panels() != nullptr)
     add_fp32("onednn", nullptr);

@@ -1,8 +1,8 @@
-// The CUDA backend on a GPU. Without one its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
+// The CUDA device on a GPU. Without one its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
 #include "backend/contract.hpp"
 
 #include <cuda_runtime_api.h>
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -12,7 +12,7 @@ namespace vaecf::testing {
 namespace {
 
 /// Callers have waited for what writes it; cudaMemcpy waits for the copy.
-std::vector<float> read(const backend::FloatBuffer& buffer) {
+std::vector<float> read(const Device::Buffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.size()));
   const cudaError_t status =
       cudaMemcpy(values.data(), buffer.data(), values.size() * sizeof(float), cudaMemcpyDeviceToHost);
@@ -22,10 +22,10 @@ std::vector<float> read(const backend::FloatBuffer& buffer) {
 
 }  // namespace
 
-std::vector<ContractBackend> contract_backends() {
-  std::vector<ContractBackend> all;
+std::vector<ContractDevice> contract_devices() {
+  std::vector<ContractDevice> all;
   const auto add = [&](const std::string& name, const backend::BackendOptions& options) {
-    all.push_back({"cuda_" + name, [options] { return backend::make_backend(options); }, read, true,
+    all.push_back({"cuda_" + name, [options] { return cuda::make_device(options); }, read, true,
                    cuda::availability().reason});
   };
   for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,

@@ -1,20 +1,18 @@
-// The CUDA backend's logic and kernels on the host: see tests/support/cuda_twin.
+// The CUDA device's logic and kernels on the host: see tests/support/cuda_twin.
 #include "backend/contract.hpp"
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backend/cuda/cuda_backend.hpp"
-
 namespace vaecf::testing {
 
-std::vector<ContractBackend> contract_backends() {
-  std::vector<ContractBackend> all;
+std::vector<ContractDevice> contract_devices() {
+  std::vector<ContractDevice> all;
   const auto add = [&](const std::string& name, const backend::BackendOptions& options, bool fast) {
-    all.push_back({"cuda_twin_" + name, [options] { return std::make_unique<cuda::CudaBackend>(options, 0); },
+    all.push_back({"cuda_twin_" + name, [options] { return std::make_unique<Device>(options, 0); },
                    // The twin's memory is the host's; callers have waited for what writes it.
-                   [](const backend::FloatBuffer& buffer) {
+                   [](const Device::Buffer& buffer) {
                      return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
                    },
                    fast});

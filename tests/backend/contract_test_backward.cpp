@@ -13,7 +13,7 @@ using backend::Activation;
 using backend::TensorKind;
 
 class Backward : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Backends, Backward, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Backward, ::testing::ValuesIn(contract_devices()), contract_name);
 
 /// What a layer with `act` may have put out.
 Matrix plausible_output(Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
@@ -31,10 +31,10 @@ TEST_P(Backward, Linear) {
   };
   for (const auto& [inputs, outputs] : {Shape{1, 1}, Shape{7, 33}, Shape{200, 31}, Shape{65, 257}}) {
     const TestLayer layer = random_layer(TensorKind::matrix, inputs, outputs);
-    const auto input = backend().make_activations(257, inputs);
-    const auto output = backend().make_activations(257, outputs);
-    const auto d_output = backend().make_activations(257, outputs);
-    const auto d_input = backend().make_activations(257, inputs);
+    const auto input = device().make_activations(257, inputs);
+    const auto output = device().make_activations(257, outputs);
+    const auto d_output = device().make_activations(257, outputs);
+    const auto d_input = device().make_activations(257, inputs);
     for (const std::int64_t users : user_counts) {
       for (const Activation act : {Activation::identity, Activation::tanh}) {
         for (const bool wants_input : {true, false}) {
@@ -47,9 +47,9 @@ TEST_P(Backward, Linear) {
           write(*output, y);
           write(*d_output, d_y);
           Reports reports(*this, layer);
-          backend().linear_backward(*input, *layer.parameters, layer.layer, act, *output, *d_output,
-                                    wants_input ? d_input.get() : nullptr, *layer.gradients,
-                                    reports.callback());
+          device().linear_backward(*input, *layer.parameters, layer.layer, act, *output, *d_output,
+                                   wants_input ? d_input.get() : nullptr, *layer.gradients,
+                                   reports.callback());
           const auto expected = reference::linear_backward(x, layer.weight, act, y, d_y);
           expect_near(read(*d_output), expected.d_before, "d_output");
           expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
@@ -68,9 +68,9 @@ TEST_P(Backward, Linear) {
 
 TEST_P(Backward, Latent) {
   for (const std::int64_t latents : {1, 3, 33, 200}) {
-    const auto statistics = backend().make_activations(257, 2 * latents);
-    const auto d_z = backend().make_activations(257, latents);
-    const auto d_statistics = backend().make_activations(257, 2 * latents);
+    const auto statistics = device().make_activations(257, 2 * latents);
+    const auto d_z = device().make_activations(257, latents);
+    const auto d_statistics = device().make_activations(257, 2 * latents);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, 33, 4), 33, true, batch);
@@ -81,7 +81,7 @@ TEST_P(Backward, Latent) {
         const Matrix gradient = random_matrix(users, latents, 6);
         write(*statistics, values);
         write(*d_z, gradient);
-        backend().latent_backward(*batch.device, *statistics, begin(key, beta), *d_z, *d_statistics);
+        device().latent_backward(*batch.device, *statistics, begin(key, beta), *d_z, *d_statistics);
         const auto expected = reference::latent_backward(batch.host, values, key, beta, gradient);
         const backend::LossSums sums = losses();
         EXPECT_EQ(sums.nll, 0.0);
@@ -101,8 +101,8 @@ TEST_P(Backward, InputTable) {
   };
   for (const auto& [items, width] : {Shape{1, 1}, Shape{33, 7}, Shape{1000, 33}, Shape{4500, 8}}) {
     const TestLayer layer = random_layer(TensorKind::input_table, items, width);
-    const auto output = backend().make_activations(257, width);
-    const auto d_output = backend().make_activations(257, width);
+    const auto output = device().make_activations(257, width);
+    const auto d_output = device().make_activations(257, width);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, items, 7), items, true, batch);
@@ -116,8 +116,8 @@ TEST_P(Backward, InputTable) {
           write(*output, y);
           write(*d_output, d_y);
           Reports reports(*this, layer);
-          backend().input_gradient(*batch.device, layer.layout, layer.layer, act, keep, begin(key), *output,
-                                   *d_output, *layer.gradients, reports.callback());
+          device().input_gradient(*batch.device, layer.layout, layer.layer, act, keep, begin(key), *output,
+                                  *d_output, *layer.gradients, reports.callback());
           const auto expected = reference::input_gradient(batch.host, keep, key, act, y, d_y);
           expect_near(read(*d_output), expected.d_before, "d_output");
           expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
@@ -136,8 +136,8 @@ TEST_P(Backward, ItemsThatNobodyHoldsGetExactlyZero) {
   gather(random_rows(3, 1000, 7), 1000, true, batch);
   const auto output = activations(random_matrix(3, 33, 8));
   const auto d_output = activations(random_matrix(3, 33, 9));
-  backend().input_gradient(*batch.device, layer.layout, layer.layer, Activation::identity, 1.0F, begin(),
-                           *output, *d_output, *layer.gradients, {});
+  device().input_gradient(*batch.device, layer.layout, layer.layer, Activation::identity, 1.0F, begin(),
+                          *output, *d_output, *layer.gradients, {});
   const std::vector<float> gradient = weight_gradient(layer);
   std::int64_t untouched = 0;
   for (std::int32_t item = 0; item < 1000; ++item) {

@@ -25,16 +25,16 @@ class Clipping : public LayerContract {
  protected:
   struct Side {
     TestLayer layer;
-    std::unique_ptr<backend::FloatBuffer> first;
-    std::unique_ptr<backend::FloatBuffer> second;
+    std::unique_ptr<Device::Buffer> first;
+    std::unique_ptr<Device::Buffer> second;
     Matrix gradient[2];
     double squares = 0.0;  // of the unscaled gradient
   };
   Side make_side(std::int64_t inputs = 33, std::int64_t outputs = 257) {
     Side side{random_layer(TensorKind::output_table, inputs, outputs), nullptr, nullptr, {}, 0.0};
-    side.first = backend().make_buffer(side.layer.layout.size);
-    side.second = backend().make_buffer(side.layer.layout.size);
-    backend().fill(*side.layer.gradients, 0.0F);
+    side.first = device().make_buffer(side.layer.layout.size);
+    side.second = device().make_buffer(side.layer.layout.size);
+    device().fill(*side.layer.gradients, 0.0F);
     const Matrix* weights[2] = {&side.layer.weight, &side.layer.bias};
     for (int tensor = 0; tensor < 2; ++tensor) {
       side.gradient[tensor] = random_matrix(weights[tensor]->rows, weights[tensor]->columns,
@@ -48,14 +48,14 @@ class Clipping : public LayerContract {
   static double norm(const Side& side, const UpdateRule& rule) {
     return static_cast<double>(rule.gradient_scale) * std::sqrt(side.squares);
   }
-  float squares() { return flat(backend().verdict(step())).at(1); }
+  float squares() { return flat(device().verdict(step())).at(1); }
   void add_all(const Side& side) {
-    backend().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
+    device().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
   }
   void update(const Side& side) {
     for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
-      backend().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
-                       {*side.first, *side.second}, *side.layer.parameters);
+      device().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
+                      {*side.first, *side.second}, *side.layer.parameters);
     }
   }
   static UpdateRule clipped(UpdateRule rule, double to) {
@@ -63,7 +63,7 @@ class Clipping : public LayerContract {
     return rule;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Clipping, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Clipping, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Clipping, BelowTheNormNothingChanges) {
   for (const UpdateRule& rule : rules) {
@@ -126,7 +126,7 @@ TEST_P(Clipping, PartsAddUpToTheWhole) {
     for (const std::int64_t cut : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1}, std::int64_t{34},
                                    size / 2, size / 2 + 5, size - 1, size, size}) {
       const float before = squares();
-      backend().inspect_gradients(*side.layer.gradients, {at, cut}, step());
+      device().inspect_gradients(*side.layer.gradients, {at, cut}, step());
       if (at == cut) {
         EXPECT_EQ(squares(), before) << "nothing was added";
       }
@@ -134,7 +134,7 @@ TEST_P(Clipping, PartsAddUpToTheWhole) {
     }
     EXPECT_NEAR(squares() / expected, 1.0, 1e-6);
     // The next step begins anew.
-    backend().begin_step({.rule = rule}, step());
+    device().begin_step({.rule = rule}, step());
     EXPECT_EQ(squares(), 0.0F);
     add_all(side);
     EXPECT_NEAR(squares() / expected, 1.0, 1e-6);
@@ -146,29 +146,29 @@ TEST_P(Clipping, LargeAndSmallNumbersAreNotLost) {
   const TestLayer layer = random_layer(TensorKind::matrix, 300, 300);
   const UpdateRule rule = clipped(UpdateRule{.gradient_scale = 0x1p-70F}, 1.0);
   for (const float value : {0x1p75F, 1.0F}) {
-    backend().fill(*layer.gradients, value);
+    device().fill(*layer.gradients, value);
     begin({}, 0.0F, rule);
-    backend().inspect_gradients(*layer.gradients, {0, 90000}, step());
+    device().inspect_gradients(*layer.gradients, {0, 90000}, step());
     const double scaled = static_cast<double>(value) * 0x1p-70;
     EXPECT_NEAR(squares() / (90000.0 * scaled * scaled), 1.0, value > 1.0F ? 1e-6 : 1e-2) << value;
   }
 }
 
 TEST_P(Clipping, AFusedUpdateIsRefused) {
-  if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   Side side = make_side();
   TestBatch batch;
   gather(random_rows(9, 257, 1), 257, true, batch);
   const auto hidden = activations(random_matrix(9, 33, 2));
-  const auto d_hidden = backend().make_activations(9, 33);
+  const auto d_hidden = device().make_activations(9, 33);
   begin({}, 0.0F, clipped(rules[0], 1.0));
-  const backend::FusedUpdate update{*side.layer.parameters, *side.first, *side.second};
-  EXPECT_THROW(backend().softmax_layer_step(*hidden, *batch.device, *side.layer.parameters, side.layer.layer,
-                                            step(), *d_hidden, *side.layer.gradients, {}, &update),
+  const FusedUpdate update{*side.layer.parameters, *side.first, *side.second};
+  EXPECT_THROW(device().softmax_layer_step(*hidden, *batch.device, *side.layer.parameters, side.layer.layer,
+                                           step(), *d_hidden, *side.layer.gradients, {}, &update),
                std::logic_error);
   EXPECT_THROW(
-      backend().input_gradient(*batch.device, side.layer.layout, side.layer.layer, backend::Activation::tanh,
-                               1.0F, step(), *hidden, *d_hidden, *side.layer.gradients, {}, &update),
+      device().input_gradient(*batch.device, side.layer.layout, side.layer.layer, backend::Activation::tanh,
+                              1.0F, step(), *hidden, *d_hidden, *side.layer.gradients, {}, &update),
       std::logic_error);
 }
 
@@ -188,7 +188,7 @@ TEST_P(Clipping, TheLossScaleIsNoPartOfTheNorm) {
     import_tensor(scaled.layer.layout, tensor, gradient, *scaled.layer.gradients);
   }
   begin({}, 0.0F, clip);
-  backend().set_loss_scale({1024.0F, 0}, step());
+  device().set_loss_scale({1024.0F, 0}, step());
   add_all(scaled);
   EXPECT_EQ(squares(), expected);
   update(scaled);
@@ -202,7 +202,7 @@ TEST_P(Clipping, AnOverflowIsSkippedAndNotClipped) {
   import_tensor(side.layer.layout, 0, side.gradient[0], *side.layer.gradients);
   const std::vector<float> before = flat(side.layer.parameters->master());
   begin({}, 0.0F, clipped(rules[0], 1.0));
-  backend().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
+  device().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
   add_all(side);
   update(side);
   EXPECT_EQ(flat(side.layer.parameters->master()), before);

@@ -14,7 +14,7 @@ using backend::Activation;
 using backend::TensorKind;
 
 class Forward : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Backends, Forward, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Forward, ::testing::ValuesIn(contract_devices()), contract_name);
 
 constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
 
@@ -29,7 +29,7 @@ TEST_P(Forward, EncodeInput) {
   };
   for (const auto& [items, width] : {Shape{1, 1}, Shape{33, 7}, Shape{1000, 33}, Shape{257, 64}}) {
     const TestLayer layer = random_layer(TensorKind::input_table, items, width);
-    const auto output = backend().make_activations(257, width);
+    const auto output = device().make_activations(257, width);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, items, 1), items, users % 2 == 0, batch);
@@ -37,8 +37,8 @@ TEST_P(Forward, EncodeInput) {
         for (const Activation act : {Activation::identity, Activation::tanh}) {
           SCOPED_TRACE(format("items {} width {} users {} keep {} {}", items, width, users, keep, name(act)));
           const StepKey key{0x1234567890ULL, 17};
-          backend().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
-                                 *output);
+          device().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
+                                *output);
           ASSERT_EQ(output->rows(), users);
           expect_near(read(*output),
                       reference::encode_input(batch.host, layer.weight, layer.bias, act, keep, key),
@@ -63,11 +63,11 @@ TEST_P(Forward, DropoutMaskIsPhilox) {
   const TestLayer layer = make_layer(TensorKind::input_table, ones, Matrix(1, 1));
   TestBatch batch;
   gather(rows, items, false, batch);
-  const auto output = backend().make_activations(users, 1);
+  const auto output = device().make_activations(users, 1);
   std::vector<std::vector<float>> masks;
   for (const StepKey key : {StepKey{5, 0}, StepKey{5, 1}, StepKey{5ULL << 32, 0}}) {
-    backend().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
-                           begin(key), *output);
+    device().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
+                          begin(key), *output);
     masks.push_back(read(*output));
     const Matrix input = reference::scaled_input(batch.host, 0.5F, key);
     for (std::int64_t row = 0; row < users; ++row) {
@@ -86,14 +86,14 @@ TEST_P(Forward, Linear) {
   };
   for (const auto& [inputs, outputs] : {Shape{1, 1}, Shape{7, 33}, Shape{200, 31}, Shape{65, 257}}) {
     const TestLayer layer = random_layer(TensorKind::matrix, inputs, outputs);
-    const auto input = backend().make_activations(257, inputs);
-    const auto output = backend().make_activations(257, outputs);
+    const auto input = device().make_activations(257, inputs);
+    const auto output = device().make_activations(257, outputs);
     for (const std::int64_t users : user_counts) {
       const Matrix values = random_matrix(users, inputs, 2);
       write(*input, values);
       for (const Activation act : {Activation::identity, Activation::tanh}) {
         SCOPED_TRACE(format("{} -> {} users {} {}", inputs, outputs, users, name(act)));
-        backend().linear(*input, *layer.parameters, layer.layer, act, *output);
+        device().linear(*input, *layer.parameters, layer.layer, act, *output);
         ASSERT_EQ(output->rows(), users);
         expect_near(read(*output), reference::linear(values, layer.weight, layer.bias, act), "output");
       }
@@ -107,8 +107,8 @@ TEST_P(Forward, TanhSaturatesWithoutNan) {
   Matrix input(2, 3);
   for (double& x : input.values) x = 1.0;
   const auto from = activations(input);
-  const auto to = backend().make_activations(2, 33);
-  backend().linear(*from, *layer.parameters, layer.layer, Activation::tanh, *to);
+  const auto to = device().make_activations(2, 33);
+  device().linear(*from, *layer.parameters, layer.layer, Activation::tanh, *to);
   for (const float y : read(*to)) {
     EXPECT_TRUE(std::isfinite(y));
     EXPECT_LE(std::abs(y), 1.0F);
@@ -117,8 +117,8 @@ TEST_P(Forward, TanhSaturatesWithoutNan) {
 
 TEST_P(Forward, LatentSampleAndMean) {
   for (const std::int64_t latents : {1, 3, 33, 200}) {
-    const auto statistics = backend().make_activations(257, 2 * latents);
-    const auto z = backend().make_activations(257, latents);
+    const auto statistics = device().make_activations(257, 2 * latents);
+    const auto z = device().make_activations(257, latents);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("latents {} users {}", latents, users));
@@ -126,11 +126,11 @@ TEST_P(Forward, LatentSampleAndMean) {
       const Matrix values = random_matrix(users, 2 * latents, 5, 0.7F);
       write(*statistics, values);
       for (const StepKey key : {StepKey{98765, 0}, StepKey{98765ULL << 30, 4000000000U}}) {
-        backend().sample_latent(*batch.device, *statistics, begin(key), *z);
+        device().sample_latent(*batch.device, *statistics, begin(key), *z);
         ASSERT_EQ(z->rows(), users);
         expect_near(read(*z), reference::sample_latent(batch.host, values, key), "z");
       }
-      backend().latent_mean(*statistics, *z);
+      device().latent_mean(*statistics, *z);
       ASSERT_EQ(z->rows(), users);
       Matrix mean(users, latents);
       for (std::int64_t row = 0; row < users; ++row) {

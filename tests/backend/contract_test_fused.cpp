@@ -1,4 +1,4 @@
-// Updates fused into the weight gradient, where a backend does that: the same as one verb after the other.
+// Updates fused into the weight gradient, where a device does that: the same as one verb after the other.
 #include "backend/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -18,22 +18,22 @@ class Fused : public LayerContract {
  protected:
   struct Side {
     TestLayer layer;
-    std::unique_ptr<backend::FloatBuffer> first;
-    std::unique_ptr<backend::FloatBuffer> second;
-    std::unique_ptr<backend::Activations> d_hidden;
+    std::unique_ptr<Device::Buffer> first;
+    std::unique_ptr<Device::Buffer> second;
+    std::unique_ptr<Device::Activations> d_hidden;
   };
   Side make_side(TensorKind kind, std::int64_t width, std::int64_t items, std::int64_t users) {
     const bool input = kind == TensorKind::input_table;
     Side side{random_layer(kind, input ? items : width, input ? width : items), nullptr, nullptr, nullptr};
-    side.first = backend().make_buffer(side.layer.layout.size);
-    side.second = backend().make_buffer(side.layer.layout.size);
-    side.d_hidden = backend().make_activations(users, width);
+    side.first = device().make_buffer(side.layer.layout.size);
+    side.second = device().make_buffer(side.layer.layout.size);
+    side.d_hidden = device().make_activations(users, width);
     return side;
   }
   void update_all(Side& side) {
     for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
-      backend().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
-                       {*side.first, *side.second}, *side.layer.parameters);
+      device().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
+                      {*side.first, *side.second}, *side.layer.parameters);
     }
   }
   void expect_same(const Side& fused, const Side& apart) {
@@ -49,7 +49,7 @@ class Fused : public LayerContract {
     expect_zero_padding(fused.layer.layout, *fused.second);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Fused, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
 
 const UpdateRule fused_rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
                                   {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
@@ -57,7 +57,7 @@ const UpdateRule fused_rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-
                                   {OptimizerKind::sgd, 0.5F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
 
 TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
-  if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
   TestBatch batch;
@@ -72,15 +72,15 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
       const auto hidden = activations(random_matrix(users, width, 2 + number, 0.5F));
 
       begin({1, number}, 0.0F, rule);
-      backend().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
-                                   *apart.d_hidden, *apart.layer.gradients, {});
+      device().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
+                                  *apart.d_hidden, *apart.layer.gradients, {});
       update_all(apart);
       const backend::LossSums expected = losses();
 
       begin({1, number}, 0.0F, rule);
-      const backend::FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+      const FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
       int reports = 0;
-      backend().softmax_layer_step(
+      device().softmax_layer_step(
           *hidden, *batch.device, *fused.layer.parameters, fused.layer.layer, step(), *fused.d_hidden,
           *fused.layer.gradients, [&](Range, backend::Completion) { ++reports; }, &update);
       const backend::LossSums found = losses();
@@ -94,14 +94,14 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
 }
 
 TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
-  if (!backend().fuses_updates()) GTEST_SKIP() << "this backend does not fuse updates";
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
   TestBatch batch;
   for (const UpdateRule& rule : fused_rules) {
     Side apart = make_side(TensorKind::input_table, width, items, 40);
     Side fused = make_side(TensorKind::input_table, width, items, 40);
-    const backend::FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+    const FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
     std::uint32_t number = 0;
     for (const std::int64_t users : {33, 1, 0, 40}) {
       SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
@@ -110,9 +110,9 @@ TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
       begin({1, number++}, 0.0F, rule);
       for (Side* side : {&apart, &fused}) {
         write(*side->d_hidden, random_matrix(users, width, 9, 0.5F));
-        backend().input_gradient(*batch.device, side->layer.layout, side->layer.layer,
-                                 backend::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
-                                 *side->layer.gradients, {}, side == &fused ? &update : nullptr);
+        device().input_gradient(*batch.device, side->layer.layout, side->layer.layer,
+                                backend::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
+                                *side->layer.gradients, {}, side == &fused ? &update : nullptr);
       }
       update_all(apart);
       expect_same(fused, apart);

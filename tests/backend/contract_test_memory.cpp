@@ -15,7 +15,7 @@ using backend::TensorKind;
 using backend::TensorSpec;
 
 class Memory : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Backends, Memory, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Memory, ::testing::ValuesIn(contract_devices()), contract_name);
 
 /// A whole model's tensors, in the order of readiness.
 std::vector<TensorSpec> model_tensors(std::int64_t items, std::int64_t hidden, std::int64_t latents) {
@@ -35,16 +35,16 @@ struct Shape {
 constexpr Shape shapes[] = {{1, 1, 1}, {33, 7, 3}, {257, 32, 31}, {1000, 33, 5}};
 
 TEST_P(Memory, SaysWhatItIs) {
-  EXPECT_FALSE(backend().description().empty());
-  EXPECT_TRUE(backend().device() == "cpu" || backend().device() == "cuda");
-  EXPECT_NE(backend().precision(), backend::Precision::automatic);
-  EXPECT_GE(backend().threads(), 1);
+  EXPECT_FALSE(device().description().empty());
+  EXPECT_TRUE(device().device() == "cpu" || device().device() == "cuda");
+  EXPECT_NE(device().precision(), backend::Precision::automatic);
+  EXPECT_GE(device().threads(), 1);
 }
 
 TEST_P(Memory, LayoutTilesTheFlatBuffer) {
   for (const Shape& shape : shapes) {
     const auto specs = model_tensors(shape.items, shape.hidden, shape.latents);
-    const ParameterLayout layout = backend().plan_parameters(specs);
+    const ParameterLayout layout = device().plan_parameters(specs);
     ASSERT_EQ(layout.tensors.size(), specs.size());
     std::int64_t next = 0;
     std::int64_t parameters = 0;
@@ -65,8 +65,8 @@ TEST_P(Memory, LayoutTilesTheFlatBuffer) {
 TEST_P(Memory, TensorsComeBackBitForBit) {
   for (const Shape& shape : shapes) {
     const ParameterLayout layout =
-        backend().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
-    const auto parameters = backend().make_parameters(layout);
+        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = device().make_parameters(layout);
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
       import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
@@ -83,8 +83,8 @@ TEST_P(Memory, TensorsComeBackBitForBit) {
 }
 
 TEST_P(Memory, RowRangesStreamInAndOut) {
-  const ParameterLayout layout = backend().plan_parameters(model_tensors(257, 33, 5));
-  const auto buffer = backend().make_buffer(layout.size);
+  const ParameterLayout layout = device().plan_parameters(model_tensors(257, 33, 5));
+  const auto buffer = device().make_buffer(layout.size);
   for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
     const TensorSpec& spec = layout.tensors[i].spec;
     const auto tensor = static_cast<int>(i);
@@ -95,12 +95,12 @@ TEST_P(Memory, RowRangesStreamInAndOut) {
     };
     const std::int64_t cut = (spec.rows + 2) / 3;
     for (const Range rows : {Range{cut, spec.rows}, Range{0, cut}, Range{cut, cut}}) {
-      backend().import_rows(layout, tensor, rows, part(rows), *buffer);
+      device().import_rows(layout, tensor, rows, part(rows), *buffer);
     }
     EXPECT_EQ(export_tensor(layout, tensor, *buffer), values) << spec.name;
     for (const Range rows : {Range{0, cut}, Range{cut, spec.rows}, Range{spec.rows - 1, spec.rows}}) {
       std::vector<float> got(static_cast<std::size_t>(rows.size() * spec.columns));
-      backend().export_rows(layout, tensor, rows, *buffer, got);
+      device().export_rows(layout, tensor, rows, *buffer, got);
       EXPECT_EQ(got, part(rows)) << spec.name;
     }
   }
@@ -109,26 +109,26 @@ TEST_P(Memory, RowRangesStreamInAndOut) {
 
 TEST_P(Memory, BuffersStartAsZerosAndFill) {
   for (const std::int64_t size : {0, 1, 31, 257, 100000}) {
-    const auto buffer = backend().make_buffer(size);
+    const auto buffer = device().make_buffer(size);
     EXPECT_EQ(buffer->size(), size);
     EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), 0.0F));
-    backend().fill(*buffer, -1.5F);
-    backend().synchronize();
+    device().fill(*buffer, -1.5F);
+    device().synchronize();
     EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), -1.5F));
   }
 }
 
 TEST_P(Memory, MastersHaveTheRoomAskedFor) {
-  const ParameterLayout layout = backend().plan_parameters(model_tensors(33, 7, 3));
+  const ParameterLayout layout = device().plan_parameters(model_tensors(33, 7, 3));
   for (const std::int64_t extra : {-1, 0, 1000}) {
-    const auto parameters = backend().make_parameters(layout, layout.size + extra);
+    const auto parameters = device().make_parameters(layout, layout.size + extra);
     EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
       import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
                     parameters->master());
     }
-    backend().weights_changed(*parameters);
+    device().weights_changed(*parameters);
     expect_zero_padding(layout, parameters->master());
   }
 }
@@ -145,19 +145,19 @@ TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = awkward_numbers(size).floats();
   const ParameterLayout one_row =
-      backend().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
-  const auto from = backend().make_buffer(one_row.size);
-  backend().import_rows(one_row, 0, {0, 1}, values, *from);
+      device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+  const auto from = device().make_buffer(one_row.size);
+  device().import_rows(one_row, 0, {0, 1}, values, *from);
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
     for (const std::int64_t begin : {0, 5, 64}) {
       SCOPED_TRACE(n);
-      const auto narrow = backend().make_narrow_buffer(size);
+      const auto narrow = device().make_narrow_buffer(size);
       EXPECT_EQ(narrow->size(), size);
-      const auto to = backend().make_buffer(size);
-      backend().fill(*to, 9.0F);
+      const auto to = device().make_buffer(size);
+      device().fill(*to, 9.0F);
       const std::int64_t at = begin == 5 ? 0 : begin + 3;
-      backend().narrow(*from, {begin, begin + n}, *narrow, at);
-      backend().widen(*narrow, {at, at + n}, *to, 7);
+      device().narrow(*from, {begin, begin + n}, *narrow, at);
+      device().widen(*narrow, {at, at + n}, *to, 7);
       std::vector<float> expected(size, 9.0F);
       for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
       EXPECT_EQ(flat(*to), expected);
@@ -169,13 +169,13 @@ TEST_P(Memory, CopyMovesARangeAndNothingElse) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = random_values(size, 61);
   const ParameterLayout one_row =
-      backend().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
-  const auto from = backend().make_buffer(one_row.size);
-  backend().import_rows(one_row, 0, {0, 1}, values, *from);
+      device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+  const auto from = device().make_buffer(one_row.size);
+  device().import_rows(one_row, 0, {0, 1}, values, *from);
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
-    const auto to = backend().make_buffer(size);
-    backend().fill(*to, 9.0F);
-    backend().copy(*from, {3, 3 + n}, *to, 17);
+    const auto to = device().make_buffer(size);
+    device().fill(*to, 9.0F);
+    device().copy(*from, {3, 3 + n}, *to, 17);
     std::vector<float> expected(size, 9.0F);
     std::copy_n(values.begin() + 3, n, expected.begin() + 17);
     EXPECT_EQ(flat(*to), expected) << n;
@@ -196,19 +196,19 @@ TEST_P(Memory, ChangedRangesAreRenewed) {
     const std::int64_t size = pieces.layout.size;
     std::int64_t begin = 0;
     for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1000}, size - 3, size}) {
-      backend().copy(whole.parameters->master(), {begin, end}, pieces.parameters->master(), begin);
-      backend().weights_changed(*pieces.parameters, {begin, end});
+      device().copy(whole.parameters->master(), {begin, end}, pieces.parameters->master(), begin);
+      device().weights_changed(*pieces.parameters, {begin, end});
       begin = end;
     }
     const auto output_of = [&](const TestLayer& layer) {
       if (kind == TensorKind::matrix) {
-        const auto output = backend().make_activations(users, 257);
-        backend().linear(*hidden, *layer.parameters, layer.layer, backend::Activation::identity, *output);
+        const auto output = device().make_activations(users, 257);
+        device().linear(*hidden, *layer.parameters, layer.layer, backend::Activation::identity, *output);
         return read(*output);
       }
-      const auto d_hidden = backend().make_activations(users, 40);
-      backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, this->begin(),
-                                   *d_hidden, *layer.gradients, {});
+      const auto d_hidden = device().make_activations(users, 40);
+      device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, this->begin(),
+                                  *d_hidden, *layer.gradients, {});
       return read(*d_hidden);
     };
     EXPECT_EQ(output_of(pieces), output_of(whole));
@@ -216,13 +216,13 @@ TEST_P(Memory, ChangedRangesAreRenewed) {
 }
 
 TEST_P(Memory, ActivationsComeBackAsStored) {
-  const auto made = backend().make_activations(257, 33);
+  const auto made = device().make_activations(257, 33);
   EXPECT_EQ(made->columns(), 33);
   for (const std::int64_t rows : {0, 1, 31, 32, 33, 257, 2}) {
     const Matrix values = random_matrix(rows, 33, 30);
     write(*made, values);
     EXPECT_EQ(made->rows(), rows);
-    // fp16 and bf16 backends may round what they keep, the others may not.
+    // fp16 and bf16 devices may round what they keep, the others may not.
     expect_near(read(*made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
   }
 }
@@ -230,8 +230,8 @@ TEST_P(Memory, ActivationsComeBackAsStored) {
 TEST_P(Memory, SumOfSquaresOfOneTensor) {
   for (const Shape& shape : shapes) {
     const ParameterLayout layout =
-        backend().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
-    const auto parameters = backend().make_parameters(layout);
+        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = device().make_parameters(layout);
     std::vector<double> expected;
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
@@ -240,10 +240,9 @@ TEST_P(Memory, SumOfSquaresOfOneTensor) {
       expected.push_back(0.0);
       for (const double x : values.values) expected.back() += x * x;
     }
-    backend().weights_changed(*parameters);
+    device().weights_changed(*parameters);
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_NEAR(backend().sum_of_squares(*parameters, static_cast<int>(i)), expected[i],
-                  1e-6 * expected[i]);
+      EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), expected[i], 1e-6 * expected[i]);
     }
   }
 }
@@ -252,7 +251,7 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
   // A view whose first offset is not 0, as a shard of a larger matrix has it.
   const Csr all = random_rows(20, 50, 7);
   const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
-  const auto held = backend().hold_rows(view, 500, 50);
+  const auto held = device().hold_rows(view, 500, 50);
   EXPECT_EQ(held->rows(), 12);
   TestBatch batch;
   batch.host.items = 50;
@@ -263,14 +262,14 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
     batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
     batch.host.users.push_back(static_cast<std::uint32_t>(500 + row));
   }
-  batch.device = backend().make_batch();
-  backend().gather_batch(*held, rows, true, *batch.device);
+  batch.device = device().make_batch();
+  device().gather_batch(*held, rows, true, *batch.device);
   ASSERT_EQ(batch.device->users(), 3);
 
   const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
-  const auto output = backend().make_activations(3, 7);
-  backend().encode_input(*batch.device, *layer.parameters, layer.layer, backend::Activation::identity, 0.5F,
-                         begin({1, 2}), *output);
+  const auto output = device().make_activations(3, 7);
+  device().encode_input(*batch.device, *layer.parameters, layer.layer, backend::Activation::identity, 0.5F,
+                        begin({1, 2}), *output);
   expect_near(read(*output),
               reference::encode_input(batch.host, layer.weight, layer.bias, backend::Activation::identity,
                                       0.5F, {1, 2}),
@@ -279,24 +278,24 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
 
 TEST_P(Memory, MeasuresItsRates) {
   if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
-  const double rate = backend().measure_gemm_rate();
+  const double rate = device().measure_gemm_rate();
   EXPECT_GT(rate, 0.0);
   EXPECT_TRUE(std::isfinite(rate));
-  const double memory = backend().measure_memory_rate();
+  const double memory = device().measure_memory_rate();
   EXPECT_GT(memory, 0.01) << "GB/s: even a busy machine copies faster";
   EXPECT_LT(memory, 1e6) << "GB/s";
 }
 
 TEST_P(Memory, AStopwatchTimesVerbsWhereTheyRun) {
-  const auto stopwatch = backend().make_stopwatch();
+  const auto stopwatch = device().make_stopwatch();
   EXPECT_TRUE(stopwatch->read().empty());
-  const auto small = backend().make_buffer(64);
-  const auto large = backend().make_buffer(std::int64_t{1} << 16);
+  const auto small = device().make_buffer(64);
+  const auto large = device().make_buffer(std::int64_t{1} << 16);
   const auto begin = std::chrono::steady_clock::now();
   stopwatch->mark();
-  for (int i = 0; i < 4; ++i) backend().fill(*large, 1.0F);
+  for (int i = 0; i < 4; ++i) device().fill(*large, 1.0F);
   stopwatch->mark();
-  backend().fill(*small, 1.0F);
+  device().fill(*small, 1.0F);
   stopwatch->mark();
   const std::vector<double> seconds = stopwatch->read();
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;

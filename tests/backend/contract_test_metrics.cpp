@@ -1,4 +1,4 @@
-// Metrics made where the backend computes, and what only shows with many users, targets or places.
+// Metrics made where the device computes, and what only shows with many users, targets or places.
 #include "backend/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -29,7 +29,7 @@ class HeldOut : public LayerContract {
     return reference::linear(hidden, layer.weight, layer.bias, Activation::identity);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, HeldOut, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, HeldOut, ::testing::ValuesIn(contract_devices()), contract_name);
 
 const std::vector<math::Metric> metrics = {{math::MetricKind::ndcg, 100},   {math::MetricKind::ndcg, 3},
                                            {math::MetricKind::recall, 5},   {math::MetricKind::recall, 1000},
@@ -52,9 +52,9 @@ void add_up(std::span<const std::int32_t> ranks, CsrView targets, std::vector<ma
 TEST_P(HeldOut, MetricsAddUpOverBatches) {
   const TestLayer layer = whole_layer();
   const Csr all = random_rows(700, items, 5, 30);
-  const auto held = backend().hold_rows(all.view(), 0, items);
-  const auto totals = backend().make_metric_totals(metrics.size());
-  const auto hidden = backend().make_activations(600, width);
+  const auto held = device().hold_rows(all.view(), 0, items);
+  const auto totals = device().make_metric_totals(metrics.size());
+  const auto hidden = device().make_activations(600, width);
   std::vector<math::MetricSums> expected(metrics.size());
   TestBatch batch;
   std::int64_t begin = 11;
@@ -64,8 +64,8 @@ TEST_P(HeldOut, MetricsAddUpOverBatches) {
     gather(random_rows(users, items, 3), items, false, batch);
     const Matrix values = whole_numbers(users, width, 40 + static_cast<std::uint64_t>(users), 2);
     write(*hidden, values);
-    backend().add_metrics(*hidden, *batch.device, *held, rows, *layer.parameters, layer.layer, metrics,
-                          *totals);
+    device().add_metrics(*hidden, *batch.device, *held, rows, *layer.parameters, layer.layer, metrics,
+                         *totals);
     const CsrView targets{
         std::span(all.offsets)
             .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1),
@@ -74,7 +74,7 @@ TEST_P(HeldOut, MetricsAddUpOverBatches) {
     add_up(reference::rank_held_out(scores(values, layer), batch.host, targets), targets, expected);
   }
   for (int again = 0; again < 2; ++again) {  // reading changes nothing
-    const std::vector<math::MetricSums> found = backend().read_metrics(*totals);
+    const std::vector<math::MetricSums> found = device().read_metrics(*totals);
     ASSERT_EQ(found.size(), metrics.size());
     for (std::size_t m = 0; m < metrics.size(); ++m) {
       SCOPED_TRACE(math::to_string(metrics[m]));
@@ -92,22 +92,22 @@ TEST_P(HeldOut, MetricsOneAfterTheOther) {
   const std::int64_t users = 40;
   const TestLayer layer = whole_layer();
   const Csr all = random_rows(3 * users, items, 5, 30);
-  const auto held = backend().hold_rows(all.view(), 0, items);
-  const auto totals = backend().make_metric_totals(metrics.size());
+  const auto held = device().hold_rows(all.view(), 0, items);
+  const auto totals = device().make_metric_totals(metrics.size());
   const Matrix values = whole_numbers(users, width, 4, 2);
   const auto hidden = activations(values);
   TestBatch batch;
   gather(random_rows(users, items, 3), items, false, batch);
   std::vector<math::MetricSums> expected(metrics.size());
   for (std::int64_t begin = 0; begin < 3 * users; begin += users) {
-    backend().add_metrics(*hidden, *batch.device, *held, {begin, begin + users}, *layer.parameters,
-                          layer.layer, metrics, *totals);
+    device().add_metrics(*hidden, *batch.device, *held, {begin, begin + users}, *layer.parameters,
+                         layer.layer, metrics, *totals);
     const auto first = static_cast<std::size_t>(begin);
     const CsrView targets{std::span(all.offsets).subspan(first, static_cast<std::size_t>(users) + 1),
                           std::span(all.columns).subspan(static_cast<std::size_t>(all.offsets[first]))};
     add_up(reference::rank_held_out(scores(values, layer), batch.host, targets), targets, expected);
   }
-  const std::vector<math::MetricSums> found = backend().read_metrics(*totals);
+  const std::vector<math::MetricSums> found = device().read_metrics(*totals);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     EXPECT_EQ(found[m].users, expected[m].users);
     EXPECT_NEAR(found[m].sum, expected[m].sum, 1e-9);
@@ -117,21 +117,21 @@ TEST_P(HeldOut, MetricsOneAfterTheOther) {
 TEST_P(HeldOut, MetricsOfNobodyAreNothing) {
   const TestLayer layer = whole_layer();
   const Csr none{{0, 0, 0, 0}, {}};
-  const auto held = backend().hold_rows(none.view(), 0, items);
-  const auto totals = backend().make_metric_totals(metrics.size());
+  const auto held = device().hold_rows(none.view(), 0, items);
+  const auto totals = device().make_metric_totals(metrics.size());
   const auto hidden = activations(whole_numbers(3, width, 4, 2));
   TestBatch batch;
   gather(random_rows(3, items, 3), items, false, batch);
-  backend().add_metrics(*hidden, *batch.device, *held, {0, 3}, *layer.parameters, layer.layer, metrics,
-                        *totals);
-  for (const math::MetricSums& sums : backend().read_metrics(*totals)) {
+  device().add_metrics(*hidden, *batch.device, *held, {0, 3}, *layer.parameters, layer.layer, metrics,
+                       *totals);
+  for (const math::MetricSums& sums : device().read_metrics(*totals)) {
     EXPECT_EQ(sums.users, 0);
     EXPECT_EQ(sums.sum, 0.0);
     EXPECT_EQ(sums.sum_of_squares, 0.0);
   }
 }
 
-// More users than any backend scores at a time; one user's targets are all items.
+// More users than any device scores at a time; one user's targets are all items.
 TEST_P(HeldOut, RanksOfManyUsersAndTargets) {
   const std::int64_t users = 1100;
   const TestLayer layer = whole_layer();
@@ -141,7 +141,7 @@ TEST_P(HeldOut, RanksOfManyUsersAndTargets) {
   gather(random_rows(users, items, 3, 8), items, false, batch);
   const Csr targets = random_rows(users, items, 5, 40);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.view().entries()), -7);
-  backend().rank_held_out(*hidden, *batch.device, targets.view(), *layer.parameters, layer.layer, ranks);
+  device().rank_held_out(*hidden, *batch.device, targets.view(), *layer.parameters, layer.layer, ranks);
   EXPECT_EQ(ranks, reference::rank_held_out(scores(values, layer), batch.host, targets.view()));
 }
 
@@ -157,7 +157,7 @@ TEST_P(HeldOut, TopKOfEverything) {
   for (const int k : {static_cast<int>(items), static_cast<int>(items) + 3}) {
     std::vector<std::int32_t> best(static_cast<std::size_t>(users * k), -7);
     std::vector<float> best_scores(best.size(), -7.0F);
-    backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+    device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
     for (std::int64_t row = 0; row < users; ++row) {
       std::vector<std::int32_t> order = reference::ranking(expected, batch.host, row);
       order.resize(static_cast<std::size_t>(k), -1);
@@ -172,7 +172,7 @@ TEST_P(HeldOut, TopKOfEverything) {
   }
 }
 
-// More entries than a backend may want to sort at a time.
+// More entries than a device may want to sort at a time.
 TEST_P(HeldOut, TopKRealSize) {
   const std::int64_t users = 110;
   const std::int64_t all_items = 20108;
@@ -185,7 +185,7 @@ TEST_P(HeldOut, TopKRealSize) {
   gather(random_rows(users, all_items, 3, 300), all_items, false, batch);
   std::vector<std::int32_t> best(static_cast<std::size_t>(users * k), -7);
   std::vector<float> best_scores(best.size());
-  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+  device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
   const Matrix expected = scores(values, layer);
   for (std::int64_t row = 0; row < users; ++row) {
     std::vector<std::int32_t> order = reference::ranking(expected, batch.host, row);

@@ -19,20 +19,20 @@ using backend::UpdateRule;
 class Overflow : public LayerContract {
  protected:
   struct Moments {
-    std::unique_ptr<backend::FloatBuffer> first;
-    std::unique_ptr<backend::FloatBuffer> second;
+    std::unique_ptr<Device::Buffer> first;
+    std::unique_ptr<Device::Buffer> second;
   };
   Moments make_moments(const TestLayer& layer) {
-    return {backend().make_buffer(layer.layout.size), backend().make_buffer(layer.layout.size)};
+    return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
   }
   void update(const TestLayer& layer, const Moments& moments) {
     for (const backend::TensorLayout& tensor : layer.layout.tensors) {
-      backend().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
-                       {*moments.first, *moments.second}, *layer.parameters);
+      device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
+                      {*moments.first, *moments.second}, *layer.parameters);
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Overflow, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Overflow, ::testing::ValuesIn(contract_devices()), contract_name);
 
 const UpdateRule plain_rule{OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 33, 0.0F};
 
@@ -55,27 +55,27 @@ TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
   const Matrix values = random_matrix(users, 2 * latents, 3, 0.5F);
   const auto z = activations(hidden);
   const auto statistics = activations(values);
-  const auto d_z = backend().make_activations(users, latents);
-  const auto d_statistics = backend().make_activations(users, 2 * latents);
+  const auto d_z = device().make_activations(users, latents);
+  const auto d_statistics = device().make_activations(users, 2 * latents);
   begin({3, 4}, 0.5F, plain_rule);
-  backend().set_loss_scale({static_cast<float>(scale), 0}, step());
-  backend().softmax_layer_step(*z, *batch.device, *output.parameters, output.layer, step(), *d_z,
-                               *output.gradients, {});
+  device().set_loss_scale({static_cast<float>(scale), 0}, step());
+  device().softmax_layer_step(*z, *batch.device, *output.parameters, output.layer, step(), *d_z,
+                              *output.gradients, {});
   const auto expected = reference::softmax_layer(hidden, batch.host, output.weight, output.bias);
   expect_near(read(*d_z), times(expected.d_input, scale), "d_hidden");
   expect_near(weight_gradient(output), times(expected.d_weight, scale), "d_weight");
   expect_near(bias_gradient(output), times(expected.d_bias, scale), "d_bias");
 
-  backend().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
+  device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
   const auto latent = reference::latent_backward(batch.host, values, {3, 4}, 0.5, expected.d_input);
   expect_near(read(*d_statistics), times(latent.d_statistics, scale), "d_statistics");
-  backend().input_gradient(*batch.device, input.layout, input.layer, Activation::identity, 0.5F, step(),
-                           *statistics, *d_statistics, *input.gradients, {});
+  device().input_gradient(*batch.device, input.layout, input.layer, Activation::identity, 0.5F, step(),
+                          *statistics, *d_statistics, *input.gradients, {});
   const auto table =
       reference::input_gradient(batch.host, 0.5F, {3, 4}, Activation::identity, values, latent.d_statistics);
   expect_near(weight_gradient(input), times(table.d_weight, scale), "input d_weight");
 
-  backend().inspect_gradients(*output.gradients, {0, output.layout.size}, step());
+  device().inspect_gradients(*output.gradients, {0, output.layout.size}, step());
   update(output, make_moments(output));
   Matrix weight = output.weight;
   for (std::size_t i = 0; i < weight.values.size(); ++i) {
@@ -95,21 +95,21 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
   TestBatch batch;
   gather(random_rows(9, 257, 1), 257, true, batch);
   const auto hidden = activations(random_matrix(9, 33, 2));
-  const auto d_hidden = backend().make_activations(9, 33);
+  const auto d_hidden = device().make_activations(9, 33);
   const std::vector<float> weights = flat(layer.parameters->master());
   for (const float broken : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     begin({}, 0.0F, plain_rule);
-    backend().set_loss_scale({8.0F, 5}, step());
-    backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
-                                 *layer.gradients, {});
+    device().set_loss_scale({8.0F, 5}, step());
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
+                                *layer.gradients, {});
     Matrix gradient(33, 257, weight_gradient(layer));
     gradient.at(32, 256) = gradient.at(7, 0) = broken;
     import_tensor(layer.layout, 0, gradient, *layer.gradients);
     // In two parts, as ranks do that share the work: the counts add up.
     const std::int64_t middle = layer.layout.size / 2;
-    backend().inspect_gradients(*layer.gradients, {0, middle}, step());
-    backend().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
-    EXPECT_EQ(flat(backend().verdict(step())).at(0), 2.0F);
+    device().inspect_gradients(*layer.gradients, {0, middle}, step());
+    device().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
+    EXPECT_EQ(flat(device().verdict(step())).at(0), 2.0F);
     update(layer, moments);
     EXPECT_EQ(flat(layer.parameters->master()), weights);
     EXPECT_EQ(flat(*moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
@@ -118,8 +118,8 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
     EXPECT_EQ(sums.users, 0);
     EXPECT_EQ(sums.nll, 0.0);
     EXPECT_EQ(sums.broken_step, -1);
-    EXPECT_EQ(backend().loss_scale(step()).scale, 4.0F);
-    EXPECT_EQ(backend().loss_scale(step()).good_steps, 0);
+    EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
+    EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
   }
 }
 
@@ -136,16 +136,16 @@ TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
   const Csr rows{{0, 2, 3, 4}, {5, 7, 1, 2}};
   gather(rows, items, true, batch);
   const auto z = activations(hidden);
-  const auto d_z = backend().make_activations(3, 6);
+  const auto d_z = device().make_activations(3, 6);
   const std::vector<float> weights = flat(layer.parameters->master());
   begin({}, 0.0F, plain_rule);
-  backend().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, step(), *d_z,
-                               *layer.gradients, {});
+  device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, step(), *d_z,
+                              *layer.gradients, {});
   for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
   // Parts of the gradient, an empty one too: each may be all that a rank looks at.
-  backend().inspect_gradients(*layer.gradients, {0, 0}, step());
-  EXPECT_EQ(flat(backend().verdict(step())).at(0), 1.0F);
-  backend().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  device().inspect_gradients(*layer.gradients, {0, 0}, step());
+  EXPECT_EQ(flat(device().verdict(step())).at(0), 1.0F);
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
   update(layer, moments);
   EXPECT_EQ(flat(layer.parameters->master()), weights);
   const LossSums sums = losses();
@@ -159,16 +159,16 @@ TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
   if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
   begin();
   const std::int32_t interval = backend::LossScale::growth_interval;
-  backend().set_loss_scale({4.0F, interval - 2}, step());
-  backend().end_step(step());
-  EXPECT_EQ(backend().loss_scale(step()).scale, 4.0F);
-  EXPECT_EQ(backend().loss_scale(step()).good_steps, interval - 1);
-  backend().end_step(step());
-  EXPECT_EQ(backend().loss_scale(step()).scale, 8.0F);
-  EXPECT_EQ(backend().loss_scale(step()).good_steps, 0);
-  backend().set_loss_scale({backend::LossScale::largest, interval - 1}, step());
-  backend().end_step(step());
-  EXPECT_EQ(backend().loss_scale(step()).scale, backend::LossScale::largest);
+  device().set_loss_scale({4.0F, interval - 2}, step());
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
+  EXPECT_EQ(device().loss_scale(step()).good_steps, interval - 1);
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 8.0F);
+  EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
+  device().set_loss_scale({backend::LossScale::largest, interval - 1}, step());
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, backend::LossScale::largest);
 }
 
 TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
@@ -180,10 +180,10 @@ TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   gradient.at(3, 4) = 33.0;
   import_tensor(layer.layout, 0, gradient, *layer.gradients);
   begin({}, 0.0F, plain_rule);
-  backend().set_loss_scale({1024.0F, 0}, step());
-  EXPECT_EQ(backend().loss_scale(step()).scale, 1.0F);
-  backend().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
-  EXPECT_EQ(flat(backend().verdict(step())).at(0), 0.0F);
+  device().set_loss_scale({1024.0F, 0}, step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 1.0F);
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(flat(device().verdict(step())).at(0), 0.0F);
   update(layer, moments);
   const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters->master());
   EXPECT_FLOAT_EQ(weights[3 * 33 + 4], static_cast<float>(layer.weight.at(3, 4)) - 0.5F);

@@ -16,14 +16,14 @@ using backend::TensorKind;
 
 class Ranking : public LayerContract {
  protected:
-  std::vector<std::int32_t> rank(const TestLayer& layer, const backend::Activations& hidden,
+  std::vector<std::int32_t> rank(const TestLayer& layer, const Device::Activations& hidden,
                                  const TestBatch& batch, CsrView targets) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.entries()), -7);
-    backend().rank_held_out(hidden, *batch.device, targets, *layer.parameters, layer.layer, ranks);
+    device().rank_held_out(hidden, *batch.device, targets, *layer.parameters, layer.layer, ranks);
     return ranks;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Ranking, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Ranking, ::testing::ValuesIn(contract_devices()), contract_name);
 
 struct RankedShape {
   std::int64_t items;
@@ -36,7 +36,7 @@ TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
   for (const auto& [items, width] : ranked_shapes) {
     const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
                                        whole_numbers(1, items, 2, 3));
-    const auto hidden = backend().make_activations(257, width);
+    const auto hidden = device().make_activations(257, width);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("items {} hidden {} users {}", items, width, users));
@@ -74,7 +74,7 @@ TEST_P(Ranking, EqualScoresGoToTheLowerItem) {
   EXPECT_EQ(rank(layer, *hidden, batch, targets.view()), (std::vector<std::int32_t>{0, 257, 5, 99, 254}));
   std::vector<std::int32_t> items(7);
   std::vector<float> scores(7);
-  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 7, items, scores);
+  device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 7, items, scores);
   EXPECT_EQ(items, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 6, 7}));
   EXPECT_EQ(scores, std::vector<float>(7, 0.0F));
 }
@@ -98,7 +98,7 @@ TEST_P(Ranking, ScoresThatAreNoNumberComeLast) {
 
   std::vector<std::int32_t> best(200);
   std::vector<float> scores(200);
-  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 200, best, scores);
+  device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, 200, best, scores);
   EXPECT_EQ(best[0], 298);
   EXPECT_EQ(best[198], 1);
   EXPECT_EQ(best[199], 0);
@@ -143,7 +143,7 @@ TEST_P(Ranking, TopKIsExactWithTiesAndMasks) {
   for (const auto& [items, width] : ranked_shapes) {
     const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(width, items, 1, 2),
                                        whole_numbers(1, items, 2, 3));
-    const auto hidden = backend().make_activations(257, width);
+    const auto hidden = device().make_activations(257, width);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, items, 3), items, false, batch);
@@ -154,7 +154,7 @@ TEST_P(Ranking, TopKIsExactWithTiesAndMasks) {
         SCOPED_TRACE(format("items {} hidden {} users {} k {}", items, width, users, k));
         std::vector<std::int32_t> best(static_cast<std::size_t>(users * k), -7);
         std::vector<float> best_scores(best.size(), -7.0F);
-        backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+        device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
         for (std::int64_t row = 0; row < users; ++row) {
           const std::vector<std::int32_t> order = reference::ranking(scores, batch.host, row);
           for (int place = 0; place < k; ++place) {
@@ -182,7 +182,7 @@ TEST_P(Ranking, RankAgreesWithTopK) {
   const auto hidden = activations(random_matrix(users, 64, 4));
   std::vector<std::int32_t> best(static_cast<std::size_t>(users * k));
   std::vector<float> best_scores(best.size());
-  backend().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
+  device().top_k(*hidden, *batch.device, *layer.parameters, layer.layer, k, best, best_scores);
   Csr targets;
   for (std::int64_t row = 0; row < users; ++row) {
     for (int place = 0; place < k; ++place) {

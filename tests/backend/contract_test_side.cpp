@@ -12,7 +12,6 @@ namespace vaecf::testing {
 namespace {
 
 using backend::Activation;
-using backend::SideInput;
 using backend::TensorKind;
 
 constexpr std::int64_t most_users = 257;
@@ -26,17 +25,17 @@ class Side : public LayerContract {
     const std::vector<backend::TensorSpec> specs = {{"weight", items, width, TensorKind::input_table, true},
                                                     {"bias", 1, width, TensorKind::bias, false},
                                                     {"side", columns, width, TensorKind::input_table, true}};
-    layout = backend().plan_parameters(specs);
-    parameters = backend().make_parameters(layout);
-    gradients = backend().make_buffer(layout.size);
+    layout = device().plan_parameters(specs);
+    parameters = device().make_parameters(layout);
+    gradients = device().make_buffer(layout.size);
     for (std::size_t t = 0; t < specs.size(); ++t) {
       tensors[t] = random_matrix(specs[t].rows, width, 40 + t);
       import_tensor(layout, static_cast<int>(t), tensors[t], parameters->master());
       import_tensor(layout, static_cast<int>(t), random_matrix(specs[t].rows, width, 50 + t), *gradients);
     }
-    backend().weights_changed(*parameters);
-    output = backend().make_activations(most_users, width);
-    d_output = backend().make_activations(most_users, width);
+    device().weights_changed(*parameters);
+    output = device().make_activations(most_users, width);
+    d_output = device().make_activations(most_users, width);
   }
 
   /// Users with both, with one and with none.
@@ -57,15 +56,15 @@ class Side : public LayerContract {
 
   static constexpr backend::Layer layer{0, 1};
   backend::ParameterLayout layout;
-  std::unique_ptr<backend::Parameters> parameters;
-  std::unique_ptr<backend::FloatBuffer> gradients;
-  std::unique_ptr<backend::Activations> output;
-  std::unique_ptr<backend::Activations> d_output;
+  std::unique_ptr<Device::Parameters> parameters;
+  std::unique_ptr<Device::Buffer> gradients;
+  std::unique_ptr<Device::Activations> output;
+  std::unique_ptr<Device::Activations> d_output;
   Matrix tensors[3];
   TestBatch batch;
   TestBatch side;
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Side, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Side, ::testing::ValuesIn(contract_devices()), contract_name);
 
 struct SideShape {
   std::int64_t items;
@@ -84,15 +83,15 @@ TEST_P(Side, IsAddedToTheInput) {
           SCOPED_TRACE(format("items {} columns {} width {} users {} keep {} tanh {}", items, columns, width,
                               users, keep.items, act == Activation::tanh));
           const SideInput beside = side_input();
-          backend().encode_input(*batch.device, *parameters, layer, act, keep, begin(side_key), *output,
-                                 &beside);
+          device().encode_input(*batch.device, *parameters, layer, act, keep, begin(side_key), *output,
+                                &beside);
           ASSERT_EQ(output->rows(), users);
           expect_near(read(*output),
                       reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key,
                                               side.host, tensors[2]),
                       "output");
           // And not by way of what the step before left behind.
-          backend().encode_input(*batch.device, *parameters, layer, act, keep, step(), *output);
+          device().encode_input(*batch.device, *parameters, layer, act, keep, step(), *output);
           expect_near(read(*output),
                       reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key),
                       "alone");
@@ -121,9 +120,9 @@ TEST_P(Side, HasAGradientOfItsOwn) {
         const std::vector<float> all = flat(*gradients);
         at_report.emplace_back(all.begin() + range.begin, all.begin() + range.end);
       };
-      backend().input_gradient(*batch.device, layout, layer, Activation::tanh, side_keep, begin(side_key),
-                               *output, *d_output, *gradients, ready);
-      backend().side_gradient(side_input(), layout, *d_output, *gradients, ready);
+      device().input_gradient(*batch.device, layout, layer, Activation::tanh, side_keep, begin(side_key),
+                              *output, *d_output, *gradients, ready);
+      device().side_gradient(side_input(), layout, *d_output, *gradients, ready);
       const auto expected =
           reference::input_gradient(batch.host, side_keep, side_key, Activation::tanh, y, d_y);
       expect_near(export_tensor(layout, 0, *gradients), expected.d_weight, "items");
@@ -144,13 +143,13 @@ TEST_P(Side, IsOfTheSameUsers) {
   cut(31, true);
   gather(random_rows(30, 5, 2), 5, true, side);
   const SideInput beside = side_input();
-  EXPECT_THROW(backend().encode_input(*batch.device, *parameters, layer, Activation::tanh, 1.0F,
-                                      begin(side_key), *output, &beside),
+  EXPECT_THROW(device().encode_input(*batch.device, *parameters, layer, Activation::tanh, 1.0F,
+                                     begin(side_key), *output, &beside),
                std::logic_error);
   write(*d_output, random_matrix(31, 7, 9));
-  EXPECT_THROW(backend().side_gradient(beside, layout, *d_output, *gradients, {}), std::logic_error);
+  EXPECT_THROW(device().side_gradient(beside, layout, *d_output, *gradients, {}), std::logic_error);
   cut(31, false);
-  EXPECT_THROW(backend().side_gradient(side_input(), layout, *d_output, *gradients, {}), std::logic_error);
+  EXPECT_THROW(device().side_gradient(side_input(), layout, *d_output, *gradients, {}), std::logic_error);
 }
 
 }  // namespace

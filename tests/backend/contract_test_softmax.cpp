@@ -23,12 +23,12 @@ class Softmax : public LayerContract {
 
   /// All that the verb says, against fp64.
   void compare(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
-               backend::Activations& input, backend::Activations& d_hidden) {
+               Device::Activations& input, Device::Activations& d_hidden) {
     const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
     write(input, hidden);
     Reports reports(*this, layer);
-    backend().softmax_layer_step(input, *batch.device, *layer.parameters, layer.layer, begin(), d_hidden,
-                                 *layer.gradients, reports.callback());
+    device().softmax_layer_step(input, *batch.device, *layer.parameters, layer.layer, begin(), d_hidden,
+                                *layer.gradients, reports.callback());
     const LossSums sums = losses();
     expect_loss(sums.nll, expected.nll);
     EXPECT_EQ(sums.kl, 0.0);
@@ -40,14 +40,14 @@ class Softmax : public LayerContract {
     expect_zero_padding(layer.layout, *layer.gradients);
     reports.check();
 
-    backend().softmax_layer_loss(input, *batch.device, *layer.parameters, layer.layer, begin());
+    device().softmax_layer_loss(input, *batch.device, *layer.parameters, layer.layer, begin());
     const LossSums alone = losses();
     expect_loss(alone.nll, expected.nll);
     EXPECT_EQ(alone.kl, 0.0);
     EXPECT_EQ(alone.users, hidden.rows);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Softmax, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Softmax, AgainstFp64) {
   struct Shape {
@@ -56,8 +56,8 @@ TEST_P(Softmax, AgainstFp64) {
   };
   for (const auto& [items, hidden] : {Shape{33, 7}, Shape{257, 64}, Shape{1000, 33}}) {
     const TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
-    const auto input = backend().make_activations(257, hidden);
-    const auto d_hidden = backend().make_activations(257, hidden);
+    const auto input = device().make_activations(257, hidden);
+    const auto d_hidden = device().make_activations(257, hidden);
     TestBatch batch;
     for (const std::int64_t users : {257, 0, 1, 31, 32, 33}) {
       SCOPED_TRACE(format("items {} hidden {} users {}", items, hidden, users));
@@ -67,11 +67,11 @@ TEST_P(Softmax, AgainstFp64) {
   }
 }
 
-// More users than any backend takes at a time: the slices' gradients add up, and the next batch starts anew.
+// More users than any device takes at a time: the slices' gradients add up, and the next batch starts anew.
 TEST_P(Softmax, LargeBatchThenSmallOne) {
   const TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
-  const auto input = backend().make_activations(1500, 17);
-  const auto d_hidden = backend().make_activations(1500, 17);
+  const auto input = device().make_activations(1500, 17);
+  const auto d_hidden = device().make_activations(1500, 17);
   TestBatch batch;
   for (const std::int64_t users : {1500, 40}) {
     gather(random_rows(users, 300, 1), 300, true, batch);
@@ -84,8 +84,8 @@ TEST_P(Softmax, OneItemIsCertain) {
   TestBatch batch;
   gather(random_rows(33, 1, 1), 1, true, batch);
   const Matrix hidden = whole_numbers(33, 1, 4, 3);
-  const auto input = backend().make_activations(33, 1);
-  const auto d_hidden = backend().make_activations(33, 1);
+  const auto input = device().make_activations(33, 1);
+  const auto d_hidden = device().make_activations(33, 1);
   compare(layer, hidden, batch, *input, *d_hidden);
 }
 
@@ -97,8 +97,8 @@ TEST_P(Softmax, UsersWithoutItemsAddNothing) {
   gather(rows, 100, true, batch);
   const auto hidden = activations(random_matrix(33, 16, 2));
   const auto d_hidden = activations(random_matrix(33, 16, 3));
-  backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                               *layer.gradients, {});
+  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients, {});
   EXPECT_EQ(losses().nll, 0.0);
   expect_near(read(*d_hidden), Matrix(33, 16), Tolerance{}, "d_hidden");
   expect_near(weight_gradient(layer), Matrix(16, 100), Tolerance{}, "d_weight");
@@ -127,8 +127,8 @@ TEST_P(Softmax, ExtremeLogits) {
     for (std::int64_t row = 0; row < 33; ++row) {
       hidden.at(row, 0) = hidden.at(row, 1) = row % 4 == 0 ? -value : value;
     }
-    const auto input = backend().make_activations(33, 2);
-    const auto d_hidden = backend().make_activations(33, 2);
+    const auto input = device().make_activations(33, 2);
+    const auto d_hidden = device().make_activations(33, 2);
     compare(layer, hidden, batch, *input, *d_hidden);
   }
 }
@@ -143,12 +143,12 @@ TEST_P(Softmax, NanReachesTheLoss) {
     Matrix bias = layer.bias;
     bias.at(0, 77) = broken;
     import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
-    backend().weights_changed(*layer.parameters);
+    device().weights_changed(*layer.parameters);
     const auto hidden = activations(random_matrix(33, 8, 2));
-    const auto d_hidden = backend().make_activations(33, 8);
-    backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin({1, 7}),
-                                 *d_hidden, *layer.gradients, {});
-    backend().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+    const auto d_hidden = device().make_activations(33, 8);
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin({1, 7}),
+                                *d_hidden, *layer.gradients, {});
+    device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
     const LossSums sums = losses();
     if (fp16()) {
       EXPECT_EQ(sums.skipped, 1);
@@ -159,7 +159,7 @@ TEST_P(Softmax, NanReachesTheLoss) {
     EXPECT_EQ(sums.broken_step, 7);
     EXPECT_FALSE(std::isfinite(sums.broken_nll));
     EXPECT_EQ(sums.broken_kl, 0.0);
-    backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
+    device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
     EXPECT_FALSE(std::isfinite(losses().nll));
   }
 }
@@ -173,7 +173,7 @@ TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
   const auto d_hidden = activations(rubbish);
   Reports reports(*this, layer);
   bool untouched = true;
-  backend().softmax_layer_step(
+  device().softmax_layer_step(
       *hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden, *layer.gradients,
       reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
   EXPECT_GE(reports.count(), 1U);
@@ -186,7 +186,7 @@ TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, false, batch);
   const auto hidden = activations(random_matrix(5, 8, 2));
-  EXPECT_THROW(backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin()),
+  EXPECT_THROW(device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin()),
                std::logic_error);
 }
 
@@ -195,12 +195,12 @@ TEST_P(Softmax, SameResultTwice) {
   TestBatch batch;
   gather(random_rows(100, 1000, 1), 1000, true, batch);
   const auto hidden = activations(random_matrix(100, 33, 2));
-  const auto d_hidden = backend().make_activations(100, 33);
+  const auto d_hidden = device().make_activations(100, 33);
   std::vector<std::vector<float>> results[2];
   double nll[2] = {};
   for (int i = 0; i < 2; ++i) {
-    backend().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                                 *layer.gradients, {});
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                                *layer.gradients, {});
     nll[i] = losses().nll;
     results[i] = {read(*d_hidden), weight_gradient(layer), bias_gradient(layer)};
   }
@@ -275,11 +275,11 @@ TEST_P(Softmax, RealSize) {
   const auto expected = backward();
 
   const auto input = activations(hidden);
-  const auto d_hidden = backend().make_activations(users, width);
+  const auto d_hidden = device().make_activations(users, width);
   std::vector<Range> reported;
-  backend().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                               *layer.gradients,
-                               [&](Range range, backend::Completion) { reported.push_back(range); });
+  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients,
+                              [&](Range range, backend::Completion) { reported.push_back(range); });
   EXPECT_NEAR(losses().nll, nll, (low_precision() ? 1e-3 : 1e-6) * nll);
   expect_near(read(*d_hidden), d_input, "d_hidden");
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");

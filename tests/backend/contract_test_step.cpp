@@ -21,17 +21,17 @@ using backend::TensorKind;
 using backend::UpdateRule;
 
 class Step : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Backends, Step, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Step, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
   const std::int64_t latents = 9;
   const TestLayer layer = random_layer(TensorKind::output_table, latents, 100);
-  const auto z = backend().make_activations(33, latents);
-  const auto d_z = backend().make_activations(33, latents);
-  const auto statistics = backend().make_activations(33, 2 * latents);
-  const auto d_statistics = backend().make_activations(33, 2 * latents);
-  const auto state = backend().make_step_state();
-  backend().set_loss_scale({1.0F, 0}, *state);
+  const auto z = device().make_activations(33, latents);
+  const auto d_z = device().make_activations(33, latents);
+  const auto statistics = device().make_activations(33, 2 * latents);
+  const auto d_statistics = device().make_activations(33, 2 * latents);
+  const auto state = device().make_step_state();
+  device().set_loss_scale({1.0F, 0}, *state);
   const double tolerance = low_precision() ? 1e-2 : 1e-5;
   double nll = 0.0;
   double kl = 0.0;
@@ -47,18 +47,18 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
     write(*z, hidden);
     write(*statistics, values);
     write(*d_z, hidden);
-    backend().begin_step({98765, s, 0, beta, {}}, *state);
-    backend().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, *state, *d_z,
-                                 *layer.gradients, {});
-    backend().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
-    backend().end_step(*state);
+    device().begin_step({98765, s, 0, beta, {}}, *state);
+    device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, *state, *d_z,
+                                *layer.gradients, {});
+    device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
+    device().end_step(*state);
     nll += reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias).nll;
     const double step_kl =
         reference::latent_backward(batch.host, values, {98765, s}, beta, Matrix(users, latents)).kl;
     kl += step_kl;
     weighted_kl += static_cast<double>(beta) * step_kl;
     all_users += users;
-    const LossSums sums = backend().read_losses(*state);
+    const LossSums sums = device().read_losses(*state);
     EXPECT_NEAR(sums.nll, nll, tolerance * nll);
     EXPECT_NEAR(sums.kl, kl, tolerance * kl);
     EXPECT_NEAR(sums.weighted_kl, weighted_kl, tolerance * kl);
@@ -67,10 +67,10 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
     EXPECT_EQ(sums.broken_step, -1);
   }
   // Whatever a poll sees is some past, at the latest that of the read before it.
-  const auto polled = backend().poll_losses(*state);
-  EXPECT_EQ(polled.value_or(backend().read_losses(*state)).users, all_users);
-  backend().clear_losses(*state);
-  const LossSums none = backend().read_losses(*state);
+  const auto polled = device().poll_losses(*state);
+  EXPECT_EQ(polled.value_or(device().read_losses(*state)).users, all_users);
+  device().clear_losses(*state);
+  const LossSums none = device().read_losses(*state);
   EXPECT_EQ(none.nll, 0.0);
   EXPECT_EQ(none.kl, 0.0);
   EXPECT_EQ(none.weighted_kl, 0.0);
@@ -83,24 +83,24 @@ TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, true, batch);
   const auto hidden = activations(random_matrix(5, 7, 2));
-  const auto one_step = [&](backend::StepState& state) {
-    backend().begin_step({1, 7, 0, 0.5F, {}}, state);
-    backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, state);
-    backend().end_step(state);
+  const auto one_step = [&](Device::StepState& state) {
+    device().begin_step({1, 7, 0, 0.5F, {}}, state);
+    device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, state);
+    device().end_step(state);
   };
-  const auto alone = backend().make_step_state();
+  const auto alone = device().make_step_state();
   one_step(*alone);
-  const double nll = backend().read_losses(*alone).nll;
+  const double nll = device().read_losses(*alone).nll;
   EXPECT_GT(nll, 0.0);
 
-  const auto state = backend().make_step_state();
+  const auto state = device().make_step_state();
   one_step(*state);
-  backend().poll_losses(*state);  // a look at the sums from before is under way
+  device().poll_losses(*state);  // a look at the sums from before is under way
   // Numbers that fp32 has no room for, users beyond 32 bits, and a break that is forgotten.
   const LossSums sums{1.0 / 3.0, 1e-300, -0.1, (std::int64_t{1} << 40) + 1, 3, 77, std::nan(""), 2.0};
-  backend().set_losses(sums, *state);
+  device().set_losses(sums, *state);
   for (int steps = 0; steps < 3; ++steps) {
-    const LossSums read = backend().read_losses(*state);
+    const LossSums read = device().read_losses(*state);
     double expected_nll = sums.nll;
     for (int i = 0; i < steps; ++i) expected_nll += nll;
     EXPECT_EQ(read.nll, expected_nll);
@@ -111,12 +111,12 @@ TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
     EXPECT_EQ(read.broken_step, -1);
     EXPECT_EQ(read.broken_nll, 0.0);
     EXPECT_EQ(read.broken_kl, 0.0);
-    const auto polled = backend().poll_losses(*state);
+    const auto polled = device().poll_losses(*state);
     EXPECT_EQ(polled.value_or(read).nll, expected_nll);
     one_step(*state);
   }
-  backend().set_losses(sums, *state);
-  const auto polled = backend().poll_losses(*state);
+  device().set_losses(sums, *state);
+  const auto polled = device().poll_losses(*state);
   EXPECT_EQ(polled.value_or(sums).nll, sums.nll);
 }
 
@@ -125,14 +125,14 @@ TEST_P(Step, PollingEndsUpWithTheSums) {
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, true, batch);
   const auto hidden = activations(random_matrix(5, 7, 2));
-  backend().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
-  backend().end_step(step());
-  backend().synchronize();
+  device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
+  device().end_step(step());
+  device().synchronize();
   // One look may have been under way since before; the next one starts behind the step.
   std::int64_t users = 0;
   for (int i = 0; i < 3 && users == 0; ++i) {
-    if (const auto sums = backend().poll_losses(step())) users = sums->users;
-    backend().synchronize();
+    if (const auto sums = device().poll_losses(step())) users = sums->users;
+    device().synchronize();
   }
   EXPECT_EQ(users, 5);
 }
@@ -140,27 +140,27 @@ TEST_P(Step, PollingEndsUpWithTheSums) {
 TEST_P(Step, TheFirstBrokenStepIsKept) {
   if (fp16()) GTEST_SKIP() << "fp16 skips steps that overflow; its own tests say how";
   const std::int64_t latents = 4;
-  const auto statistics = backend().make_activations(5, 2 * latents);
+  const auto statistics = device().make_activations(5, 2 * latents);
   const auto d_z = activations(random_matrix(5, latents, 3));
-  const auto d_statistics = backend().make_activations(5, 2 * latents);
+  const auto d_statistics = device().make_activations(5, 2 * latents);
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, true, batch);
-  const auto state = backend().make_step_state();
+  const auto state = device().make_step_state();
   for (const std::uint32_t s : {40U, 41U, 42U, 43U}) {
     Matrix values = random_matrix(5, 2 * latents, 2, 0.5F);
     if (s == 41) values.at(2, 1) = std::numeric_limits<float>::infinity();
     if (s == 42) values.at(0, 0) = std::nan("");
     write(*statistics, values);
-    backend().begin_step({1, s, 0, 0.5F, {}}, *state);
-    backend().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
-    backend().end_step(*state);
-    const LossSums sums = backend().read_losses(*state);
+    device().begin_step({1, s, 0, 0.5F, {}}, *state);
+    device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
+    device().end_step(*state);
+    const LossSums sums = device().read_losses(*state);
     EXPECT_EQ(sums.broken_step, s == 40 ? -1 : 41);
     EXPECT_EQ(sums.broken_nll, 0.0);
     EXPECT_EQ(std::isfinite(sums.broken_kl), s == 40);
   }
-  backend().clear_losses(*state);
-  EXPECT_EQ(backend().read_losses(*state).broken_step, -1);
+  device().clear_losses(*state);
+  EXPECT_EQ(device().read_losses(*state).broken_step, -1);
 }
 
 std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
@@ -172,14 +172,14 @@ std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
 TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
   const std::int64_t items = 200;
   const Csr all = random_rows(400, items, 1);
-  const auto held = backend().hold_rows(all.view(), 3000, items);
-  const auto order = backend().make_batch_order();
+  const auto held = device().hold_rows(all.view(), 3000, items);
+  const auto order = device().make_batch_order();
   const TestLayer input = random_layer(TensorKind::input_table, items, 9);
   const TestLayer output = random_layer(TensorKind::output_table, 9, items);
   const std::vector<std::int64_t> begin_rows = {0, 0, 1, 32, 64, 97, 354};
-  const auto batch = backend().make_batch();
-  const auto hidden = backend().make_activations(257, 9);
-  const auto d_hidden = backend().make_activations(257, 9);
+  const auto batch = device().make_batch();
+  const auto hidden = device().make_activations(257, 9);
+  const auto d_hidden = device().make_activations(257, 9);
   // The second order takes the place of the first.
   for (const std::int64_t stride : {7, 3}) {
     const std::vector<std::int64_t> rows = [&] {
@@ -187,7 +187,7 @@ TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
       some.resize(354);
       return some;
     }();
-    backend().set_batch_order(*held, rows, begin_rows, *order);
+    device().set_batch_order(*held, rows, begin_rows, *order);
     ASSERT_EQ(order->batches(), 6);
     for (std::int64_t t = 5; t >= 0; --t) {
       const std::span<const std::int64_t> mine =
@@ -198,16 +198,16 @@ TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
       for (const bool by_number : {false, true}) {
         begin({5, 6}, 0.0F, {}, t);
         if (by_number)
-          backend().gather_step(*held, *order, step(), order->users(t), *batch);
+          device().gather_step(*held, *order, step(), order->users(t), *batch);
         else
-          backend().gather_batch(*held, mine, true, *batch);
+          device().gather_batch(*held, mine, true, *batch);
         ASSERT_EQ(batch->users(), order->users(t));
-        backend().encode_input(*batch, *input.parameters, input.layer, Activation::tanh, 0.5F, step(),
-                               *hidden);
-        backend().softmax_layer_step(*hidden, *batch, *output.parameters, output.layer, step(), *d_hidden,
-                                     *output.gradients, {});
-        backend().input_gradient(*batch, input.layout, input.layer, Activation::tanh, 0.5F, step(), *hidden,
-                                 *d_hidden, *input.gradients, {});
+        device().encode_input(*batch, *input.parameters, input.layer, Activation::tanh, 0.5F, step(),
+                              *hidden);
+        device().softmax_layer_step(*hidden, *batch, *output.parameters, output.layer, step(), *d_hidden,
+                                    *output.gradients, {});
+        device().input_gradient(*batch, input.layout, input.layer, Activation::tanh, 0.5F, step(), *hidden,
+                                *d_hidden, *input.gradients, {});
         results[by_number ? 1 : 0] = {read(*hidden),
                                       read(*d_hidden),
                                       flat(*output.gradients),
@@ -219,15 +219,15 @@ TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
   }
 }
 
-/// A small Mult-VAE without hidden layers, with a side input, on `backend` and by verbs alone.
+/// A small Mult-VAE without hidden layers, with a side input, on `device` and by verbs alone.
 struct SmallModel {
   static constexpr std::int64_t items = 150;
   static constexpr std::int64_t columns = 9;  // of the side
   static constexpr std::int64_t latents = 6;
   static constexpr std::int64_t most_users = 64;
 
-  SmallModel(backend::Backend& b, const Csr& rows, const Csr& side_rows)
-      : backend(b),
+  SmallModel(Device& b, const Csr& rows, const Csr& side_rows)
+      : device(b),
         layout(b.plan_parameters(std::vector<backend::TensorSpec>{
             {"output/weight", latents, items, TensorKind::output_table, true},
             {"output/bias", 1, items, TensorKind::output_bias, false},
@@ -262,54 +262,54 @@ struct SmallModel {
     UpdateRule rule{
         OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
     rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
-    backend.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
+    device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
   }
   void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
-    backend.set_batch_order(*held, rows, begin_rows, *order);
-    backend.set_batch_order(*side_held, rows, begin_rows, *side_order);
+    device.set_batch_order(*held, rows, begin_rows, *order);
+    device.set_batch_order(*side_held, rows, begin_rows, *side_order);
   }
   void cut(std::int64_t users) {
-    backend.gather_step(*held, *order, *state, users, *batch);
-    backend.gather_step(*side_held, *side_order, *state, users, *side_batch);
+    device.gather_step(*held, *order, *state, users, *batch);
+    device.gather_step(*side_held, *side_order, *state, users, *side_batch);
   }
   void run(std::int64_t users) {
     cut(users);
-    const backend::SideInput side{*side_batch, 4};
-    backend.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
-    backend.sample_latent(*batch, *statistics, *state, *z);
-    backend.softmax_layer_step(*z, *batch, *parameters, {0, 1}, *state, *d_z, *gradients, {});
-    backend.latent_backward(*batch, *statistics, *state, *d_z, *d_statistics);
-    backend.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
-                           *d_statistics, *gradients, {});
-    backend.side_gradient(side, layout, *d_statistics, *gradients, {});
-    backend.inspect_gradients(*gradients, {0, layout.size}, *state);
+    const SideInput side{*side_batch, 4};
+    device.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
+    device.sample_latent(*batch, *statistics, *state, *z);
+    device.softmax_layer_step(*z, *batch, *parameters, {0, 1}, *state, *d_z, *gradients, {});
+    device.latent_backward(*batch, *statistics, *state, *d_z, *d_statistics);
+    device.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
+                          *d_statistics, *gradients, {});
+    device.side_gradient(side, layout, *d_statistics, *gradients, {});
+    device.inspect_gradients(*gradients, {0, layout.size}, *state);
     for (const backend::TensorLayout& tensor : layout.tensors) {
-      backend.update(*state, tensor.spec.decays, tensor.range, *gradients, {*first, *second}, *parameters);
+      device.update(*state, tensor.spec.decays, tensor.range, *gradients, {*first, *second}, *parameters);
     }
-    backend.end_step(*state);
+    device.end_step(*state);
   }
 
-  backend::Backend& backend;
+  Device& device;
   backend::ParameterLayout layout;
-  std::unique_ptr<backend::Parameters> parameters;
-  std::unique_ptr<backend::FloatBuffer> gradients, first, second;
-  std::unique_ptr<backend::UserRows> held;
-  std::unique_ptr<backend::BatchOrder> order;
-  std::unique_ptr<backend::Batch> batch;
-  std::unique_ptr<backend::UserRows> side_held;
-  std::unique_ptr<backend::BatchOrder> side_order;
-  std::unique_ptr<backend::Batch> side_batch;
-  std::unique_ptr<backend::StepState> state;
-  std::unique_ptr<backend::Activations> statistics, d_statistics, z, d_z;
+  std::unique_ptr<Device::Parameters> parameters;
+  std::unique_ptr<Device::Buffer> gradients, first, second;
+  std::unique_ptr<Device::UserRows> held;
+  std::unique_ptr<Device::BatchOrder> order;
+  std::unique_ptr<Device::Batch> batch;
+  std::unique_ptr<Device::UserRows> side_held;
+  std::unique_ptr<Device::BatchOrder> side_order;
+  std::unique_ptr<Device::Batch> side_batch;
+  std::unique_ptr<Device::StepState> state;
+  std::unique_ptr<Device::Activations> statistics, d_statistics, z, d_z;
 };
 
 TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
   const Csr rows = random_rows(100, SmallModel::items, 1);
   const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
-  SmallModel plain(backend(), rows, side_rows);
-  SmallModel recorded(backend(), rows, side_rows);
-  std::map<std::int64_t, std::unique_ptr<backend::Recording>> recordings;  // by users
-  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};       // 3 batches alike and a short one
+  SmallModel plain(device(), rows, side_rows);
+  SmallModel recorded(device(), rows, side_rows);
+  std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by users
+  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 batches alike and a short one
   int replays = 0;
   for (std::uint32_t s = 0; s < 12; ++s) {
     const std::int64_t t = s % 4;
@@ -323,14 +323,14 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
     plain.run(users);
     recorded.begin(s, t);
     auto& recording = recordings[users];
-    if (recording && backend().replay(*recording))
+    if (recording && device().replay(*recording))
       ++replays;
     else
-      recording = backend().record([&] { recorded.run(users); });
+      recording = device().record([&] { recorded.run(users); });
 
     SCOPED_TRACE(format("step {}", s));
-    const LossSums expected = backend().read_losses(*plain.state);
-    const LossSums found = backend().read_losses(*recorded.state);
+    const LossSums expected = device().read_losses(*plain.state);
+    const LossSums found = device().read_losses(*recorded.state);
     EXPECT_EQ(found.nll, expected.nll);
     EXPECT_EQ(found.kl, expected.kl);
     EXPECT_EQ(found.weighted_kl, expected.weighted_kl);
@@ -349,30 +349,30 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
 TEST_P(Step, ARecordingSurvivesLargerWork) {
   const Csr rows = random_rows(100, SmallModel::items, 1);
   const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
-  SmallModel plain(backend(), rows, side_rows);
-  SmallModel recorded(backend(), rows, side_rows);
+  SmallModel plain(device(), rows, side_rows);
+  SmallModel recorded(device(), rows, side_rows);
   for (SmallModel* model : {&plain, &recorded}) {
     model->set_order(shuffled(100, 7), std::vector<std::int64_t>{0, 50, 100});
   }
   plain.begin(0, 0);
   plain.run(50);
   recorded.begin(0, 0);
-  auto recording = backend().record([&] { recorded.run(50); });
+  auto recording = device().record([&] { recorded.run(50); });
 
   const TestLayer large = random_layer(TensorKind::output_table, 130, 3000);
   TestBatch batch;
   gather(random_rows(1100, 3000, 1, 200), 3000, true, batch);
   const auto hidden = activations(random_matrix(1100, 130, 2));
-  const auto d_hidden = backend().make_activations(1100, 130);
-  backend().softmax_layer_step(*hidden, *batch.device, *large.parameters, large.layer, begin(), *d_hidden,
-                               *large.gradients, {});
+  const auto d_hidden = device().make_activations(1100, 130);
+  device().softmax_layer_step(*hidden, *batch.device, *large.parameters, large.layer, begin(), *d_hidden,
+                              *large.gradients, {});
 
   plain.begin(1, 1);
   plain.run(50);
   recorded.begin(1, 1);
-  if (!recording || !backend().replay(*recording)) recorded.run(50);
+  if (!recording || !device().replay(*recording)) recorded.run(50);
   EXPECT_EQ(flat(recorded.parameters->master()), flat(plain.parameters->master()));
-  EXPECT_EQ(backend().read_losses(*recorded.state).nll, backend().read_losses(*plain.state).nll);
+  EXPECT_EQ(device().read_losses(*recorded.state).nll, device().read_losses(*plain.state).nll);
 }
 
 }  // namespace

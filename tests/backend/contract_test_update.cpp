@@ -19,15 +19,15 @@ class Update : public LayerContract {
  protected:
   /// The moments beside a layer, and what fp64 makes of them.
   struct State {
-    std::unique_ptr<backend::FloatBuffer> first;
-    std::unique_ptr<backend::FloatBuffer> second;
+    std::unique_ptr<Device::Buffer> first;
+    std::unique_ptr<Device::Buffer> second;
     Matrix gradient[2], m[2], v[2], w[2];  // weight, bias
   };
 
   State make_state(TestLayer& layer) {
     State state;
-    state.first = backend().make_buffer(layer.layout.size);
-    state.second = backend().make_buffer(layer.layout.size);
+    state.first = device().make_buffer(layer.layout.size);
+    state.second = device().make_buffer(layer.layout.size);
     const Matrix* weights[2] = {&layer.weight, &layer.bias};
     for (int tensor = 0; tensor < 2; ++tensor) {
       const std::int64_t rows = weights[tensor]->rows;
@@ -54,8 +54,8 @@ class Update : public LayerContract {
   /// One update of a tensor on both sides; weights decay, biases do not.
   void update(const UpdateRule& rule, int tensor, TestLayer& layer, State& state) {
     const backend::TensorLayout& t = layer.layout.tensors[static_cast<std::size_t>(tensor)];
-    backend().update(begin({}, 0.0F, rule), t.spec.decays, t.range, *layer.gradients,
-                     {*state.first, *state.second}, *layer.parameters);
+    device().update(begin({}, 0.0F, rule), t.spec.decays, t.range, *layer.gradients,
+                    {*state.first, *state.second}, *layer.parameters);
     UpdateRule applied = rule;
     if (!t.spec.decays) applied.decay = 0.0F;
     for (std::size_t i = 0; i < state.w[tensor].values.size(); ++i) {
@@ -88,7 +88,7 @@ class Update : public LayerContract {
             {OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Update, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Update, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
   struct Shape {
@@ -121,13 +121,13 @@ TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
     State in_pieces = make_state(pieces);
     const Range range = whole.layout.tensors[0].range;
     begin({}, 0.0F, rule);
-    backend().update(step(), true, range, *whole.gradients, {*in_whole.first, *in_whole.second},
-                     *whole.parameters);
+    device().update(step(), true, range, *whole.gradients, {*in_whole.first, *in_whole.second},
+                    *whole.parameters);
     const std::int64_t cuts[] = {range.begin,        range.begin + 1,    range.begin + 1000,
                                  range.begin + 1000, range.begin + 4097, range.end};
     for (int i = 0; i < 5; ++i) {
-      backend().update(step(), true, {cuts[i], cuts[i + 1]}, *pieces.gradients,
-                       {*in_pieces.first, *in_pieces.second}, *pieces.parameters);
+      device().update(step(), true, {cuts[i], cuts[i + 1]}, *pieces.gradients,
+                      {*in_pieces.first, *in_pieces.second}, *pieces.parameters);
     }
     EXPECT_EQ(flat(whole.parameters->master()), flat(pieces.parameters->master()));
     EXPECT_EQ(flat(*in_whole.first), flat(*in_pieces.first));
@@ -147,19 +147,19 @@ TEST_P(Update, PackedMomentsEqualTheWhole) {
       const std::int64_t begin = whole.layout.tensors[0].range.begin + 150;
       const std::int64_t packed_from = begin / 64 * 64;
       const Range kept{packed_from, begin + n};
-      const auto packed = [&](const backend::FloatBuffer& of) {
-        auto buffer = backend().make_buffer(kept.size());
-        backend().copy(of, kept, *buffer, 0);
+      const auto packed = [&](const Device::Buffer& of) {
+        auto buffer = device().make_buffer(kept.size());
+        device().copy(of, kept, *buffer, 0);
         return buffer;
       };
       const auto first = packed(*state.first);
       const auto second = packed(*state.second);
       this->begin({}, 0.0F, rule);
       for (const bool decays : {true, false}) {
-        backend().update(step(), decays, {begin, begin + n}, *whole.gradients,
-                         {*first, *second, -packed_from}, *part.parameters);
-        backend().update(step(), decays, {begin, begin + n}, *whole.gradients, {*state.first, *state.second},
-                         *whole.parameters);
+        device().update(step(), decays, {begin, begin + n}, *whole.gradients, {*first, *second, -packed_from},
+                        *part.parameters);
+        device().update(step(), decays, {begin, begin + n}, *whole.gradients, {*state.first, *state.second},
+                        *whole.parameters);
       }
       EXPECT_EQ(flat(*first), flat(*packed(*state.first)));
       EXPECT_EQ(flat(*second), flat(*packed(*state.second)));
@@ -180,8 +180,8 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
   for (int tensor = 0; tensor < 2; ++tensor) {
     update(rule, tensor, dense, state);
   }
-  const auto output = backend().make_activations(9, 20);
-  backend().linear(*input, *dense.parameters, dense.layer, backend::Activation::identity, *output);
+  const auto output = device().make_activations(9, 20);
+  device().linear(*input, *dense.parameters, dense.layer, backend::Activation::identity, *output);
   expect_near(read(*output), reference::linear(hidden, state.w[0], state.w[1], backend::Activation::identity),
               "linear");
 
@@ -190,9 +190,9 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
   for (int tensor = 0; tensor < 2; ++tensor) {
     update(rule, tensor, table, table_state);
   }
-  const auto d_hidden = backend().make_activations(9, 33);
-  backend().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, begin(), *d_hidden,
-                               *table.gradients, {});
+  const auto d_hidden = device().make_activations(9, 33);
+  device().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, begin(), *d_hidden,
+                              *table.gradients, {});
   const auto expected = reference::softmax_layer(hidden, batch.host, table_state.w[0], table_state.w[1]);
   EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-2 : 1e-5) * expected.nll);
   expect_near(read(*d_hidden), expected.d_input, low_precision() ? Tolerance{3e-2, 8e-2, 0} : tolerance(),

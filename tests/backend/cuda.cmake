@@ -5,12 +5,12 @@ target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:$
 # A program of its own: without a GPU its tests are skipped, or fail when VAECF_REQUIRE_GPU=1.
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
-             LIBRARIES vaecf_contract vaecf_contract_support vaecf_backend vaecf_cudart)
+             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_backend vaecf_cudart)
 endif()
 
 # The twin: the CUDA room's verbs and kernel bodies as plain C++ over host memory, so that a machine without a
 # GPU, and without CUDA, runs them. It takes the room's objects of its own making in the place of those in
-# vaecf_backend, which nothing here refers to: make_backend() does, so no program with the twin may call it.
+# vaecf_backend, which nothing here refers to: cuda::make_device() does, so no program with the twin may call it.
 add_library(vaecf_cuda_twin OBJECT
   ${VAECF_CUDA_VERB_SOURCES}
   ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
@@ -29,7 +29,7 @@ target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf
 
 vaecf_test(contract_cuda_twin_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp
-  LIBRARIES vaecf_contract vaecf_contract_support vaecf_cuda_twin
+  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
   NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16)  # as fp32 and fp16
 
 vaecf_test(cuda_twin_test

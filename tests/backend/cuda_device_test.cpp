@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 
 #include <string>
 

@@ -1,5 +1,7 @@
 // What the sizes of the contract do not reach in the CUDA backend's layers: batches in several chunks and
 // slices, sums over thousands of rows, and the largest loss scale. On the twin.
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "backend/contract.hpp"
-#include "backend/cuda/cuda_backend.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -15,11 +16,11 @@ namespace {
 // The twin's device number n has n MiB: of this one, 32 may hold logits.
 constexpr int small_device = 256;
 
-ContractBackend twin(backend::Precision precision, int device) {
+ContractDevice twin(backend::Precision precision, int device) {
   const backend::BackendOptions options{.device = "cuda", .precision = precision};
   return {"cuda_twin_" + backend::to_string(precision) + (device == small_device ? "_small" : ""),
-          [=] { return std::make_unique<cuda::CudaBackend>(options, device); },
-          [](const backend::FloatBuffer& buffer) {
+          [=] { return std::make_unique<cuda::Device>(options, device); },
+          [](const cuda::FloatBuffer& buffer) {
             return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
           },
           false};
@@ -27,7 +28,7 @@ ContractBackend twin(backend::Precision precision, int device) {
 
 }  // namespace
 
-std::vector<ContractBackend> contract_backends() {
+std::vector<ContractDevice> contract_devices() {
   using backend::Precision;
   return {twin(Precision::fp32, 0), twin(Precision::fp32, small_device), twin(Precision::bf16, 0),
           twin(Precision::bf16, small_device)};
@@ -36,7 +37,7 @@ std::vector<ContractBackend> contract_backends() {
 namespace {
 
 class CudaLayers : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Twins, CudaLayers, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Twins, CudaLayers, ::testing::ValuesIn(contract_devices()), contract_name);
 
 // Three chunks in fp32 and two in bf16, and as many slices on the small device.
 TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
@@ -48,10 +49,10 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   gather(random_rows(users, items, 1), items, true, batch);
   const Matrix hidden = random_matrix(users, width, 2, 0.5F);
   const auto input = activations(hidden);
-  const auto d_hidden = backend().make_activations(users, width);
+  const auto d_hidden = device().make_activations(users, width);
   Reports reports(*this, layer);
-  backend().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                               *layer.gradients, reports.callback());
+  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients, reports.callback());
   const backend::LossSums sums = losses();
   const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
   EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * expected.nll);
@@ -65,9 +66,9 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   reports.check();
 
   const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
-  EXPECT_EQ(GetParam().name.ends_with("_small"), backend().peak_device_bytes() < all_logits);
+  EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 
-  backend().softmax_layer_loss(*input, *batch.device, *layer.parameters, layer.layer, begin());
+  device().softmax_layer_loss(*input, *batch.device, *layer.parameters, layer.layer, begin());
   EXPECT_EQ(losses().nll, sums.nll);
 }
 
@@ -81,8 +82,8 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   const auto input = activations(x);
   const auto output = activations(y);
   const auto d_output = activations(d_y);
-  backend().linear_backward(*input, *layer.parameters, layer.layer, backend::Activation::tanh, *output,
-                            *d_output, nullptr, *layer.gradients, {});
+  device().linear_backward(*input, *layer.parameters, layer.layer, backend::Activation::tanh, *output,
+                           *d_output, nullptr, *layer.gradients, {});
   const auto expected = reference::linear_backward(x, layer.weight, backend::Activation::tanh, y, d_y);
   expect_near(read(*d_output), expected.d_before, "d_output");
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
@@ -92,7 +93,7 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
 
 // With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
 TEST(CudaLayersInFp16, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
-  cuda::CudaBackend backend({.device = "cuda", .precision = backend::Precision::fp16}, 0);
+  cuda::Device backend({.device = "cuda", .precision = backend::Precision::fp16}, 0);
   const std::vector<backend::TensorSpec> specs = {
       {"layer/weight", 1, 1, backend::TensorKind::output_table, true},
       {"layer/bias", 1, 1, backend::TensorKind::output_bias, false}};

@@ -1,5 +1,5 @@
-# Included by tests/backend/CMakeLists.txt. The contract of src/backend/cuda/platform.hpp, compiled once and held by the
-# twin that stands for a GPU in tests, and by a GPU.
+# Included by tests/backend/CMakeLists.txt. The contract of vaecf/backend/cuda/platform.hpp, compiled once and held by
+# the twin that stands for a GPU in tests, and by a GPU.
 vaecf_test_objects(vaecf_platform_contract
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_matmul_test.cpp
   LIBRARIES vaecf_math vaecf_base)

@@ -1,6 +1,8 @@
 // By g++ for the twin; cuda_platform_kernels.cu has nvcc compile it for the GPU.
 #include "cuda_platform_kernels.hpp"
 
+#include "backend/cuda/launch.hpp"
+
 namespace vaecf::cuda_test {
 namespace {
 

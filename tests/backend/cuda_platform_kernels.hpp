@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstdint>
+#include <vaecf/backend/cuda/platform.hpp>
 
-#include "backend/cuda/platform.hpp"
+#include <cstdint>
 
 /// What the tests of cuda::launch run.
 namespace vaecf::cuda_test {

@@ -156,7 +156,7 @@ struct Sizes {
 class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<Number, Number>> {};
 
 TEST_P(MatmulKinds, EqualSumsInFp64) {
-  cuda::Matmuls matmuls(device(), false);
+  cuda::Matmuls matmuls(gpu(), false);
   for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
     for (int kind = 0; kind < 16; ++kind) {
       MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
@@ -174,7 +174,7 @@ TEST_P(MatmulKinds, EqualSumsInFp64) {
 }
 
 TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
-  cuda::Matmuls matmuls(device(), true);
+  cuda::Matmuls matmuls(gpu(), true);
   MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
   spec.operands = GetParam().first;
   spec.result = GetParam().second;
@@ -182,7 +182,7 @@ TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
   Matrix a = random(spec.operands, spec.m, spec.k, 0, 0);
   Matrix b = random(spec.operands, spec.k, spec.n, 0, 0);
   Matrix c = random(spec.result, spec.m, spec.n, 0, 0);
-  cuda::Matmuls others(device(), true);
+  cuda::Matmuls others(gpu(), true);
   matmuls.run(queue(), spec, a.data(), b.data(), c.data());
   const auto first = download(c.device);
   matmuls.run(queue(), spec, a.data(), b.data(), c.data());
@@ -198,7 +198,7 @@ TEST_P(MatmulKinds, RowsStartWithBiasZerosOrWhatIsThere) {
     spec.result = GetParam().second;
     spec.accumulate = (kind & 1) != 0;
     spec.bias = (kind & 2) != 0;
-    cuda::Matmuls matmuls(device(), false);
+    cuda::Matmuls matmuls(gpu(), false);
     ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 3, 1));
   }
 }
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Numbers, MatmulKinds,
                          kind_name);
 
 TEST_F(Matmul, NothingToWriteTouchesNothing) {
-  cuda::Matmuls matmuls(device(), false);
+  cuda::Matmuls matmuls(gpu(), false);
   Matrix c = random(Number::fp32, 2, 2, 0, 0);
   const auto before = download(c.device);
   for (const Sizes& sizes : {Sizes{0, 2, 2}, {2, 0, 2}, {0, 0, 0}}) {
@@ -229,7 +229,7 @@ TEST_F(Matmul, NothingToWriteTouchesNothing) {
 }
 
 TEST_F(Matmul, ABiasMustComeWhereOneIsAskedFor) {
-  cuda::Matmuls matmuls(device(), false);
+  cuda::Matmuls matmuls(gpu(), false);
   Matrix a = random(Number::fp32, 2, 2, 0, 0);
   Matrix c = random(Number::fp32, 2, 2, 0, 0);
   MatmulSpec spec{.m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
@@ -239,8 +239,8 @@ TEST_F(Matmul, ABiasMustComeWhereOneIsAskedFor) {
 }
 
 TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
-  cuda::Matmuls exact(device(), true);
-  cuda::Matmuls rounding(device(), true, {}, cuda::Fp32Products::tf32);
+  cuda::Matmuls exact(gpu(), true);
+  cuda::Matmuls rounding(gpu(), true, {}, cuda::Fp32Products::tf32);
   const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
   Matrix a = random(Number::fp32, 64, 64, 0, 0);
   Matrix b = random(Number::fp32, 64, 64, 0, 0);
@@ -266,7 +266,7 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
 }
 
 TEST_F(Matmul, TimedEventsTellWhenTheDeviceReachedThem) {
-  cuda::Matmuls matmuls(device(), false);
+  cuda::Matmuls matmuls(gpu(), false);
   const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
   Matrix a = random(Number::fp32, 64, 64, 0, 0);
   Matrix c = random(Number::fp32, 64, 64, 0, 0);
@@ -288,7 +288,7 @@ TEST_F(Matmul, TimedEventsTellWhenTheDeviceReachedThem) {
 }
 
 TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
-  cuda::Matmuls matmuls(device(), false);
+  cuda::Matmuls matmuls(gpu(), false);
   MatmulSpec spec{.m = 20, .n = 30, .k = 40, .lda = 40, .ldb = 30, .ldc = 30, .bias = true};
   spec.operands = Number::bf16;
   Matrix a = random(Number::bf16, 20, 40, 0, 0);
@@ -300,7 +300,7 @@ TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
   queue().finish();
   queue().begin_capture();
   matmuls.run(queue(), spec, a.data(), b.data(), c.data(), bias.data());
-  const cuda::Graph graph = queue().end_capture();
+  const cuda::CapturedGraph graph = queue().end_capture();
   // A later run with another bias must not reach into what was captured.
   matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
   for (float& value : a.host) value = -value;
@@ -313,8 +313,8 @@ TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
 // Large enough that algorithms are tried out; sums of many, as the decoder's backward pass has, and of few.
 TEST_F(Matmul, LargeProductsHold) {
   if (!on_gpu()) GTEST_SKIP() << "plain loops do not choose";
-  cuda::Matmuls matmuls(device(), false);
-  cuda::Matmuls fixed(device(), true);
+  cuda::Matmuls matmuls(gpu(), false);
+  cuda::Matmuls fixed(gpu(), true);
   for (const Sizes& sizes : {Sizes{640, 600, 1536}, {600, 1536, 640}}) {
     MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
     spec.operands = Number::bf16;

@@ -1,16 +1,16 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <vaecf/backend/cuda/platform.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/cuda/platform.hpp"
 #include "cuda_platform_kernels.hpp"
 
-/// The contract of src/backend/cuda/platform.hpp: compiled once, held by the twin and by the GPU.
+/// The contract of vaecf/backend/cuda/platform.hpp: compiled once, held by the twin and by the GPU.
 namespace vaecf::cuda_test {
 
 // Of cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
@@ -23,16 +23,16 @@ class Platform : public ::testing::Test {
   void SetUp() override {
     require_platform();
     if (IsSkipped() || HasFatalFailure()) return;
-    device_.emplace(0);
+    gpu_.emplace(0);
     queue_.emplace();
   }
 
-  cuda::Device& device() { return *device_; }
+  cuda::Gpu& gpu() { return *gpu_; }
   cuda::Queue& queue() { return *queue_; }
 
   template <class T>
   cuda::DeviceArray<T> upload(const std::vector<T>& values) {
-    cuda::DeviceArray<T> array(device(), static_cast<std::int64_t>(values.size()), "a test");
+    cuda::DeviceArray<T> array(gpu(), static_cast<std::int64_t>(values.size()), "a test");
     queue().copy_in(array.data(), values.data(), array.bytes());
     queue().finish();
     return array;
@@ -46,7 +46,7 @@ class Platform : public ::testing::Test {
   }
 
  private:
-  std::optional<cuda::Device> device_;
+  std::optional<cuda::Gpu> gpu_;
   std::optional<cuda::Queue> queue_;
 };
 

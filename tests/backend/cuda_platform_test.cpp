@@ -12,9 +12,9 @@
 namespace vaecf::cuda_test {
 namespace {
 
+using cuda::CapturedGraph;
 using cuda::DeviceArray;
 using cuda::Event;
-using cuda::Graph;
 using cuda::PinnedArray;
 using cuda::Queue;
 
@@ -25,13 +25,13 @@ std::vector<std::int64_t> counted(std::size_t size) {
 }
 
 TEST_F(Platform, TheDeviceTellsWhatItIs) {
-  EXPECT_EQ(device().index(), 0);
-  EXPECT_FALSE(device().name().empty());
-  EXPECT_GT(device().multiprocessors(), 0);
-  EXPECT_GT(device().total_bytes(), 0);
-  EXPECT_GT(device().free_bytes(), 0);
-  EXPECT_LE(device().free_bytes(), device().total_bytes());
-  const std::string id = device().id();
+  EXPECT_EQ(gpu().index(), 0);
+  EXPECT_FALSE(gpu().name().empty());
+  EXPECT_GT(gpu().multiprocessors(), 0);
+  EXPECT_GT(gpu().total_bytes(), 0);
+  EXPECT_GT(gpu().free_bytes(), 0);
+  EXPECT_LE(gpu().free_bytes(), gpu().total_bytes());
+  const std::string id = gpu().id();
   EXPECT_FALSE(id.empty());
   if (on_gpu()) {
     ASSERT_EQ(id.size(), 40U) << id;
@@ -41,26 +41,26 @@ TEST_F(Platform, TheDeviceTellsWhatItIs) {
 }
 
 TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
-  const std::int64_t before = device().used_bytes();
+  const std::int64_t before = gpu().used_bytes();
   {
-    DeviceArray<std::int64_t> first(device(), 3, "a test");
-    DeviceArray<std::int64_t> array(device(), 100000, "a test");
+    DeviceArray<std::int64_t> first(gpu(), 3, "a test");
+    DeviceArray<std::int64_t> array(gpu(), 100000, "a test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % 256, 0U);
     EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0));
-    EXPECT_EQ(device().used_bytes(), before + 800024);
+    EXPECT_EQ(gpu().used_bytes(), before + 800024);
     DeviceArray<std::int64_t> moved(std::move(array));
     array = std::move(moved);
-    EXPECT_EQ(device().used_bytes(), before + 800024);
-    EXPECT_GE(device().peak_bytes(), before + 800024);
+    EXPECT_EQ(gpu().used_bytes(), before + 800024);
+    EXPECT_GE(gpu().peak_bytes(), before + 800024);
   }
-  EXPECT_EQ(device().used_bytes(), before);
-  EXPECT_GE(device().peak_bytes(), before + 800024);
-  EXPECT_EQ(DeviceArray<float>(device(), 0, "a test").data(), nullptr);
+  EXPECT_EQ(gpu().used_bytes(), before);
+  EXPECT_GE(gpu().peak_bytes(), before + 800024);
+  EXPECT_EQ(DeviceArray<float>(gpu(), 0, "a test").data(), nullptr);
 }
 
 TEST_F(Platform, MemoryThatWasUsedBeforeIsZeroAgain) {
   for (int i = 0; i < 3; ++i) {
-    DeviceArray<std::int64_t> array(device(), 5000, "a test");
+    DeviceArray<std::int64_t> array(gpu(), 5000, "a test");
     EXPECT_EQ(download(array), std::vector<std::int64_t>(5000, 0));
     double_and_add_one(queue(), array);
     queue().finish();
@@ -68,15 +68,15 @@ TEST_F(Platform, MemoryThatWasUsedBeforeIsZeroAgain) {
 }
 
 TEST_F(Platform, FullMemoryIsAnErrorThatNamesWhatAskedForIt) {
-  const std::int64_t before = device().used_bytes();
+  const std::int64_t before = gpu().used_bytes();
   try {
-    device().allocate(std::int64_t{1} << 50, "the moon");
+    gpu().allocate(std::int64_t{1} << 50, "the moon");
     FAIL() << "a pebibyte was had";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("the moon"), std::string::npos) << error.what();
   }
-  EXPECT_EQ(device().used_bytes(), before);
-  DeviceArray<std::int64_t> array(device(), 10, "a test");
+  EXPECT_EQ(gpu().used_bytes(), before);
+  DeviceArray<std::int64_t> array(gpu(), 10, "a test");
   double_and_add_one(queue(), array);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
@@ -86,8 +86,8 @@ TEST_F(Platform, CopiesKeepTheOrderOfTheQueue) {
   PinnedArray<std::int64_t> in(1000);
   PinnedArray<std::int64_t> out(1000);
   std::copy(values.begin(), values.end(), in.data());
-  DeviceArray<std::int64_t> a(device(), 1000, "a test");
-  DeviceArray<std::int64_t> b(device(), 1000, "a test");
+  DeviceArray<std::int64_t> a(gpu(), 1000, "a test");
+  DeviceArray<std::int64_t> b(gpu(), 1000, "a test");
   queue().copy_in(a.data(), in.data(), a.bytes());
   double_and_add_one(queue(), a);
   queue().copy(b.data() + 10, a.data(), 990 * 8);
@@ -107,7 +107,7 @@ TEST_F(Platform, CopiesKeepTheOrderOfTheQueue) {
 
 TEST_F(Platform, PageableMemoryMayChangeOnceItsCopyIsUnderWay) {
   auto values = counted(100);
-  DeviceArray<std::int64_t> a(device(), 100, "a test");
+  DeviceArray<std::int64_t> a(gpu(), 100, "a test");
   queue().copy_in(a.data(), values.data(), a.bytes());
   std::fill(values.begin(), values.end(), -1);
   EXPECT_EQ(download(a), counted(100));
@@ -145,7 +145,7 @@ TEST_F(Platform, EventsOrderQueues) {
   EXPECT_NE(event.native(), nullptr);
   EXPECT_NE(other.native(), nullptr);
   DeviceArray<std::int64_t> array = upload(counted(100000));
-  DeviceArray<std::int64_t> copy(device(), 100000, "a test");
+  DeviceArray<std::int64_t> copy(gpu(), 100000, "a test");
   for (int i = 0; i < 30; ++i) double_and_add_one(queue(), array);
   queue().record(event);
   other.wait_for(event.native());
@@ -164,7 +164,7 @@ TEST_F(Platform, EventsOrderQueues) {
 
 TEST_F(Platform, WaitingCallsTheCheckWhichMayEndIt) {
   const int dawdles = on_gpu() ? 100 : 3;
-  DeviceArray<std::int64_t> result(device(), 1, "a test");
+  DeviceArray<std::int64_t> result(gpu(), 1, "a test");
   for (int i = 0; i < dawdles; ++i) dawdle(queue(), result.data());
   EXPECT_THROW(queue().finish([] { throw RunError("a peer died"); }), RunError);
   queue().finish();
@@ -177,7 +177,7 @@ TEST_F(Platform, WaitingCallsTheCheckWhichMayEndIt) {
 TEST_F(Platform, AThreadOfItsOwnMayUseAQueue) {
   DeviceArray<std::int64_t> array = upload(counted(10));
   std::thread thread([&] {
-    device().use();
+    gpu().use();
     Queue mine;
     double_and_add_one(mine, array);
     mine.finish();
@@ -187,7 +187,7 @@ TEST_F(Platform, AThreadOfItsOwnMayUseAQueue) {
 }
 
 TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
-  DeviceArray<std::int64_t> array(device(), 300, "a test");
+  DeviceArray<std::int64_t> array(gpu(), 300, "a test");
   EXPECT_FALSE(queue().capturing());
   queue().begin_capture();
   EXPECT_TRUE(queue().capturing());
@@ -195,7 +195,7 @@ TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
   EXPECT_THROW(queue().finish(), std::logic_error);
   double_and_add_one(queue(), array);
   double_and_add_one(queue(), array);
-  const Graph graph = queue().end_capture();
+  const CapturedGraph graph = queue().end_capture();
   EXPECT_FALSE(queue().capturing());
   EXPECT_THROW(queue().end_capture(), std::logic_error);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 0));
@@ -210,12 +210,12 @@ TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
 TEST_F(Platform, ReplayedCopiesSeeWhatPinnedMemoryHoldsThen) {
   PinnedArray<std::int64_t> in(1);
   PinnedArray<std::int64_t> out(1);
-  DeviceArray<std::int64_t> array(device(), 1, "a test");
+  DeviceArray<std::int64_t> array(gpu(), 1, "a test");
   queue().begin_capture();
   queue().copy_in(array.data(), in.data(), 8);
   double_and_add_one(queue(), array);
   queue().copy_out(out.data(), array.data(), 8);
-  const Graph graph = queue().end_capture();
+  const CapturedGraph graph = queue().end_capture();
   for (const std::int64_t value : {4, 9}) {
     *in.data() = value;
     queue().run(graph);
@@ -228,8 +228,8 @@ TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
   Queue other(cuda::Urgency::high);
   Event fork;
   Event join;
-  DeviceArray<std::int64_t> a(device(), 100, "a test");
-  DeviceArray<std::int64_t> b(device(), 100, "a test");
+  DeviceArray<std::int64_t> a(gpu(), 100, "a test");
+  DeviceArray<std::int64_t> b(gpu(), 100, "a test");
   queue().begin_capture();
   double_and_add_one(queue(), a);
   queue().record(fork);
@@ -239,7 +239,7 @@ TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
   other.record(join);
   queue().wait_for(join.native());
   queue().copy(a.data(), b.data(), b.bytes());
-  const Graph graph = queue().end_capture();
+  const CapturedGraph graph = queue().end_capture();
   queue().run(graph);
   EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 3));
   queue().run(graph);
@@ -252,7 +252,7 @@ TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
 TEST_F(Platform, ACaptureWithLooseEndsIsRefused) {
   Queue other;
   Event fork;
-  DeviceArray<std::int64_t> a(device(), 100, "a test");
+  DeviceArray<std::int64_t> a(gpu(), 100, "a test");
   queue().begin_capture();
   queue().record(fork);
   other.wait_for(fork.native());
@@ -262,10 +262,10 @@ TEST_F(Platform, ACaptureWithLooseEndsIsRefused) {
 }
 
 TEST_F(Platform, AllocatingSpoilsACaptureAndNothingElse) {
-  DeviceArray<std::int64_t> array(device(), 10, "a test");
+  DeviceArray<std::int64_t> array(gpu(), 10, "a test");
   queue().begin_capture();
   double_and_add_one(queue(), array);
-  EXPECT_ANY_THROW(device().allocate(100, "a test"));
+  EXPECT_ANY_THROW(gpu().allocate(100, "a test"));
   EXPECT_ANY_THROW(queue().end_capture());
   EXPECT_FALSE(queue().capturing());
   double_and_add_one(queue(), array);
@@ -273,7 +273,7 @@ TEST_F(Platform, AllocatingSpoilsACaptureAndNothingElse) {
 }
 
 TEST_F(Platform, RunningSumsGoBeyond32Bits) {
-  cuda::Primitives primitives(device());
+  cuda::Primitives primitives(gpu());
   for (const std::int64_t n : {0, 1, 31, 257, 100000}) {
     std::vector<std::int32_t> in(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = (1 << 30) - static_cast<std::int32_t>(i % 1000);
@@ -288,7 +288,7 @@ TEST_F(Platform, RunningSumsGoBeyond32Bits) {
 }
 
 TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
-  cuda::Primitives primitives(device());
+  cuda::Primitives primitives(gpu());
   std::mt19937 random(7);
   for (const std::int64_t n : {0, 1, 31, 257, 5000, on_gpu() ? 500000 : 20000}) {
     for (const int bits : {0, 1, 9, 15, 32}) {
@@ -302,8 +302,8 @@ TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
                        [&](std::uint32_t x, std::uint32_t y) { return (keys[x] & mask) < (keys[y] & mask); });
       const auto in = upload(keys);
       const auto values = upload(numbers);
-      DeviceArray<std::uint32_t> sorted(device(), n, "a test");
-      DeviceArray<std::uint32_t> sorted_values(device(), n, "a test");
+      DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
+      DeviceArray<std::uint32_t> sorted_values(gpu(), n, "a test");
       primitives.sort_pairs(queue(), in.data(), sorted.data(), values.data(), sorted_values.data(), n, bits);
       EXPECT_TRUE(download(sorted_values) == order) << n << " by " << bits;
       for (auto& place : order) place = keys[place];
@@ -314,19 +314,19 @@ TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
 }
 
 TEST_F(Platform, ScanAndSortCanBeCapturedWhereRoomWasReserved) {
-  cuda::Primitives primitives(device());
+  cuda::Primitives primitives(gpu());
   constexpr std::int64_t n = 3000;
   primitives.reserve(n);
   std::vector<std::int32_t> ones(n, 1);
   const auto in = upload(ones);
-  DeviceArray<std::int64_t> sums(device(), n + 1, "a test");
-  DeviceArray<std::uint32_t> keys(device(), n, "a test");
-  DeviceArray<std::uint32_t> sorted(device(), n, "a test");
-  DeviceArray<std::uint32_t> values(device(), n, "a test");
+  DeviceArray<std::int64_t> sums(gpu(), n + 1, "a test");
+  DeviceArray<std::uint32_t> keys(gpu(), n, "a test");
+  DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
+  DeviceArray<std::uint32_t> values(gpu(), n, "a test");
   queue().begin_capture();
   primitives.running_sum(queue(), in.data(), n, sums.data());
   primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), values.data(), n, 12);
-  const Graph graph = queue().end_capture();
+  const CapturedGraph graph = queue().end_capture();
 
   primitives.reserve(50 * n);  // room for more must not take the captured work's away
   std::vector<std::uint32_t> falling(n);
@@ -340,11 +340,11 @@ TEST_F(Platform, ScanAndSortCanBeCapturedWhereRoomWasReserved) {
 }
 
 TEST_F(Platform, ACaptureCannotMakeRoom) {
-  cuda::Primitives primitives(device());
+  cuda::Primitives primitives(gpu());
   primitives.reserve(10);
   constexpr std::int64_t n = 1 << 20;
-  DeviceArray<std::uint32_t> keys(device(), n, "a test");
-  DeviceArray<std::uint32_t> sorted(device(), n, "a test");
+  DeviceArray<std::uint32_t> keys(gpu(), n, "a test");
+  DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
   queue().begin_capture();
   EXPECT_THROW(primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), sorted.data(), n, 32),
                std::logic_error);

@@ -2,7 +2,7 @@
 // scaled inputs, S_ui = 1 / sqrt(n_u), which the kernels never store. Not against it: dropout, tanh and
 // narrow numbers, which cuSPARSE does not know; the contract holds those to fp64.
 #include <gtest/gtest.h>
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cuda/device.hpp>
 
 #include <cusparse.h>
 
@@ -129,7 +129,7 @@ class CudaSparseOracle : public cuda_test::GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    backend_ = backend::make_backend({.device = "cuda", .precision = backend::Precision::fp32});
+    backend_ = cuda::make_device({.device = "cuda", .precision = backend::Precision::fp32});
     const std::vector<backend::TensorSpec> tensors = {
         {"weight", items, width, backend::TensorKind::input_table, true},
         {"bias", 1, width, backend::TensorKind::bias, false}};
@@ -143,12 +143,12 @@ class CudaSparseOracle : public cuda_test::GpuTest {
     backend_->gather_batch(*held_, all, true, *batch_);
   }
 
-  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<cuda::Device> backend_;
   backend::ParameterLayout layout_;
   Csr rows_;
-  std::unique_ptr<backend::UserRows> held_;
-  std::unique_ptr<backend::Batch> batch_;
-  std::unique_ptr<backend::StepState> step_;
+  std::unique_ptr<cuda::UserRows> held_;
+  std::unique_ptr<cuda::Batch> batch_;
+  std::unique_ptr<cuda::StepState> step_;
 };
 
 TEST_F(CudaSparseOracle, EncodeInputIsTheProduct) {

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 
 #include <cstdlib>
 #include <stdexcept>

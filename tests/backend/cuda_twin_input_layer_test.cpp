@@ -3,6 +3,7 @@
 #include "support/reference_verbs.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <cmath>
@@ -10,8 +11,6 @@
 #include <numeric>
 #include <string>
 #include <vector>
-
-#include "backend/cuda/cuda_backend.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -71,25 +70,25 @@ struct SparseLayer {
     numbers.step = number;
     backend.begin_step(numbers, *step);
   }
-  std::unique_ptr<backend::Activations> activations(const Matrix& m) {
+  std::unique_ptr<Activations> activations(const Matrix& m) {
     auto made = backend.make_activations(m.rows, m.columns);
     backend.write_activations(*made, m.rows, m.floats());
     return made;
   }
-  std::vector<float> exported(int tensor, const backend::FloatBuffer& from) {
+  std::vector<float> exported(int tensor, const FloatBuffer& from) {
     const auto& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
     backend.export_rows(layout, tensor, {0, spec.rows}, from, values);
     return values;
   }
 
-  CudaBackend backend;
+  Device backend;
   backend::ParameterLayout layout;
-  std::unique_ptr<backend::Parameters> parameters;
-  std::unique_ptr<backend::FloatBuffer> gradients;
-  std::unique_ptr<backend::UserRows> held;
-  std::unique_ptr<backend::Batch> batch;
-  std::unique_ptr<backend::StepState> step;
+  std::unique_ptr<Parameters> parameters;
+  std::unique_ptr<FloatBuffer> gradients;
+  std::unique_ptr<UserRows> held;
+  std::unique_ptr<Batch> batch;
+  std::unique_ptr<StepState> step;
 };
 
 /// `relative` to the largest element of a row: rows of popular items are sums of many terms.
@@ -196,7 +195,7 @@ TEST(CudaTwinInputLayer, UsersWithThousandsOfItems) {
     expect_near(found, testing::reference::encode_input(host, weight, bias, Activation::tanh, keep, {5, 6}),
                 2e-5);
     // The same rows beside themselves: both sums in passes.
-    const backend::SideInput side{*setup.batch, 0};
+    const SideInput side{*setup.batch, 0};
     setup.backend.encode_input(*setup.batch, *setup.parameters, {0, 1}, Activation::tanh, keep, *setup.step,
                                *output, &side);
     setup.backend.read_activations(*output, found);

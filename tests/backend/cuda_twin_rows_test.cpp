@@ -1,6 +1,7 @@
 // How batches are gathered from users' rows in the device's memory and in the host's, on the twin of a GPU:
 // see tests/support/cuda_twin.
 #include <gtest/gtest.h>
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include "backend/cuda/cuda_backend.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -77,11 +76,11 @@ struct Reader {
     return {plan.begin() + begin[static_cast<std::size_t>(t)],
             plan.begin() + begin[static_cast<std::size_t>(t) + 1]};
   }
-  std::unique_ptr<backend::Recording> record() {
+  std::unique_ptr<Graph> record() {
     begin_step(0);
     return backend.record([&] { backend.gather_step(*held, *order, *step, order->users(0), *batch); });
   }
-  bool replay(backend::Recording& recording, std::int64_t t) {
+  bool replay(Graph& recording, std::int64_t t) {
     begin_step(t);
     if (!backend.replay(recording)) return false;
     expect_content(*batch, rows_of(t), true);
@@ -93,9 +92,8 @@ struct Reader {
     expect_content(*batch, rows_of(t), true);
   }
 
-  void expect_content(const backend::Batch& one, const Numbers& chosen, bool transpose) {
+  void expect_content(const Batch& b, const Numbers& chosen, bool transpose) {
     backend.synchronize();
-    const CudaBatch& b = gpu(one);
     std::vector<std::uint32_t> numbers;
     std::vector<std::int32_t> columns;
     Numbers offsets{0};
@@ -122,13 +120,13 @@ struct Reader {
     EXPECT_EQ(b.item_begin.data()[items], at);
   }
 
-  CudaBackend backend;
+  Device backend;
   const Csr& rows;
   std::int64_t items;
-  std::unique_ptr<backend::UserRows> held;
-  std::unique_ptr<backend::BatchOrder> order;
-  std::unique_ptr<backend::StepState> step;
-  std::unique_ptr<backend::Batch> batch;
+  std::unique_ptr<UserRows> held;
+  std::unique_ptr<BatchOrder> order;
+  std::unique_ptr<StepState> step;
+  std::unique_ptr<Batch> batch;
   Numbers plan, begin;
 };
 
@@ -211,7 +209,7 @@ TEST_P(CudaTwinRows, RowsThatAreNotThereAreRefused) {
 }
 
 TEST_P(CudaTwinRows, ItemsThatAreNoneAreRefused) {
-  CudaBackend backend(options(GetParam()), 0);
+  Device backend(options(GetParam()), 0);
   for (const std::int32_t item : {50, -1, 70000}) {
     Csr rows = make_rows(200, 50);
     rows.columns[300] = item;
@@ -236,20 +234,20 @@ TEST(CudaTwinRowsPlace, LongRowsComeInPieces) {
   Csr rows = one_row(2300000);
   for (std::size_t k = 0; k < rows.columns.size(); ++k)
     rows.columns[k] = static_cast<std::int32_t>(k * 7919 % 50000);
-  CudaBackend backend(options("on"), 0);
+  Device backend(options("on"), 0);
   const auto held = backend.hold_rows(rows.view(), first_user, 50000);
   EXPECT_EQ(held->description().substr(0, 51), "1 users, 2.3 M interactions resident on the GPU: 4.");
   backend.synchronize();
   std::int64_t wrong = 0;
   for (std::size_t k = 0; k < rows.columns.size(); ++k)
-    wrong += gpu(*held).ids()[static_cast<std::int64_t>(k)] != rows.columns[k] ? 1 : 0;
+    wrong += held->ids()[static_cast<std::int64_t>(k)] != rows.columns[k] ? 1 : 0;
   EXPECT_EQ(wrong, 0);
 }
 
 TEST(CudaTwinRowsPlace, StayOnTheHostWhereTheyDoNotFit) {
   const auto place = [&](const char* resident, std::int64_t entries) {
     // The twin with number n has n MiB, of which a quarter is kept free.
-    CudaBackend backend(options(resident), 1);
+    Device backend(options(resident), 1);
     return backend.hold_rows(one_row(entries << 10).view(), 0, 50)->description();
   };
   EXPECT_EQ(place("auto", 150),

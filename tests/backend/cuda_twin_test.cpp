@@ -1,6 +1,7 @@
 // The twin itself, as strict and as lazy as a GPU, and what the CUDA backend does that no contract between
 // backends asks for: recordings, looks that are on their way, memory that ends.
 #include <gtest/gtest.h>
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "backend/cuda/cuda_backend.hpp"
 #include "support/cuda_twin/world.hpp"
 
 namespace vaecf::cuda {
@@ -35,9 +35,9 @@ class CudaTwin : public ::testing::Test {
     return value;
   }
 
-  Device device_{0};
+  Gpu gpu_{0};
   Queue queue_;
-  DeviceArray<float> values_{device_, 4, "values"};
+  DeviceArray<float> values_{gpu_, 4, "values"};
   PinnedArray<float> pinned_{4};
 };
 
@@ -97,7 +97,7 @@ TEST_F(CudaTwin, RunsWhatItCapturedWheneverAsked) {
   other.record(join);
   queue_.wait_for(join.native());
   queue_.copy_out(pinned_.data() + 2, values_.data() + 1, 4);
-  const Graph graph = queue_.end_capture();
+  const CapturedGraph graph = queue_.end_capture();
   EXPECT_FALSE(other.capturing());
   queue_.finish();
   EXPECT_EQ(pinned_.data()[2], 0.0F);
@@ -133,10 +133,10 @@ TEST_F(CudaTwin, RefusesWhatACaptureCannotHold) {
     queue_.end_capture();
   };
   EXPECT_NO_THROW(capture([] {}));
-  EXPECT_THROW(capture([&] { EXPECT_THROW(DeviceArray<float>(device_, 1, "more"), std::logic_error); }),
+  EXPECT_THROW(capture([&] { EXPECT_THROW(DeviceArray<float>(gpu_, 1, "more"), std::logic_error); }),
                std::logic_error);
   EXPECT_THROW(capture([&] { EXPECT_THROW(PinnedArray<float>(1), std::logic_error); }), std::logic_error);
-  auto extra = std::make_unique<DeviceArray<float>>(device_, 1, "more");
+  auto extra = std::make_unique<DeviceArray<float>>(gpu_, 1, "more");
   EXPECT_THROW(capture([&] { extra.reset(); }), std::logic_error);
   EXPECT_THROW(capture([&] {
                  queue_.record(within);
@@ -159,14 +159,14 @@ class CudaTwinBackend : public ::testing::Test {
   static BackendOptions options(Precision precision, const char* graph = "auto") {
     return {.device = "cuda", .precision = precision, .graph = graph};
   }
-  static float first(CudaBackend& backend, const backend::FloatBuffer& buffer) {
+  static float first(Device& backend, const FloatBuffer& buffer) {
     backend.synchronize();
     return buffer.data()[0];
   }
 };
 
 TEST_F(CudaTwinBackend, MemoryEndsWithAnErrorAndComesBack) {
-  CudaBackend small(options(Precision::fp32), 1);
+  Device small(options(Precision::fp32), 1);
   auto half = small.make_buffer(128 << 10);
   EXPECT_THROW(small.make_buffer(200 << 10), RunError);
   half.reset();
@@ -175,7 +175,7 @@ TEST_F(CudaTwinBackend, MemoryEndsWithAnErrorAndComesBack) {
 }
 
 TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto from = backend.make_buffer(3);
   const auto to = backend.make_buffer(3);
   int calls = 0;
@@ -196,7 +196,7 @@ TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
 }
 
 TEST_F(CudaTwinBackend, DoesNotRecordWhereToldNotTo) {
-  CudaBackend backend(options(Precision::fp32, "off"), 0);
+  Device backend(options(Precision::fp32, "off"), 0);
   const auto buffer = backend.make_buffer(1);
   int calls = 0;
   EXPECT_EQ(backend.record([&] {
@@ -209,7 +209,7 @@ TEST_F(CudaTwinBackend, DoesNotRecordWhereToldNotTo) {
 }
 
 TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
-  CudaBackend backend(options(Precision::fp16), 0);
+  Device backend(options(Precision::fp16), 0);
   const auto gradients = backend.make_buffer(5);
   const auto step = backend.make_step_state();
   // The first check makes room for its counts.
@@ -219,18 +219,18 @@ TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
   EXPECT_TRUE(backend.replay(*recording)) << "new memory moves nothing";
   // A larger batch does.
   const auto batch = backend.make_batch();
-  gpu(*batch).reserve(3, 10, 20, true);
+  batch->reserve(3, 10, 20, true);
   EXPECT_FALSE(backend.replay(*recording));
   const auto again = backend.record([&] { backend.inspect_gradients(*gradients, {0, 5}, *step); });
   EXPECT_TRUE(backend.replay(*again));
-  gpu(*batch).reserve(3, 10, 20, true);
-  gpu(*batch).reserve(2, 8, 20, true);
+  batch->reserve(3, 10, 20, true);
+  batch->reserve(2, 8, 20, true);
   EXPECT_TRUE(backend.replay(*again));
   backend.synchronize();
 }
 
 TEST_F(CudaTwinBackend, AFailedRecordingLeavesTheBackendUsable) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto step = backend.make_step_state();
   const auto buffer = backend.make_buffer(1);
   EXPECT_THROW(backend.record([&] { throw std::runtime_error("no"); }), std::runtime_error);
@@ -246,14 +246,14 @@ TEST_F(CudaTwinBackend, AFailedRecordingLeavesTheBackendUsable) {
 }
 
 TEST_F(CudaTwinBackend, MemoryCannotGrowIntoARecording) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto batch = backend.make_batch();
   int calls = 0;
-  EXPECT_THROW(backend.record([&] { gpu(*batch).reserve(++calls, 1, 1, false); }), std::logic_error);
+  EXPECT_THROW(backend.record([&] { batch->reserve(++calls, 1, 1, false); }), std::logic_error);
 }
 
 TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
-  CudaBackend backend(options(Precision::bf16), 0);
+  Device backend(options(Precision::bf16), 0);
   const auto step = backend.make_step_state();
   EXPECT_FALSE(backend.poll_losses(*step).has_value());
   const auto skip = [&] {
@@ -284,7 +284,7 @@ TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
 }
 
 TEST_F(CudaTwinBackend, WaitsAskTheirCheck) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto step = backend.make_step_state();
   backend.while_waiting([] { throw RunError("another rank has failed"); });
   EXPECT_THROW(backend.synchronize(), RunError);
@@ -296,7 +296,7 @@ TEST_F(CudaTwinBackend, WaitsAskTheirCheck) {
 // Replays wait for nothing: else the host would run ahead until the runtime's queue is full, and then hang in
 // a call that hears of no deadline.
 TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto step = backend.make_step_state();
   const auto buffer = backend.make_buffer(1);
   constexpr std::uint64_t work_of_step = 500;
@@ -331,7 +331,7 @@ TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
 }
 
 TEST_F(CudaTwinBackend, PointsOfMoreThanOneStepAreKeptApart) {
-  CudaBackend backend(options(Precision::fp32), 0);
+  Device backend(options(Precision::fp32), 0);
   const auto buffer = backend.make_buffer(1);
   const backend::Completion first_point = backend.mark();
   for (int i = 0; i < 200; ++i) EXPECT_NE(backend.mark().event, first_point.event);

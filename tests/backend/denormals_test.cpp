@@ -1,6 +1,6 @@
 // Moments that fade away: a row without a gradient loses a tenth of its first moment each step, and after
 // some hundred steps would hold denormal numbers, with which processors compute many times slower.
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cpu/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,12 +19,21 @@
 
 #include "backend/cpu/parallel.hpp"
 
-namespace vaecf::backend {
+namespace vaecf::cpu {
+
+using backend::Activation;
+using backend::OptimizerKind;
+using backend::ParameterLayout;
+using backend::Precision;
+using backend::TensorKind;
+using backend::TensorSpec;
+using backend::UpdateRule;
+
 namespace {
 
 constexpr std::int64_t row_width = 48;
 constexpr std::int64_t item_count = 256;
-constexpr float smallest = std::numeric_limits<float>::min();  // of the normal numbers
+constexpr float least_normal = std::numeric_limits<float>::min();
 
 const UpdateRule rules[] = {{OptimizerKind::adam, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F},
                             {OptimizerKind::rmsprop, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F},
@@ -39,27 +48,27 @@ std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const Flo
 
 /// A layer whose gradient is zero, and its moments.
 struct Fading {
-  explicit Fading(Backend& b) : backend(b) {
+  explicit Fading(Device& d) : device(d) {
     const TensorSpec spec[] = {{"weight", row_width, item_count, TensorKind::output_table, false}};
-    layout = b.plan_parameters(spec);
-    parameters = b.make_parameters(layout);
-    first = b.make_buffer(layout.size);
-    second = b.make_buffer(layout.size);
-    gradients = b.make_buffer(layout.size);
-    step = b.make_step_state();
+    layout = d.plan_parameters(spec);
+    parameters = d.make_parameters(layout);
+    first = d.make_buffer(layout.size);
+    second = d.make_buffer(layout.size);
+    gradients = d.make_buffer(layout.size);
+    step = d.make_step_state();
   }
   void set(float m, float v) {
-    backend.fill(parameters->master(), 0.01F);
-    backend.fill(*first, m);
-    backend.fill(*second, v);
+    device.fill(parameters->master(), 0.01F);
+    device.fill(*first, m);
+    device.fill(*second, v);
   }
   void update(const UpdateRule& rule) {
-    backend.begin_step({.rule = rule}, *step);
-    backend.update(*step, false, layout.tensors[0].range, *gradients, {*first, *second}, *parameters);
+    device.begin_step({.rule = rule}, *step);
+    device.update(*step, false, layout.tensors[0].range, *gradients, {*first, *second}, *parameters);
   }
   std::vector<float> values() const { return all_of({parameters->master(), *first, *second}); }
 
-  Backend& backend;
+  Device& device;
   ParameterLayout layout;
   std::unique_ptr<Parameters> parameters;
   std::unique_ptr<FloatBuffer> first, second, gradients;
@@ -79,9 +88,9 @@ double seconds_of(const std::function<void()>& work) {
 // By turns within one run, the best of each: noise of the machine hits both. Without flushing, moments in the
 // denormal range make this some 5 to 50 times slower.
 TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
-  const auto backend = make_backend({.device = "cpu", .precision = Precision::bf16, .threads = 1});
+  const auto device = make_device({.device = "cpu", .precision = Precision::bf16, .threads = 1});
   for (const UpdateRule& rule : rules) {
-    Fading layer(*backend);
+    Fading layer(*device);
     double ordinary = std::numeric_limits<double>::max();
     double faded = ordinary;
     for (int turn = 0; turn < 4; ++turn) {
@@ -96,22 +105,22 @@ TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
       }
     }
     EXPECT_LT(faded, 3.0 * ordinary) << "rule " << static_cast<int>(rule.kind);
-    for (const float x : layer.values()) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+    for (const float x : layer.values()) ASSERT_TRUE(x == 0.0F || std::abs(x) >= least_normal) << x;
   }
 }
 
 /// Every way in which a step changes weights and moments, from moments that are about to fade away.
 std::vector<float> train_layers(int users) {
-  const auto backend = make_backend({.device = "cpu", .precision = Precision::fp32, .threads = 3});
+  const auto device = make_device({.device = "cpu", .precision = Precision::fp32, .threads = 3});
   const TensorSpec specs[] = {{"decoder_1/weight", row_width, item_count, TensorKind::output_table, false},
                               {"decoder_1/bias", 1, item_count, TensorKind::output_bias, false},
                               {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},
                               {"encoder_1/bias", 1, row_width, TensorKind::bias, false}};
-  const ParameterLayout layout = backend->plan_parameters(specs);
-  const auto parameters = backend->make_parameters(layout);
-  const auto first = backend->make_buffer(layout.size);
-  const auto second = backend->make_buffer(layout.size);
-  const auto gradients = backend->make_buffer(layout.size);
+  const ParameterLayout layout = device->plan_parameters(specs);
+  const auto parameters = device->make_parameters(layout);
+  const auto first = device->make_buffer(layout.size);
+  const auto second = device->make_buffer(layout.size);
+  const auto gradients = device->make_buffer(layout.size);
   for (std::int64_t i = 0; i < layout.size; ++i) {
     parameters->master().data()[i] = i % 5 == 0 ? 1e-37F : 0.01F * static_cast<float>(i % 7 - 3);
     first->data()[i] = (i % 2 == 0 ? -1.0F : 1.0F) * 2e-37F / static_cast<float>(1 + i % 50);
@@ -122,22 +131,22 @@ std::vector<float> train_layers(int users) {
     for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
-  const auto held = backend->hold_rows(rows.view(), 0, item_count);
+  const auto held = device->hold_rows(rows.view(), 0, item_count);
   std::vector<std::int64_t> all(static_cast<std::size_t>(users));
   std::iota(all.begin(), all.end(), 0);
-  const auto batch = backend->make_batch();
-  const auto hidden = backend->make_activations(8, row_width);
-  const auto d_hidden = backend->make_activations(8, row_width);
-  const auto step = backend->make_step_state();
+  const auto batch = device->make_batch();
+  const auto hidden = device->make_activations(8, row_width);
+  const auto d_hidden = device->make_activations(8, row_width);
+  const auto step = device->make_step_state();
   const FusedUpdate fused{*parameters, *first, *second};
   for (std::uint32_t s = 0; s < 30; ++s) {
-    backend->begin_step({.step = s, .rule = rules[0]}, *step);
-    backend->gather_batch(*held, all, true, *batch);
-    backend->encode_input(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
-    backend->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
-                                &fused);
-    backend->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
-                            *gradients, {}, &fused);
+    device->begin_step({.step = s, .rule = rules[0]}, *step);
+    device->gather_batch(*held, all, true, *batch);
+    device->encode_input(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
+    device->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
+                               &fused);
+    device->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
+                           *gradients, {}, &fused);
   }
   return all_of({parameters->master(), *first, *second});
 }
@@ -146,12 +155,12 @@ std::vector<float> train_layers(int users) {
 TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
   for (const int users : {0, 7}) {
     const std::vector<float> values = train_layers(users);
-    for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+    for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= least_normal) << x;
     std::vector<float> of_thread;
     std::vector<float> of_flushing_thread;
     std::thread([&] { of_thread = train_layers(users); }).join();
     std::thread([&] {
-      const cpu::FlushDenormals guard;
+      const FlushDenormals guard;
       of_flushing_thread = train_layers(users);
     }).join();
     EXPECT_TRUE(same_bits(values, of_thread)) << users;
@@ -160,4 +169,4 @@ TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace vaecf::backend
+}  // namespace vaecf::cpu

@@ -1,3 +1,5 @@
+#include <vaecf/backend/cpu/device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.hpp"
 #include "backend/cpu/panels.hpp"
 #include "backend/cpu/product.hpp"
 
@@ -114,7 +115,7 @@ TEST_F(PanelProduct, NothingToDoIsNoFault) {
 TEST(PanelKernels, TheDescriptionNamesThem) {
   const cpu::PanelKernel kernel = cpu::make_avx2_panels();
   const auto text = [&](backend::Precision precision, bool portable) {
-    return cpu::CpuBackend(1, precision, portable, nullptr, kernel).description();
+    return cpu::Device(1, precision, portable, nullptr, kernel).description();
   };
   const bool named =
       text(backend::Precision::fp32, false).find("output layer by an own kernel (AVX2)") != std::string::npos;

@@ -1,4 +1,4 @@
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cpu/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-namespace vaecf::backend {
+namespace vaecf::cpu {
+
+using backend::Precision;
+using backend::StepNumbers;
+using backend::TensorSpec;
+
 namespace {
 
 struct Sums {
@@ -17,20 +22,20 @@ struct Sums {
 
 /// Of sin(1), sin(2), .. as gradient and as weights.
 Sums sums_on(int threads) {
-  const auto backend = make_backend({"cpu", Precision::fp32, "portable", threads});
+  const auto device = make_device({"cpu", Precision::fp32, "portable", threads});
   constexpr std::int64_t rows = 701;
   constexpr std::int64_t columns = 997;
   const auto parameters =
-      backend->make_parameters(backend->plan_parameters(std::vector<TensorSpec>{{"w", rows, columns}}));
+      device->make_parameters(device->plan_parameters(std::vector<TensorSpec>{{"w", rows, columns}}));
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + 1));
-  backend->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
-  const auto step = backend->make_step_state();
+  device->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
+  const auto step = device->make_step_state();
   StepNumbers numbers;
   numbers.rule.clip_norm = 1.0F;
-  backend->begin_step(numbers, *step);
-  backend->inspect_gradients(parameters->master(), {3, parameters->layout().size}, *step);
-  return {backend->verdict(*step).data()[1], backend->sum_of_squares(*parameters, 0)};
+  device->begin_step(numbers, *step);
+  device->inspect_gradients(parameters->master(), {3, parameters->layout().size}, *step);
+  return {device->verdict(*step).data()[1], device->sum_of_squares(*parameters, 0)};
 }
 
 // Else a gradient at the very norm would be clipped with some threads and not with others.
@@ -41,4 +46,4 @@ TEST(Squares, AreTheSameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace vaecf::backend
+}  // namespace vaecf::cpu

@@ -1,6 +1,7 @@
 // The verbs of the output layer's own kernel: each machine that this one is, against plain loops.
 #include "backend/cpu/tile_kernels.hpp"
 
+#include <vaecf/backend/cpu/storage.hpp>
 #include <vaecf/base/narrow.hpp>
 
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/storage.hpp"
 #include "backend/cpu/tile_amx_product.hpp"
 #include "support/emulated_tiles.hpp"
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "backend/contract.hpp"
-#include "backend/cpu/cpu_backend.hpp"
 #include "backend/cpu/workspace.hpp"
 #include "support/emulated_tiles.hpp"
 
@@ -56,34 +55,32 @@ TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
   const Matrix bias = random_matrix(1, item_count, 3);
   const Csr own = random_rows(user_count, item_count, 4, 60);
   const Csr wanted = random_rows(user_count, item_count, 5, 90);
-  cpu::CpuBackend backend(1, backend::Precision::bf16, false);
-  const auto layout = backend.plan_parameters(std::vector<backend::TensorSpec>{
+  Device device(1, backend::Precision::bf16, false);
+  const auto layout = device.plan_parameters(std::vector<backend::TensorSpec>{
       {"weight", hidden_width, item_count, backend::TensorKind::output_table, true},
       {"bias", 1, item_count, backend::TensorKind::output_bias, false}});
-  const auto parameters = backend.make_parameters(layout, 0);
+  const auto parameters = device.make_parameters(layout, 0);
   Matrix logical(hidden_width, item_count);
   for (std::int64_t i = 0; i < item_count; ++i) {
     for (std::int64_t k = 0; k < hidden_width; ++k) logical.at(k, i) = weight.at(i, k);
   }
-  backend.import_rows(layout, 0, {0, hidden_width}, floats(logical), parameters->master());
-  backend.import_rows(layout, 1, {0, 1}, floats(bias), parameters->master());
-  backend.weights_changed(*parameters);
-  const auto activations = backend.make_activations(user_count, hidden_width);
-  backend.write_activations(*activations, user_count, floats(hidden));
-  const auto held = backend.hold_rows(own.view(), 0, item_count);
+  device.import_rows(layout, 0, {0, hidden_width}, floats(logical), parameters->master());
+  device.import_rows(layout, 1, {0, 1}, floats(bias), parameters->master());
+  device.weights_changed(*parameters);
+  const auto activations = device.make_activations(user_count, hidden_width);
+  device.write_activations(*activations, user_count, floats(hidden));
+  const auto held = device.hold_rows(own.view(), 0, item_count);
   std::vector<std::int64_t> order(user_count);
   for (std::int64_t u = 0; u < user_count; ++u) order[static_cast<std::size_t>(u)] = u;
-  const auto batch = backend.make_batch();
-  backend.gather_batch(*held, order, false, *batch);
+  const auto batch = device.make_batch();
+  device.gather_batch(*held, order, false, *batch);
 
   for (const auto& [kernels, threads, users] : cases()) {
     SCOPED_TRACE(format("{} {} {}", kernels->name(), threads, users.begin));
     cpu::Workspace workspace;
     workspace.threads.resize(static_cast<std::size_t>(threads));
-    const auto scores =
-        cpu::make_tile_scores(*kernels, workspace,
-                              cpu::OutputSlice(threads, cpu::cpu(*activations), cpu::cpu(*batch),
-                                               cpu::cpu(*parameters), {0, 1}, users));
+    const auto scores = cpu::make_tile_scores(
+        *kernels, workspace, cpu::OutputSlice(threads, *activations, *batch, *parameters, {0, 1}, users));
     const CsrView first_wanted = wanted.view().slice(users);
     const std::vector<float> first = scores->of(first_wanted);
     const float unseen = std::nanf("");
@@ -128,29 +125,29 @@ TEST(TileScores, ArePanelsOfAllItemsAndTheSameBitsWhenAskedForFirst) {
 // Few threads rank by panels, many by rows.
 TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
   const auto ranked_on = [](int threads) {
-    cpu::CpuBackend backend(threads, backend::Precision::bf16, false, std::make_shared<EmulatedTiles>());
-    const auto layout = backend.plan_parameters(std::vector<backend::TensorSpec>{
+    Device device(threads, backend::Precision::bf16, false, std::make_shared<EmulatedTiles>());
+    const auto layout = device.plan_parameters(std::vector<backend::TensorSpec>{
         {"weight", hidden_width, item_count, backend::TensorKind::output_table, true},
         {"bias", 1, item_count, backend::TensorKind::output_bias, false}});
-    const auto parameters = backend.make_parameters(layout, 0);
-    backend.import_rows(layout, 0, {0, hidden_width},
-                        floats(random_matrix(hidden_width, item_count, 2, 0.1F)), parameters->master());
-    backend.weights_changed(*parameters);
+    const auto parameters = device.make_parameters(layout, 0);
+    device.import_rows(layout, 0, {0, hidden_width}, floats(random_matrix(hidden_width, item_count, 2, 0.1F)),
+                       parameters->master());
+    device.weights_changed(*parameters);
     constexpr std::int64_t users = 300;  // more than are scored at a time
-    const auto hidden = backend.make_activations(users, hidden_width);
-    backend.write_activations(*hidden, users, floats(random_matrix(users, hidden_width, 1)));
+    const auto hidden = device.make_activations(users, hidden_width);
+    device.write_activations(*hidden, users, floats(random_matrix(users, hidden_width, 1)));
     const Csr own = random_rows(users, item_count, 4, 60);
     const Csr targets = random_rows(users, item_count, 5, 20);
-    const auto held = backend.hold_rows(own.view(), 0, item_count);
+    const auto held = device.hold_rows(own.view(), 0, item_count);
     std::vector<std::int64_t> order(users);
     for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
-    const auto batch = backend.make_batch();
-    backend.gather_batch(*held, order, false, *batch);
+    const auto batch = device.make_batch();
+    device.gather_batch(*held, order, false, *batch);
     std::vector<std::int32_t> ranks(targets.columns.size());
-    backend.rank_held_out(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
+    device.rank_held_out(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
     std::vector<std::int32_t> items(users * 40);
     std::vector<float> scores(users * 40);
-    backend.top_k(*hidden, *batch, *parameters, {0, 1}, 40, items, scores);
+    device.top_k(*hidden, *batch, *parameters, {0, 1}, 40, items, scores);
     return std::tuple(ranks, items, scores);
   };
   const auto few = ranked_on(2);

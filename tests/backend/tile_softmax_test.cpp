@@ -11,20 +11,18 @@
 #include <vector>
 
 #include "backend/contract.hpp"
-#include "backend/cpu/cpu_backend.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
 
-std::vector<ContractBackend> contract_backends() {
-  const auto read = [](const backend::FloatBuffer& buffer) {
+std::vector<ContractDevice> contract_devices() {
+  const auto read = [](const Device::Buffer& buffer) {
     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
   };
   const auto make = [](std::shared_ptr<const cpu::TileKernels> kernels, int threads) {
-    return
-        [=] { return std::make_unique<cpu::CpuBackend>(threads, backend::Precision::bf16, false, kernels); };
+    return [=] { return std::make_unique<Device>(threads, backend::Precision::bf16, false, kernels); };
   };
-  std::vector<ContractBackend> all;
+  std::vector<ContractDevice> all;
   for (const int threads : {1, 2, 5}) {
     all.push_back(
         {format("emulated_{}", threads), make(std::make_shared<EmulatedTiles>(), threads), read, false});
@@ -51,20 +49,20 @@ class TileSoftmax : public LayerContract {
     TestBatch batch;
     gather(rows, weight.columns, true, batch);
     const auto input = activations(hidden);
-    const auto d_hidden = backend().make_activations(hidden.rows, hidden.columns);
+    const auto d_hidden = device().make_activations(hidden.rows, hidden.columns);
     const auto expected = reference::softmax_layer(rounded(hidden), batch.host, rounded(weight), bias);
-    backend().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                                 *layer.gradients, {});
+    device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                                *layer.gradients, {});
     EXPECT_NEAR(losses().nll, expected.nll, 3e-6 * (1.0 + expected.nll));
     expect_near(read(*d_hidden), expected.d_input, bf16_rounding, "d_hidden");
     expect_near(weight_gradient(layer), expected.d_weight, bf16_rounding, "d_weight");
     expect_near(bias_gradient(layer), expected.d_bias, bf16_rounding, "d_bias");
     expect_zero_padding(layer.layout, *layer.gradients);
-    backend().softmax_layer_loss(*input, *batch.device, *layer.parameters, layer.layer, begin());
+    device().softmax_layer_loss(*input, *batch.device, *layer.parameters, layer.layer, begin());
     EXPECT_NEAR(losses().nll, expected.nll, 3e-6 * (1.0 + expected.nll));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kernels, TileSoftmax, ::testing::ValuesIn(contract_backends()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, TileSoftmax, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
   struct Shape {
@@ -102,7 +100,7 @@ TEST_P(TileSoftmax, LogitsFarAboveTheirReference) {
 
 TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
   const auto kernels = std::make_shared<EmulatedTiles>();
-  cpu::CpuBackend cpu(2, backend::Precision::bf16, false, kernels);
+  Device cpu(2, backend::Precision::bf16, false, kernels);
   constexpr std::int64_t users = 33;   // 2 tiles
   constexpr std::int64_t items = 130;  // 5 blocks
   const auto layout = cpu.plan_parameters(
@@ -139,7 +137,7 @@ TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
 TEST(TileSoftmaxPasses, TheDescriptionNamesTheKernel) {
   const auto kernels = std::make_shared<EmulatedTiles>();
   const auto text = [&](backend::Precision precision) {
-    return cpu::CpuBackend(1, precision, false, kernels).description();
+    return Device(1, precision, false, kernels).description();
   };
   EXPECT_NE(text(backend::Precision::bf16).find("output layer by an own kernel (emulated)"),
             std::string::npos)

@@ -2,13 +2,12 @@
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 
 #include <array>
 #include <cstdint>
 #include <vector>
-
-#include "backend/cpu/make_cpu_backend.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -35,8 +34,8 @@ TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
   on_worlds([&](Communicator& ranks) {
     constexpr double time_for_all = 60.0;  // not that it takes it: rounds are limited, too
     expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
-    const auto backend = cpu::make_cpu_backend({.device = "cpu", .threads = 1});
-    expect_usable(ranks, measure_all_reduce(ranks, *backend, sizes, time_for_all), {4, 104, 4096});
+    const auto device = cpu::make_device({.device = "cpu", .threads = 1});
+    expect_usable(ranks, measure_all_reduce(ranks, *device, sizes, time_for_all), {4, 104, 4096});
   });
 }
 

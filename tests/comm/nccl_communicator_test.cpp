@@ -2,7 +2,8 @@
 // are exact in bf16 too: the serial result must be met to the bit.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda/device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
 
@@ -69,23 +70,24 @@ class Nccl : public testing::Test {
       }
       GTEST_SKIP() << found.reason;
     }
-    backend_ = backend::make_backend({.device = "cuda",
-                                      .precision = backend::Precision::fp32,
-                                      .local_rank = control_.local_rank(),
-                                      .local_size = control_.local_size(),
-                                      .allow_shared_gpu = true});
+    device_ = cuda::make_device({.device = "cuda",
+                                 .precision = backend::Precision::fp32,
+                                 .local_rank = control_.local_rank(),
+                                 .local_size = control_.local_size(),
+                                 .allow_shared_gpu = true});
     comm_ = make(60.0);
   }
   std::unique_ptr<Communicator> make(double timeout) {
-    return make_nccl_communicator(control_, *backend_, {.allow_shared_gpu = true, .timeout = timeout});
+    return make_nccl_communicator(control_, queue_of(*device_),
+                                  {.allow_shared_gpu = true, .timeout = timeout});
   }
 
   template <class T>
   auto make_buffer(std::int64_t size) {
     if constexpr (std::is_same_v<T, Bf16>)
-      return backend_->make_narrow_buffer(size);
+      return device_->make_narrow_buffer(size);
     else
-      return backend_->make_buffer(size);
+      return device_->make_buffer(size);
   }
   template <class T>
   static void write(T* device, const std::vector<T>& values) {
@@ -94,12 +96,12 @@ class Nccl : public testing::Test {
   }
   template <class T>
   std::vector<T> read(const T* device, std::int64_t count) {
-    backend_->synchronize();
+    device_->synchronize();
     std::vector<T> values(static_cast<std::size_t>(count));
     check(cudaMemcpy(values.data(), device, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }
-  void finish(Ticket ticket) { backend_->wait_for(comm_->wait(ticket)); }
+  void finish(Ticket ticket) { device_->wait_for(comm_->wait(ticket)); }
   int ranks() const { return control_.size(); }
   int rank() const { return control_.rank(); }
 
@@ -114,7 +116,7 @@ class Nccl : public testing::Test {
   void test_all_gather(bool in_place);
 
   Communicator& control_ = mpi_world();
-  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<cuda::Device> device_;
   std::unique_ptr<Communicator> comm_;
 };
 
@@ -124,7 +126,7 @@ void Nccl::test_all_reduce() {
     const auto buffer = make_buffer<T>(size);
     write(buffer->data(), inputs<T>(rank(), size));
     const std::span<T> values(buffer->data(), static_cast<std::size_t>(size));
-    finish(comm_->start_all_reduce_sum(values, backend_->mark()));
+    finish(comm_->start_all_reduce_sum(values, device_->mark()));
     EXPECT_TRUE(same_bits(read<T>(buffer->data(), size), sums<T>(ranks(), 0, size))) << size;
   }
 }
@@ -138,7 +140,7 @@ void Nccl::test_reduce_scatter(bool in_place) {
     write(all->data(), inputs<T>(rank(), size * ranks()));
     finish(comm_->start_reduce_scatter_sum(
         std::span<const T>(all->data(), static_cast<std::size_t>(size * ranks())),
-        std::span<T>(part, static_cast<std::size_t>(size)), backend_->mark()));
+        std::span<T>(part, static_cast<std::size_t>(size)), device_->mark()));
     EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size))) << size;
   }
 }
@@ -152,7 +154,7 @@ void Nccl::test_all_gather(bool in_place) {
     write(part, inputs<T>(rank(), size));
     finish(comm_->start_all_gather(std::span<const T>(part, static_cast<std::size_t>(size)),
                                    std::span<T>(all->data(), static_cast<std::size_t>(size * ranks())),
-                                   backend_->mark()));
+                                   device_->mark()));
     std::vector<T> expected;
     for (int r = 0; r < ranks(); ++r) {
       const auto theirs = inputs<T>(r, size);
@@ -183,16 +185,16 @@ TEST_F(Nccl, AllGatherLaysOutAllParts) {
 
 TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
   constexpr std::int64_t size = 1 << 22;
-  const auto buffer = backend_->make_buffer(size);
-  const auto copy = backend_->make_buffer(size);
+  const auto buffer = device_->make_buffer(size);
+  const auto copy = device_->make_buffer(size);
   const float expected = static_cast<float>(ranks() * (ranks() + 1) / 2);
   for (int round = 1; round <= 20; ++round) {
-    backend_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
+    device_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
     const Ticket ticket =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), backend_->mark());
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark());
     finish(ticket);
-    backend_->copy(*buffer, {0, size}, *copy, 0);
-    backend_->fill(*buffer, -1.0F);
+    device_->copy(*buffer, {0, size}, *copy, 0);
+    device_->fill(*buffer, -1.0F);
     const std::vector<float> found = read<float>(copy->data(), size);
     const std::vector<float> wanted(size, static_cast<float>(round) * expected);
     ASSERT_TRUE(same_bits(found, wanted)) << "round " << round;
@@ -202,9 +204,9 @@ TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
 TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
   constexpr std::int64_t piece = 4096;
   constexpr std::int64_t pieces = 100;
-  const auto buffer = backend_->make_buffer(piece * pieces);
+  const auto buffer = device_->make_buffer(piece * pieces);
   write(buffer->data(), inputs<float>(rank(), piece * pieces));
-  const backend::Completion whole = backend_->mark();
+  const backend::Completion whole = device_->mark();
   std::vector<Ticket> tickets;
   for (std::int64_t p = 0; p < pieces; ++p) {
     tickets.push_back(
@@ -218,35 +220,35 @@ TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
 TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
   ASSERT_TRUE(comm_->recordable());
   constexpr std::int64_t size = 100003;
-  const auto source = backend_->make_buffer(size);
-  const auto buffer = backend_->make_buffer(size);
-  const auto result = backend_->make_buffer(size);
+  const auto source = device_->make_buffer(size);
+  const auto buffer = device_->make_buffer(size);
+  const auto result = device_->make_buffer(size);
   write(source->data(), inputs<float>(rank(), size));
   const auto work = [&] {
-    backend_->copy(*source, {0, size}, *buffer, 0);
+    device_->copy(*source, {0, size}, *buffer, 0);
     const Ticket first =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), backend_->mark());
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), device_->mark());
     const Ticket second = comm_->start_all_reduce_sum(
-        std::span<float>(buffer->data() + size / 2, size - size / 2), backend_->mark());
+        std::span<float>(buffer->data() + size / 2, size - size / 2), device_->mark());
     finish(first);
     finish(second);
-    backend_->copy(*buffer, {0, size}, *result, 0);
+    device_->copy(*buffer, {0, size}, *result, 0);
   };
-  const auto recording = backend_->record(work);
+  const auto recording = device_->record(work);
   ASSERT_NE(recording, nullptr);
   EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), 0, size)));
   for (int round = 0; round < 5; ++round) {
     std::vector<float> values = inputs<float>(rank(), size);
     for (float& value : values) value += static_cast<float>(round * (rank() + 1));
     write(source->data(), values);
-    backend_->fill(*result, -1.0F);
-    ASSERT_TRUE(backend_->replay(*recording));
+    device_->fill(*result, -1.0F);
+    ASSERT_TRUE(device_->replay(*recording));
     std::vector<float> expected = sums<float>(ranks(), 0, size);
     for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
     EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
     // Mixed with what is not recorded.
-    backend_->fill(*buffer, 1.0F);
-    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), backend_->mark()));
+    device_->fill(*buffer, 1.0F);
+    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark()));
     EXPECT_TRUE(
         same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
   }
@@ -266,16 +268,16 @@ TEST_F(Nccl, HostMemoryStaysWithMpi) {
 TEST_F(Nccl, ARankThatStaysAwayIsNotWaitedForForEver) {
   if (ranks() == 1) GTEST_SKIP() << "nobody to wait for";
   constexpr std::int64_t size = 1000;
-  const auto buffer = backend_->make_buffer(size);
+  const auto buffer = device_->make_buffer(size);
   const std::span<float> values(buffer->data(), size);
   comm_.reset();
   comm_ = make(15.0);
-  finish(comm_->start_all_reduce_sum(values, backend_->mark()));
-  backend_->synchronize();
+  finish(comm_->start_all_reduce_sum(values, device_->mark()));
+  device_->synchronize();
   if (rank() == 0) {
     try {
-      finish(comm_->start_all_reduce_sum(values, backend_->mark()));
-      backend_->synchronize();
+      finish(comm_->start_all_reduce_sum(values, device_->mark()));
+      device_->synchronize();
       ADD_FAILURE() << "no error";
     } catch (const RunError& error) {
       EXPECT_NE(std::string(error.what()).find("rank 0 on "), std::string::npos) << error.what();

@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.hpp"
 #include "comm/nccl_fakes.hpp"
 
 namespace vaecf::comm {
@@ -20,16 +21,16 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-/// A backend whose queue stands still.
-class QueueBackend : public cpu::CpuBackend {
+/// A device whose queue stands still.
+class StillDevice {
  public:
-  QueueBackend() : CpuBackend(1, backend::Precision::fp32, true) {}
-  void while_waiting(std::function<void()> check) override { check_ = std::move(check); }
-  backend::Completion mark() override {
+  std::string device_id() const { return ""; }
+  void while_waiting(std::function<void()> check) { check_ = std::move(check); }
+  backend::Completion mark() {
     fakes::library().add("mark");
     return {fakes::event(900)};
   }
-  /// A wait of the host, as the CUDA backend does it.
+  /// A wait of the host, as the CUDA device does it.
   void wait(double seconds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (std::chrono::steady_clock::now() < end) {
@@ -49,7 +50,7 @@ class NcclProtocol : public testing::Test {
   void TearDown() override { library().abort_hangs = false; }
   static fakes::Library& library() { return fakes::library(); }
   std::unique_ptr<Communicator> make(double timeout = 30.0) {
-    return make_nccl_communicator(*control_, backend_, {.algorithm = "auto", .timeout = timeout});
+    return make_nccl_communicator(*control_, queue_of(device_), {.algorithm = "auto", .timeout = timeout});
   }
   static std::string message_of(const std::function<void()>& work) {
     try {
@@ -65,7 +66,7 @@ class NcclProtocol : public testing::Test {
   }
 
   std::unique_ptr<Communicator> control_ = make_self_communicator();
-  QueueBackend backend_;
+  StillDevice device_;
   std::vector<float> floats_ = std::vector<float>(8);
   std::vector<Bf16> narrows_ = std::vector<Bf16>(8);
 };
@@ -79,7 +80,7 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "poll"), 4);
     EXPECT_TRUE(std::any_of(calls.begin(), calls.end(),
                             [](const std::string& call) { return call.ends_with("priority -5"); }));
-    EXPECT_TRUE(backend_.watched());
+    EXPECT_TRUE(device_.watched());
     EXPECT_TRUE(comm->recordable());
     expect_part(comm->description(), "NCCL 2.");
     expect_part(comm->description(), "NCCL's choice of algorithm");
@@ -87,7 +88,7 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
     library().clear();
     library().busy_polls = 2;
   }
-  EXPECT_FALSE(backend_.watched());
+  EXPECT_FALSE(device_.watched());
   EXPECT_EQ(library().calls(), (Calls{"finalize", "poll", "poll", "poll", "destroy"}));
 }
 
@@ -201,7 +202,7 @@ TEST_F(NcclProtocol, AnErrorOfAnotherRankEndsTheHostsWait) {
   library().events_done = false;
   library().state = ncclRemoteError;
   const auto begin = std::chrono::steady_clock::now();
-  const std::string text = message_of([&] { backend_.wait(20.0); });
+  const std::string text = message_of([&] { device_.wait(20.0); });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   expect_part(text, "remote error");
   expect_part(text, "another rank");
@@ -212,7 +213,7 @@ TEST_F(NcclProtocol, ADeviceThatStandsStillEndsTheHostsWait) {
   const auto comm = make(0.3);
   comm->start_all_reduce_sum(floats_, {});
   library().events_done = false;
-  const std::string text = message_of([&] { backend_.wait(20.0); });
+  const std::string text = message_of([&] { device_.wait(20.0); });
   expect_part(text, "rank 0 on " + control_->host());
   expect_part(text, "an all-reduce of 8 fp32 numbers (number 1 in this run)");
   expect_part(text, "distributed.timeout (0.3 s)");
@@ -225,7 +226,7 @@ TEST_F(NcclProtocol, ADeviceThatGoesOnMayBeWaitedForLongerThanTheTimeout) {
   const auto comm = make(0.2);
   comm->start_all_reduce_sum(floats_, {});
   library().clear();
-  backend_.wait(0.6);
+  device_.wait(0.6);
   EXPECT_FALSE(library().has("abort"));
   const Calls calls = library().calls();
   EXPECT_GT(std::count(calls.begin(), calls.end(), "mark"), 5);
@@ -237,7 +238,7 @@ TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
   expect_part(text, "NCCL to connect 1 ranks");
   expect_part(text, "distributed.timeout");
   EXPECT_TRUE(library().has("abort"));
-  EXPECT_FALSE(backend_.watched());
+  EXPECT_FALSE(device_.watched());
 }
 
 TEST_F(NcclProtocol, ACollectiveThatNcclNeverStartsIsGivenUp) {
@@ -265,7 +266,7 @@ TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
   }
   EXPECT_TRUE(library().has("abort"));
   EXPECT_FALSE(library().has("finalize"));
-  EXPECT_FALSE(backend_.watched());
+  EXPECT_FALSE(device_.watched());
 }
 
 TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
@@ -280,16 +281,16 @@ TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
 
 TEST_F(NcclProtocol, TheWayOutAfterAFailureThrowsNothingMore) {
   struct WaitsInItsDestructor {
-    QueueBackend& backend;
-    ~WaitsInItsDestructor() { backend.wait(0.05); }
+    StillDevice& device;
+    ~WaitsInItsDestructor() { device.wait(0.05); }
   };
   const auto comm = make();
   library().events_done = false;
   library().state = ncclRemoteError;
   EXPECT_THROW(
       {
-        const WaitsInItsDestructor memory{backend_};
-        backend_.wait(20.0);
+        const WaitsInItsDestructor memory{device_};
+        device_.wait(20.0);
       },
       RunError);
 }

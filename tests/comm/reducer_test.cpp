@@ -1,7 +1,7 @@
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/reducer.hpp>
 
 #include <algorithm>
@@ -11,8 +11,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include "backend/cpu/make_cpu_backend.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -56,32 +54,23 @@ std::vector<Range> ranges_of(std::int64_t step, int order) {
   return ranges;
 }
 
-std::unique_ptr<backend::Backend> make_cpu() {
-  backend::BackendOptions options;
-  options.device = "cpu";
-  options.precision = backend::Precision::fp32;
-  options.kernels = "portable";
-  options.threads = 1;
-  return cpu::make_cpu_backend(options);
-}
-
 /// One rank's buffers and its reducer.
 struct Rank {
   Rank(Communicator& communicator, ReducerMode mode, std::int64_t bucket)
       : comm(communicator),
-        backend(make_cpu()),
+        device(cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1})),
         plan(flat_size, bucket, communicator.size()),
-        gradients(backend->make_buffer(plan.padded_size())),
-        weights(backend->make_parameters(backend->plan_parameters(std::vector<backend::TensorSpec>{
-                                             {"a/weight", 40, 25, backend::TensorKind::matrix, true}}),
-                                         plan.padded_size())),
-        reducer(communicator, *backend, plan, mode, *gradients) {}
+        gradients(device->make_buffer(plan.padded_size())),
+        weights(device->make_parameters(device->plan_parameters(std::vector<backend::TensorSpec>{
+                                            {"a/weight", 40, 25, backend::TensorKind::matrix, true}}),
+                                        plan.padded_size())),
+        reducer(communicator, *device, plan, mode, *gradients) {}
 
   void start(const std::vector<float>& values, const std::vector<Range>& ranges) {
     std::ranges::fill(view(*gradients, {0, plan.padded_size()}), 0.0F);
     std::ranges::copy(values, gradients->data());
     reducer.begin();
-    for (const Range range : ranges) reducer.ready(range, backend->mark());
+    for (const Range range : ranges) reducer.ready(range, device->mark());
   }
   /// The sum of all buckets, which every rank of a replicated optimizer has.
   std::vector<float> sum(const std::vector<float>& values, const std::vector<Range>& ranges) {
@@ -108,11 +97,11 @@ struct Rank {
   }
 
   Communicator& comm;
-  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<cpu::Device> device;
   BucketPlan plan;
-  std::unique_ptr<backend::FloatBuffer> gradients;
-  std::unique_ptr<backend::Parameters> weights;
-  Reducer<backend::Backend> reducer;
+  std::unique_ptr<cpu::FloatBuffer> gradients;
+  std::unique_ptr<cpu::Parameters> weights;
+  Reducer<cpu::Device> reducer;
   std::vector<std::int64_t> updated;  ///< places of the moments of all elements that were updated
 };
 
@@ -223,7 +212,7 @@ TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
       const bool rounds = bf16 && comm.size() > 1;
       ASSERT_EQ(overlapping.reducer.exact_own() != nullptr, rounds);
       if (!rounds) return;
-      const auto exact = overlapping.backend->make_buffer(overlapping.plan.padded_size());
+      const auto exact = overlapping.device->make_buffer(overlapping.plan.padded_size());
       overlapping.reducer.unpack(*overlapping.reducer.exact_own(), *exact);
       std::int64_t rounded = 0;
       for (std::int64_t i = 0; i < flat_size; ++i) {
@@ -244,9 +233,8 @@ TEST(Reducer, AGradientThatIsNotReportedIsRefused) {
     Rank rank(comm, {.sharded = true, .overlap = true}, 64);
     rank.reducer.begin();
     EXPECT_THROW(rank.reducer.sum(0), std::logic_error);
-    const auto small = rank.backend->make_buffer(rank.plan.padded_size() - 1);
-    EXPECT_THROW(Reducer<backend::Backend>(comm, *rank.backend, rank.plan, {}, *small),
-                 std::invalid_argument);
+    const auto small = rank.device->make_buffer(rank.plan.padded_size() - 1);
+    EXPECT_THROW(Reducer<cpu::Device>(comm, *rank.device, rank.plan, {}, *small), std::invalid_argument);
   });
 }
 
@@ -268,8 +256,8 @@ TEST(Reducer, EverySumIsInspectedOnce) {
 TEST(Reducer, PacksAndUnpacks) {
   on_worlds([](Communicator& comm) {
     Rank rank(comm, {.sharded = true}, 256);
-    const auto back = rank.backend->make_buffer(rank.plan.padded_size());
-    const auto packed = rank.backend->make_buffer(rank.plan.shard_size());
+    const auto back = rank.device->make_buffer(rank.plan.padded_size());
+    const auto packed = rank.device->make_buffer(rank.plan.shard_size());
     for (std::int64_t i = 0; i < flat_size; ++i) rank.gradients->data()[i] = static_cast<float>(i + 1);
     rank.reducer.pack(*rank.gradients, *packed);
     EXPECT_EQ(packed->data()[0], static_cast<float>(rank.plan.part(0, comm.rank()).begin + 1));

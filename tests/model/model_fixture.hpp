@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/model/network.hpp>
 
 #include <cmath>
@@ -10,53 +10,53 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/make_cpu_backend.hpp"
-
 namespace vaecf::model {
 
-inline std::unique_ptr<backend::Backend> fp32_backend(const std::string& kernels = "auto") {
-  return cpu::make_cpu_backend({"cpu", backend::Precision::fp32, kernels, 1});
+inline std::unique_ptr<cpu::Device> fp32_device(const std::string& kernels = "auto") {
+  return cpu::make_device({"cpu", backend::Precision::fp32, kernels, 1});
 }
 
-inline std::vector<float> export_tensor(const backend::Backend& backend,
-                                        const backend::ParameterLayout& layout, const std::string& name,
-                                        const backend::FloatBuffer& flat) {
+inline std::vector<float> export_tensor(const cpu::Device& device, const backend::ParameterLayout& layout,
+                                        const std::string& name, const cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
   const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
-  backend.export_rows(layout, tensor, {0, spec.rows}, flat, values);
+  device.export_rows(layout, tensor, {0, spec.rows}, flat, values);
   return values;
 }
 
 /// The caller follows with weights_changed where `flat` holds weights.
-inline void import_tensor(backend::Backend& backend, const backend::ParameterLayout& layout,
-                          const std::string& name, std::span<const float> values,
-                          backend::FloatBuffer& flat) {
+inline void import_tensor(cpu::Device& device, const backend::ParameterLayout& layout,
+                          const std::string& name, std::span<const float> values, cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
   const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
-  backend.import_rows(layout, tensor, {0, spec.rows}, values, flat);
+  device.import_rows(layout, tensor, {0, spec.rows}, values, flat);
 }
 
 /// All rows of `csr` as one batch; user numbers count from `first_user`.
 struct WholeBatch {
-  WholeBatch(backend::Backend& backend, const Csr& csr, std::int64_t first_user, std::int64_t items)
-      : rows(backend.hold_rows(csr.view(), first_user, items)), batch(backend.make_batch()) {
+  WholeBatch(cpu::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
+      : rows(device.hold_rows(csr.view(), first_user, items)), batch(device.make_batch()) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(csr.rows()));
     std::iota(numbers.begin(), numbers.end(), 0);
-    backend.gather_batch(*rows, numbers, true, *batch);
+    device.gather_batch(*rows, numbers, true, *batch);
   }
-  std::unique_ptr<backend::UserRows> rows;
-  std::unique_ptr<backend::Batch> batch;
+  std::unique_ptr<cpu::UserRows> rows;
+  std::unique_ptr<cpu::Batch> batch;
 };
+
+/// The network on the CPU, and its input.
+using CpuNetwork = Network<cpu::Device>;
+using CpuInput = CpuNetwork::Input;
 
 /// A step of its own: `work` puts its losses into the state.
 template <class Work>
-backend::LossSums losses_of(backend::Backend& backend, const backend::StepNumbers& numbers, Work&& work) {
-  const auto step = backend.make_step_state();
-  backend.begin_step(numbers, *step);
+backend::LossSums losses_of(cpu::Device& device, const backend::StepNumbers& numbers, Work&& work) {
+  const auto step = device.make_step_state();
+  device.begin_step(numbers, *step);
   work(*step);
-  backend.end_step(*step);
-  return backend.read_losses(*step);
+  device.end_step(*step);
+  return device.read_losses(*step);
 }
 
 inline double norm(std::span<const float> values) {

@@ -38,45 +38,45 @@ class Reference : public ::testing::TestWithParam<Kernels> {
     users_ = {file_->as<std::int64_t>(prefix_ + "input/indptr"),
               file_->as<std::int32_t>(prefix_ + "input/indices")};
 
-    backend_ = fp32_backend(GetParam().kernels);
+    device_ = fp32_device(GetParam().kernels);
     const auto features = static_cast<std::int64_t>(number("config/features"));
-    model_.emplace(options_, Inputs{items_, features}, *backend_, users_.rows());
-    whole_.emplace(*backend_, users_, first_user(), items_);
+    model_.emplace(options_, Inputs{items_, features}, *device_, users_.rows());
+    whole_.emplace(*device_, users_, first_user(), items_);
     if (features > 0) {
       features_ = {file_->as<std::int64_t>(prefix_ + "input/feature_indptr"),
                    file_->as<std::int32_t>(prefix_ + "input/feature_indices")};
-      beside_.emplace(*backend_, features_, first_user(), features);
+      beside_.emplace(*device_, features_, first_user(), features);
     }
-    gradients_ = backend_->make_buffer(model_->layout().size);
+    gradients_ = device_->make_buffer(model_->layout().size);
     for (const backend::TensorLayout& tensor : model_->layout().tensors) {
-      import_tensor(*backend_, model_->layout(), tensor.spec.name,
+      import_tensor(*device_, model_->layout(), tensor.spec.name,
                     file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
     }
-    backend_->weights_changed(model_->parameters());
+    device_->weights_changed(model_->parameters());
   }
 
   double number(const std::string& name) const { return file_->number(prefix_ + name); }
   const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
   std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
 
-  ModelInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
+  CpuInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
 
   /// With an update by `rule`, where there is an optimizer.
-  backend::LossSums run(std::uint32_t step, double beta, optim::Optimizer* optimizer = nullptr,
+  backend::LossSums run(std::uint32_t step, double beta, optim::Optimizer<cpu::Device>* optimizer = nullptr,
                         const backend::UpdateRule& rule = {}) {
-    StepClock clock(*backend_, false);
+    StepClock<cpu::Device> clock(*device_, false);
     const backend::StepNumbers numbers{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
-    return losses_of(*backend_, numbers, [&](backend::StepState& state) {
+    return losses_of(*device_, numbers, [&](cpu::StepState& state) {
       model_->forward_backward(input(), state, *gradients_, {}, clock);
       if (optimizer != nullptr)
         optimizer->update(state, {0, model_->layout().size}, 0, *gradients_, model_->parameters());
     });
   }
 
-  std::vector<float> read(const backend::Activations& from) const {
+  std::vector<float> read(const cpu::Activations& from) const {
     std::vector<float> out(static_cast<std::size_t>(from.rows() * from.columns()));
-    backend_->read_activations(from, out);
+    device_->read_activations(from, out);
     return out;
   }
 
@@ -86,12 +86,12 @@ class Reference : public ::testing::TestWithParam<Kernels> {
   std::int64_t items_ = 0;
   std::uint64_t seed_ = 0;
   Csr users_;
-  std::unique_ptr<backend::Backend> backend_;
-  std::optional<Network> model_;
+  std::unique_ptr<cpu::Device> device_;
+  std::optional<CpuNetwork> model_;
   std::optional<WholeBatch> whole_;
   Csr features_;
   std::optional<WholeBatch> beside_;
-  std::unique_ptr<backend::FloatBuffer> gradients_;
+  std::unique_ptr<cpu::FloatBuffer> gradients_;
 };
 
 TEST_P(Reference, MasksAndNoiseAreTheSame) {
@@ -121,7 +121,7 @@ TEST_P(Reference, MasksAndNoiseAreTheSame) {
 TEST_P(Reference, ActivationsLossesAndGradients) {
   const backend::LossSums sums =
       run(static_cast<std::uint32_t>(number("config/step")), number("config/beta"));
-  const auto expect_near = [&](const backend::Activations& from, const std::string& name) {
+  const auto expect_near = [&](const cpu::Activations& from, const std::string& name) {
     EXPECT_LT(relative_difference(read(from), values("activations/" + name)), 2e-6) << name;
   };
   for (std::size_t k = 0; k < model_->shape().encoder.size(); ++k) {
@@ -134,7 +134,7 @@ TEST_P(Reference, ActivationsLossesAndGradients) {
   EXPECT_NEAR(sums.nll / number("loss/nll"), 1.0, 1e-6);
   EXPECT_NEAR(sums.kl, number("loss/kl"), 2e-6 * number("loss/kl"));
   for (const backend::TensorLayout& tensor : model_->layout().tensors) {
-    const auto gradient = export_tensor(*backend_, model_->layout(), tensor.spec.name, *gradients_);
+    const auto gradient = export_tensor(*device_, model_->layout(), tensor.spec.name, *gradients_);
     EXPECT_LT(relative_difference(gradient, values("gradients/" + tensor.spec.name)), 5e-6)
         << tensor.spec.name;
   }
@@ -189,7 +189,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
   const double lambda = number("training/lambda");
-  optim::Optimizer optimizer(adam, lambda, *backend_, model_->layout().size);
+  optim::Optimizer<cpu::Device> optimizer(adam, lambda, *device_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());
   const auto updates = static_cast<std::int64_t>(number("training/updates"));
   ASSERT_EQ(updates, 10);
@@ -207,7 +207,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   }
   for (const backend::TensorLayout& tensor : model_->layout().tensors) {
     const auto weights =
-        export_tensor(*backend_, model_->layout(), tensor.spec.name, model_->parameters().master());
+        export_tensor(*device_, model_->layout(), tensor.spec.name, model_->parameters().master());
     EXPECT_LT(relative_difference(weights, values("training/weights/" + tensor.spec.name)), 2e-4)
         << tensor.spec.name;
   }

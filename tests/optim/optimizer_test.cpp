@@ -1,3 +1,4 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/optim/optimizer.hpp>
 
@@ -8,8 +9,6 @@
 #include <limits>
 #include <string>
 #include <vector>
-
-#include "backend/cpu/make_cpu_backend.hpp"
 
 namespace vaecf::optim {
 namespace {
@@ -36,12 +35,12 @@ struct Element {
 double largest_difference(const OptimizerOptions& options, double weight_decay, int steps,
                           const std::function<void(Element&, double g, int t)>& reference) {
   constexpr std::int64_t users = 8;
-  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
-  const auto parameters = backend->make_parameters(backend->plan_parameters(specs));
+  const auto device = cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto parameters = device->make_parameters(device->plan_parameters(specs));
   const backend::ParameterLayout& layout = parameters->layout();
-  const auto gradients = backend->make_buffer(layout.size);
-  const auto state = backend->make_step_state();
-  Optimizer optimizer(options, weight_decay, *backend, layout.size);
+  const auto gradients = device->make_buffer(layout.size);
+  const auto state = device->make_step_state();
+  Optimizer optimizer(options, weight_decay, *device, layout.size);
 
   double worst = 0.0;
   std::vector<std::vector<Element>> elements;
@@ -53,10 +52,10 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
       values[i] = static_cast<float>(start_of(i));
       elements[tensor][i].w = values[i];
     }
-    backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values,
-                         parameters->master());
+    device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values,
+                        parameters->master());
   }
-  backend->weights_changed(*parameters);
+  device->weights_changed(*parameters);
   for (int step = 0; step < steps; ++step) {
     for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
       std::vector<float> values(elements[tensor].size());
@@ -66,15 +65,15 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
         const double decay = specs[tensor].decays ? 2.0 * weight_decay * e.w : 0.0;
         reference(e, static_cast<double>(values[i]) / users + decay, step + 1);
       }
-      backend->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
+      device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
     }
-    backend->begin_step({.rule = optimizer.rule(step, users)}, *state);
+    device->begin_step({.rule = optimizer.rule(step, users)}, *state);
     optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters);
   }
   for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
     std::vector<float> values(elements[tensor].size());
-    backend->export_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, parameters->master(),
-                         values);
+    device->export_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, parameters->master(),
+                        values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       worst = std::max(worst, std::abs(values[i] - elements[tensor][i].w));
     }
@@ -124,22 +123,22 @@ TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
 }
 
 TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
-  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
+  const auto device = cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1});
   std::vector<backend::TensorSpec> two_layers = specs;
   two_layers.push_back({"encoder_2/weight", 5, 3, backend::TensorKind::matrix, true});
-  const auto parameters = backend->make_parameters(backend->plan_parameters(two_layers));
+  const auto parameters = device->make_parameters(device->plan_parameters(two_layers));
   const backend::ParameterLayout& layout = parameters->layout();
-  const auto gradients = backend->make_buffer(layout.size);
-  backend->fill(*gradients, 1.0F);
-  Optimizer optimizer({}, 0.0, *backend, layout.size);
-  const auto state = backend->make_step_state();
-  backend->begin_step({.rule = optimizer.rule(0, 1)}, *state);
+  const auto gradients = device->make_buffer(layout.size);
+  device->fill(*gradients, 1.0F);
+  Optimizer optimizer({}, 0.0, *device, layout.size);
+  const auto state = device->make_step_state();
+  device->begin_step({.rule = optimizer.rule(0, 1)}, *state);
   const backend::Layer done[] = {{0, 1}};
   optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters, done);
   const auto moved = [&](int tensor) {
     const backend::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
-    backend->export_rows(layout, tensor, {0, spec.rows}, parameters->master(), values);
+    device->export_rows(layout, tensor, {0, spec.rows}, parameters->master(), values);
     return values[0] != 0.0F;
   };
   EXPECT_FALSE(moved(0));
@@ -148,23 +147,21 @@ TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
 }
 
 TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
-  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
-  const Optimizer optimizer({}, 0.25, *backend, backend->plan_parameters(specs).size);
+  const Rules rules({}, 0.25, 0.0);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
-  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).rate, 3.1622776601683794e-4F);
-  EXPECT_FLOAT_EQ(optimizer.rule(9, 500).rate, 1.531890739511824e-4F);
-  EXPECT_FLOAT_EQ(optimizer.rule(1000000, 500).rate, 1.0e-3F);
-  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).gradient_scale, 0.002F);
-  EXPECT_FLOAT_EQ(optimizer.rule(0, 500).decay, 0.5F);
+  EXPECT_FLOAT_EQ(rules.rule(0, 500).rate, 3.1622776601683794e-4F);
+  EXPECT_FLOAT_EQ(rules.rule(9, 500).rate, 1.531890739511824e-4F);
+  EXPECT_FLOAT_EQ(rules.rule(1000000, 500).rate, 1.0e-3F);
+  EXPECT_FLOAT_EQ(rules.rule(0, 500).gradient_scale, 0.002F);
+  EXPECT_FLOAT_EQ(rules.rule(0, 500).decay, 0.5F);
 }
 
 TEST(Optimizer, ClippingIsInTheRuleAndInItsRange) {
-  const auto backend = cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1});
-  EXPECT_EQ(Optimizer({}, 0.25, *backend, 10).rule(0, 500).clip_norm, 0.0F);
-  EXPECT_EQ(Optimizer({}, 0.25, *backend, 10, 1.5).rule(0, 500).clip_norm, 1.5F);
+  EXPECT_EQ(Rules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
+  EXPECT_EQ(Rules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
   for (const double norm : {-1.0, 1e-30, 1e30, std::nan("")}) {
     try {
-      Optimizer({}, 0.0, *backend, 10, norm);
+      Rules({}, 0.0, norm);
       ADD_FAILURE() << norm << " was accepted";
     } catch (const InputError& error) {
       EXPECT_EQ(std::string(error.what()).rfind("train.clip_gradient_norm: ", 0), 0U) << error.what();

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/device.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-/// What the verbs of a backend mean, in fp64 and plain loops: the yardstick of the contract test.
+/// What the operations of a device mean, in fp64 and plain loops: the yardstick of the contract test.
 namespace vaecf::testing {
 
 /// Dense, row-major.

@@ -30,9 +30,7 @@ class Checkpoint : public TrainTest {
       services.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
       const EvaluationResult mine = evaluator.evaluate(trainer.model());
-      const auto exported = [&](FlatState which) {
-        return export_all(services.backend, trainer.model().layout(), trainer.flat(which));
-      };
+      const auto exported = [&](FlatState which) { return read_all(services.engine, which); };
       const Tensors weights = exported(FlatState::weights);
       const Tensors first = exported(FlatState::first_moment);
       const Tensors second = exported(FlatState::second_moment);

@@ -1,17 +1,17 @@
 #include "train/world.hpp"
 
-#include "backend/cpu/make_cpu_backend.hpp"
 #include "support/thread_communicator.hpp"
+#include "train/engine/engine_of.hpp"
 
 namespace vaecf::train {
 
 void run_world(int ranks, const backend::BackendOptions& options,
                const std::function<void(const Services&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
-    const auto backend = cpu::make_cpu_backend(options);
+    EngineOf<cpu::Device> engine(cpu::make_device(options));
     Log log;
     Progress progress;
-    body({communicator, *backend, log, progress});
+    body({communicator, engine, log, progress});
   });
 }
 

@@ -1,5 +1,6 @@
 // What is reduced in a recording, all ranks must record, and then replay, together: NCCL's rule. The twin's
 // memory moves as the device's does, when the batches of one rank outgrow what it has.
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
@@ -7,44 +8,40 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/cuda_backend.hpp"
 #include "support/cuda_twin/communicator.hpp"
+#include "train/engine/engine_of.hpp"
 #include "train/world_of_ranks.hpp"
 
 namespace vaecf::train {
 namespace {
 
-/// Recordings that do the work again, reductions between ranks and all, which the twin's cannot hold. Which
-/// of them still fit is the backend's own answer.
-class Repeating : public cuda::CudaBackend {
+/// Graphs that do the work again, reductions between ranks and all, which the twin's cannot hold. Which of
+/// them still fit is the device's own answer.
+class Repeating : public cuda::Device {
  public:
-  using CudaBackend::CudaBackend;
+  struct Graph {
+    std::function<void()> work;
+    std::unique_ptr<cuda::Graph> nothing;
+  };
 
-  std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override {
+  Repeating(const backend::BackendOptions& options, std::string& log)
+      : cuda::Device(options, 0), steps(log) {}
+
+  std::unique_ptr<Graph> record(const std::function<void()>& work) {
     work();
     steps += 'o';
-    auto nothing = CudaBackend::record([] {});
-    return nothing ? std::make_unique<Work>(work, std::move(nothing)) : nullptr;
+    auto nothing = cuda::Device::record([] {});
+    return nothing ? std::make_unique<Graph>(work, std::move(nothing)) : nullptr;
   }
-  bool fits(const backend::Recording& recording) const override {
-    return CudaBackend::fits(*static_cast<const Work&>(recording).nothing);
-  }
-  bool replay(backend::Recording& recording) override {
-    if (!fits(recording)) return false;
-    static_cast<Work&>(recording).work();
+  bool fits(const Graph& graph) const { return cuda::Device::fits(*graph.nothing); }
+  bool replay(Graph& graph) {
+    if (!fits(graph)) return false;
+    graph.work();
     steps += '>';
     return true;
   }
 
-  std::string steps;  ///< recorded o, replayed >
-
- private:
-  struct Work : backend::Recording {
-    Work(std::function<void()> what, std::unique_ptr<backend::Recording> empty)
-        : work(std::move(what)), nothing(std::move(empty)) {}
-    std::function<void()> work;
-    std::unique_ptr<backend::Recording> nothing;
-  };
+  std::string& steps;  ///< recorded o, replayed >
 };
 
 class Recordable : public cuda::twin::TwinCommunicator {
@@ -65,26 +62,25 @@ class CudaTwinRecording : public WorldOfRanks {
     backend_.graph = graph;
     std::vector<Outcome> all(static_cast<std::size_t>(ranks));
     comm::run_ranks(ranks, [&](comm::Communicator& host) {
-      Repeating backend(backend_, 0);
+      Outcome& outcome = all[static_cast<std::size_t>(host.rank())];
+      EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
       Recordable communicator(host);
       Log log;
       Progress progress;
-      const Services services{communicator, backend, log, progress};
+      const Services services{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
       for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
         trainer.start_epoch(epoch);
         for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-        model::Network& model = trainer.model();
+        model::Model& model = trainer.model();
         if (communicator.rank() != 0) continue;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
-          const Services mine{alone, backend, log, progress};
+          const Services mine{alone, engine, log, progress};
           Evaluator(dataset, "validation", options_.validation.metrics, mine).evaluate(model);
         });
       }
-      Outcome& outcome = all[static_cast<std::size_t>(communicator.rank())];
-      outcome.steps = backend.steps;
-      outcome.weights = export_all(backend, trainer.model().layout(), trainer.flat(FlatState::weights));
+      outcome.weights = read_all(engine, FlatState::weights);
     });
     return all;
   }

@@ -5,7 +5,8 @@
 #include <array>
 #include <tuple>
 
-#include "backend/cpu/cpu_backend.hpp"
+#include "support/thread_communicator.hpp"
+#include "train/engine/engine_of.hpp"
 #include "train/world_of_ranks.hpp"
 
 namespace vaecf::train {
@@ -39,9 +40,8 @@ class CudaTwinTraining : public WorldOfRanks {
       for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
       run.epochs.push_back(trainer.losses());
     }
-    run.weights = export_all(services.backend, trainer.model().layout(), trainer.flat(FlatState::weights));
-    run.moments =
-        export_all(services.backend, trainer.model().layout(), trainer.flat(FlatState::second_moment));
+    run.weights = read_all(services.engine, FlatState::weights);
+    run.moments = read_all(services.engine, FlatState::second_moment);
     run.scale = trainer.loss_scale();
     Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
     for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
@@ -68,10 +68,10 @@ class CudaTwinTraining : public WorldOfRanks {
 
   static void with_cpu(const std::function<void(const Services&)>& body) {
     comm::run_ranks(1, [&](comm::Communicator& communicator) {
-      cpu::CpuBackend backend(1, Precision::fp32, true);
+      EngineOf<cpu::Device> engine(std::make_unique<cpu::Device>(1, Precision::fp32, true));
       Log log;
       Progress progress;
-      body({communicator, backend, log, progress});
+      body({communicator, engine, log, progress});
     });
   }
 

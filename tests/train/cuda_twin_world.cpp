@@ -1,20 +1,21 @@
 #include "train/world.hpp"
 
+#include <vaecf/backend/cuda/device.hpp>
+
 #include "support/cuda_twin/communicator.hpp"
 #include "support/thread_communicator.hpp"
-
-#include "backend/cuda/cuda_backend.hpp"
+#include "train/engine/engine_of.hpp"
 
 namespace vaecf::train {
 
 void run_world(int ranks, const backend::BackendOptions& options,
                const std::function<void(const Services&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& host) {
-    cuda::CudaBackend backend(options, 0);
+    EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(options, 0));
     cuda::twin::TwinCommunicator communicator(host);
     Log log;
     Progress progress;
-    body({communicator, backend, log, progress});
+    body({communicator, engine, log, progress});
   });
 }
 

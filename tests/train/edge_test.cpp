@@ -1,4 +1,6 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/model/network.hpp>
 
 #include "train/train_fixture.hpp"
 
@@ -26,8 +28,8 @@ class Edge : public TrainTest {
         users_counted += trainer.losses().users;
       }
       outcomes[static_cast<std::size_t>(services.communicator.rank())] = {
-          export_all(services.backend, trainer.model().layout(), trainer.model().parameters().master()),
-          trainer.updates_done(), trainer.users_seen(), services.communicator.all_reduce(users_counted)};
+          weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
+          services.communicator.all_reduce(users_counted)};
     });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
     return outcomes[0];
@@ -118,6 +120,43 @@ TEST_F(Edge, ALossThatIsNoNumberEndsTheRunNamingTheStep) {
     EXPECT_NE(message.find("no longer a number at step "), std::string::npos) << message;
     EXPECT_NE(message.find("on rank "), std::string::npos) << message;
   }
+}
+
+TEST_F(Edge, EachUpdateDrawsDropoutAndNoiseOfItsOwn) {
+  options_.train.batch_size = 1000;          // every step sees all users,
+  options_.optimizer.learning_rate = 1e-12;  // and the weights stay where they start
+  on_ranks(1, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    Trainer trainer(options_, services, dataset, 0);
+    cpu::Device device(1, backend::Precision::fp32, true);
+    model::Network<cpu::Device> model(options_.model, dataset.items(), device, dataset.rows("train"));
+    model::initialize(model, model.shape(), options_.train.seed);
+    const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
+    const auto users = device.hold_rows(rows.view(), 0, dataset.items());
+    std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    const auto batch = device.make_batch();
+    device.gather_batch(*users, all, true, *batch);
+
+    const auto gradients = device.make_buffer(model.layout().size);
+    model::StepClock<cpu::Device> clock(device, false);
+    const auto state = device.make_step_state();
+    double before = 0.0;
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      device.begin_step({.seed = options_.train.seed, .step = step, .rule = {}}, *state);
+      device.clear_losses(*state);
+      model.forward_backward({*batch}, *state, *gradients, {}, clock);
+      device.end_step(*state);
+      const backend::LossSums expected = device.read_losses(*state);
+      trainer.start_epoch(step);
+      trainer.step(0);
+      const backend::LossSums sums = trainer.losses();
+      EXPECT_NEAR(sums.nll / expected.nll, 1.0, 1e-6) << "step " << step;
+      EXPECT_NEAR(sums.kl / expected.kl, 1.0, 1e-5) << "step " << step;
+      EXPECT_GT(std::abs(sums.nll - before), 1e-4 * sums.nll) << "step " << step;
+      before = sums.nll;
+    }
+  });
 }
 
 }  // namespace

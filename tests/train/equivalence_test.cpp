@@ -50,40 +50,6 @@ TEST_F(Equivalence, ALearntCurveIsNotTheStart) {
   EXPECT_GT(difference(start.weights[0], end.weights[0]).largest, 10 * options_.optimizer.learning_rate);
 }
 
-TEST_F(Equivalence, EachUpdateDrawsDropoutAndNoiseOfItsOwn) {
-  options_.train.batch_size = 1000;          // every step sees all users,
-  options_.optimizer.learning_rate = 1e-12;  // and the weights stay where they start
-  on_ranks(1, [&](const Services& services) {
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, services, dataset, 0);
-    model::Network model(options_.model, dataset.items(), services.backend, dataset.rows("train"));
-    model.initialise(options_.train.seed);
-    const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
-    const auto users = services.backend.hold_rows(rows.view(), 0, dataset.items());
-    std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-    const auto batch = services.backend.make_batch();
-    services.backend.gather_batch(*users, all, true, *batch);
-
-    const auto state = services.backend.make_step_state();
-    double before = 0.0;
-    for (std::uint32_t step = 0; step < 3; ++step) {
-      services.backend.begin_step({.seed = options_.train.seed, .step = step, .rule = {}}, *state);
-      services.backend.clear_losses(*state);
-      model.loss(*batch, *state);
-      services.backend.end_step(*state);
-      const backend::LossSums expected = services.backend.read_losses(*state);
-      trainer.start_epoch(step);
-      trainer.step(0);
-      const backend::LossSums sums = trainer.losses();
-      EXPECT_NEAR(sums.nll / expected.nll, 1.0, 1e-6) << "step " << step;
-      EXPECT_NEAR(sums.kl / expected.kl, 1.0, 1e-5) << "step " << step;
-      EXPECT_GT(std::abs(sums.nll - before), 1e-4 * sums.nll) << "step " << step;
-      before = sums.nll;
-    }
-  });
-}
-
 TEST_F(Equivalence, OverlapChangesNothing) {
   options_.distributed.overlap = "off";
   const World off = run(3, 20);

@@ -89,13 +89,12 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
   std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Network network(options_.model, dataset.items(), services.backend, 31);
-    network.initialise(1);
+    const auto network = initial_model(options_, services, dataset.items(), 31);
     const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
-    const auto held = network.hold({users.fold_in.view(), {}, {}, 0});
+    const auto held = network->hold({users.fold_in.view(), {}, {}, 0});
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
-    network.top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
+    network->top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
     std::array<std::set<std::int32_t>, 2> items;
     for (std::int64_t u = 0; u < 31; ++u) {
       if (users.targets.view().row_size(u) == 0) continue;
@@ -107,10 +106,9 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
-      model::Network model(options_.model, dataset.items(), services.backend, 8);
-      model.initialise(1);
+      const auto model = initial_model(options_, services, dataset.items(), 8);
       Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, services);
-      const EvaluationResult result = evaluator.evaluate(model);
+      const EvaluationResult result = evaluator.evaluate(*model);
       const auto items = static_cast<double>(dataset.items());
       EXPECT_EQ(result.users, 27);
       EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
@@ -127,10 +125,9 @@ TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
   options_.data.file = make("some.h5", data);
   on_ranks(2, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Network model(options_.model, dataset.items(), services.backend, 8);  // several slices
-    model.initialise(1);
+    const auto model = initial_model(options_, services, dataset.items(), 8);  // several slices
     Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, services);
-    const EvaluationResult result = evaluator.evaluate(model);
+    const EvaluationResult result = evaluator.evaluate(*model);
     EXPECT_EQ(evaluator.users(), 31);
     EXPECT_EQ(result.users, 27);
     EXPECT_EQ(result.users_without_target, 4);

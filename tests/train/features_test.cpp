@@ -87,11 +87,10 @@ TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
 TEST_F(Features, OfAUserAreNotThoseOfAnother) {
   on_ranks(3, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
-    model::Network network(options_.model, model_inputs(options_, dataset), services.backend, 7);
-    network.initialise(1);
+    const auto network = initial_model(options_, services, model_inputs(options_, dataset), 7);
     Evaluator evaluator(dataset, "test", {"ndcg@10"}, services);
-    const double known = evaluator.evaluate(network).metrics.at("ndcg@10").mean;
-    const double cold = evaluator.evaluate(network, model::History::none).metrics.at("ndcg@10").mean;
+    const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
+    const double cold = evaluator.evaluate(*network, model::History::none).metrics.at("ndcg@10").mean;
     // User by user, without slices and ranks: the same.
     const auto all = data::read_held_out(dataset, "test", 0, 1);
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};
@@ -99,10 +98,10 @@ TEST_F(Features, OfAUserAreNotThoseOfAnother) {
       math::MetricSums sums;
       for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
         const Range row{user, user + 1};
-        const auto held = network.hold({all.fold_in.view().slice(row), all.features.view().slice(row),
-                                        all.targets.view().slice(row), user});
+        const auto held = network->hold({all.fold_in.view().slice(row), all.features.view().slice(row),
+                                         all.targets.view().slice(row), user});
         const auto of_user =
-            network.evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
+            network->evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
         sums.sum += of_user[0].sum;
         sums.users += of_user[0].users;
       }

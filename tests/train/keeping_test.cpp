@@ -140,7 +140,7 @@ TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
   const std::string whole = events();
   options_.name = "again";
   on_ranks(1, [&](const Services& services) {
-    train(options_, {services.communicator, services.backend, services.log, progress});
+    train(options_, {services.communicator, services.engine, services.log, progress});
   });
   const std::string text = events();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
@@ -160,7 +160,7 @@ TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
   options_.run.checkpoint_every = {0, 0, 0.0};
   const std::string message = message_of<RunError>([&] {
     on_ranks(1, [&](const Services& services) {
-      train(options_, {services.communicator, services.backend, services.log, progress});
+      train(options_, {services.communicator, services.engine, services.log, progress});
     });
   });
   EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
@@ -177,7 +177,7 @@ TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
   block("step-00000001.h5");
   const std::string message = message_of<RunError>([&] {
     on_ranks(1, [&](const Services& services) {
-      train(options_, {services.communicator, services.backend, services.log, progress, &stop});
+      train(options_, {services.communicator, services.engine, services.log, progress, &stop});
     });
   });
   EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
@@ -194,7 +194,7 @@ TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
   block("best.h5");
   on_ranks(1, [&](const Services& services) {
     EXPECT_TRUE(
-        train(options_, {services.communicator, services.backend, services.log, progress, &stop}).stopped);
+        train(options_, {services.communicator, services.engine, services.log, progress, &stop}).stopped);
   });
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
 }
@@ -209,7 +209,7 @@ TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
     std::string folder;
   } progress(options_.checkpoint_folder());
   on_ranks(1, [&](const Services& services) {
-    train(options_, {services.communicator, services.backend, services.log, progress});
+    train(options_, {services.communicator, services.engine, services.log, progress});
   });
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
@@ -227,8 +227,8 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     state.epoch = 1;
     keeper.save(state, {.go_on = true, .best = true}, trainer);
     keeper.finish(false);
-    trainer.set_flat(FlatState::weights, [&](backend::FloatBuffer& flat) {
-      services.backend.fill(flat, std::numeric_limits<float>::quiet_NaN());
+    services.engine.write(FlatState::weights, false, [&](const WriteRows& write) {
+      write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     const std::string message =
         message_of<RunError>([&] { keeper.save(state, {.go_on = true, .best = true}, trainer); });

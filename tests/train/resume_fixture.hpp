@@ -45,7 +45,7 @@ class Resume : public TrainTest {
     on_ranks(ranks, [&](const Services& services) {
       SessionOptions mine = options;
       StopsAfter progress(stop, services.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
-      const Services with_stop{services.communicator, services.backend, services.log, progress, &stop};
+      const Services with_stop{services.communicator, services.engine, services.log, progress, &stop};
       if (!resume.empty()) {
         const auto point = find_resume_point(mine, with_stop, resume);
         if (point) mine.resume_from = point->path;

@@ -103,7 +103,7 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
   StopFlag stop;
   stop.request();  // while it loads
   on_ranks(2, [&](const Services& s) {
-    EXPECT_TRUE(train(options, {s.communicator, s.backend, s.log, s.progress, &stop}).stopped);
+    EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
   });
   EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
   run(2, "again", "auto");

@@ -209,10 +209,8 @@ TEST_F(Session, TheLossHoldsTheDecayTerm) {
   run(2);
   double squares = 0.0;
   on_ranks(1, [&](const Services& services) {
-    model::Network model(options_.model, 60, services.backend, 1);
-    model.initialise(options_.train.seed);
-    for (const auto& [name, values] :
-         export_all(services.backend, model.layout(), model.parameters().master())) {
+    const auto model = initial_model(options_, services, 60, 1, options_.train.seed);
+    for (const auto& [name, values] : weights_of(*model)) {
       if (!name.ends_with("/weight")) continue;
       for (const float w : values) squares += static_cast<double>(w) * w;
     }

@@ -1,6 +1,7 @@
 #include <vaecf/base/narrow.hpp>
 
-#include "backend/cpu/cpu_backend.hpp"
+#include "support/thread_communicator.hpp"
+#include "train/engine/engine_of.hpp"
 #include "train/world_of_ranks.hpp"
 
 namespace vaecf::train {
@@ -140,29 +141,24 @@ TEST_F(Sharded, TheLossAfterSomeEpochsIsTheSame) {
 }
 
 /// Claims to compute in fp16, with an overflow in this rank's part of the gradient of one step.
-class Overflowing : public cpu::CpuBackend {
+class Overflowing : public cpu::Device {
  public:
   Overflowing(std::uint32_t step, bool here)
-      : CpuBackend(1, backend::Precision::fp32, true), step_(step), here_(here) {}
+      : cpu::Device(1, backend::Precision::fp32, true), step_(step), here_(here) {}
 
-  backend::Precision precision() const override { return backend::Precision::fp16; }
-  void begin_step(const backend::StepNumbers& numbers, backend::StepState& step) override {
-    CpuBackend::begin_step(numbers, step);
-    now_ = numbers.step;
+  backend::Precision precision() const { return backend::Precision::fp16; }
+  void inspect_gradients(const cpu::FloatBuffer&, Range, cpu::StepState& step) {
+    if (here_ && step.numbers.step == step_) verdict(step).data()[0] += 1.0F;
   }
-  void inspect_gradients(const backend::FloatBuffer&, Range, backend::StepState& step) override {
-    if (here_ && now_ == step_) verdict(step).data()[0] += 1.0F;
-  }
-  void update(const backend::StepState& step, bool decays, Range range, const backend::FloatBuffer& gradients,
-              backend::Moments moments, backend::Parameters& parameters) override {
-    if (verdict(const_cast<backend::StepState&>(step)).data()[0] > 0.0F) return;
-    CpuBackend::update(step, decays, range, gradients, moments, parameters);
+  void update(const cpu::StepState& step, bool decays, Range range, const cpu::FloatBuffer& gradients,
+              cpu::Moments moments, cpu::Parameters& parameters) {
+    if (step.verdict.data()[0] > 0.0F) return;
+    cpu::Device::update(step, decays, range, gradients, moments, parameters);
   }
 
  private:
   std::uint32_t step_;
   bool here_;
-  std::uint32_t now_ = 0;
 };
 
 // Replicated, the gradient is everybody's, but a loss that is no number may be one rank's alone.
@@ -170,18 +166,17 @@ TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
   for (const char* optimizer : {"sharded", "replicated"}) {
     options_.distributed.optimizer = optimizer;
     comm::run_ranks(3, [&](comm::Communicator& communicator) {
-      Overflowing overflowing(1, communicator.rank() == 2);
+      EngineOf<Overflowing> engine(std::make_unique<Overflowing>(1, communicator.rank() == 2));
       Log log;
       Progress progress;
-      const Services services{communicator, overflowing, log, progress};
+      const Services services{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, 0);
       trainer.start_epoch(0);
       std::vector<Tensors> weights;
       for (std::int64_t t = 0; t < 4; ++t) {
         trainer.step(t);
-        weights.push_back(
-            export_all(overflowing, trainer.model().layout(), trainer.model().parameters().master()));
+        weights.push_back(weights_of(trainer.model()));
       }
       EXPECT_EQ(weights[0], weights[1]) << optimizer << ", rank " << communicator.rank();
       EXPECT_NE(weights[1], weights[2]) << optimizer << ", rank " << communicator.rank();

@@ -138,7 +138,7 @@ TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
   StopFlag stop;
   stop.request();
   const JsonNode trace = trace_of(2, [&](const Services& services) {
-    const Services stopped{services.communicator, services.backend, services.log, services.progress, &stop};
+    const Services stopped{services.communicator, services.engine, services.log, services.progress, &stop};
     EXPECT_TRUE(train(options_, stopped).stopped);
   });
   expect_nested(trace, 2);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/network.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -134,16 +135,34 @@ class TrainTest : public ::testing::Test {
 /// Tensors by name, logical.
 using Tensors = std::map<std::string, std::vector<float>>;
 
-inline Tensors export_all(const backend::Backend& backend, const backend::ParameterLayout& layout,
-                          const backend::FloatBuffer& flat) {
+/// Returns the weights that the model computes with.
+inline Tensors weights_of(const model::Model& model) {
   Tensors tensors;
-  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-    const backend::TensorSpec& spec = layout.tensors[i].spec;
-    std::vector<float>& values = tensors[spec.name];
-    values.resize(static_cast<std::size_t>(spec.rows * spec.columns));
-    backend.export_rows(layout, static_cast<int>(i), {0, spec.rows}, flat, values);
+  const std::vector<backend::TensorSpec> specs = model.tensors();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::vector<float>& values = tensors[specs[i].name];
+    values.resize(static_cast<std::size_t>(specs[i].rows * specs[i].columns));
+    model.read_rows(static_cast<int>(i), {0, specs[i].rows}, values);
   }
   return tensors;
+}
+
+/// Returns master weights or moments of the training under way. Collective.
+inline Tensors read_all(Engine& engine, FlatState state) {
+  Tensors tensors = weights_of(engine.model());
+  std::vector<std::span<float>> spans;
+  for (const backend::TensorSpec& spec : engine.model().tensors()) spans.emplace_back(tensors[spec.name]);
+  engine.read(state, spans);
+  return tensors;
+}
+
+/// Makes a network with initial weights for up to `max_users` users.
+inline std::unique_ptr<model::Model> initial_model(const SessionOptions& options, const Services& services,
+                                                   model::Inputs inputs, std::int64_t max_users,
+                                                   std::uint64_t seed = 1) {
+  auto model = services.engine.make_model(options.model, inputs, max_users);
+  model::initialize(*model, model::network_shape(options.model, inputs), seed);
+  return model;
 }
 
 struct Difference {

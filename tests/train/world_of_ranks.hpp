@@ -25,18 +25,15 @@ class WorldOfRanks : public TrainTest {
       const auto rank = static_cast<std::size_t>(services.communicator.rank());
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, 0);
-      const auto exported = [&](const backend::FloatBuffer& flat) {
-        return export_all(services.backend, trainer.model().layout(), flat);
-      };
       for (std::int64_t s = 0; s < steps; ++s) {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
         trainer.step(t);
-        if (s == 0) world.gradient[rank] = exported(trainer.flat(FlatState::first_moment));
+        if (s == 0) world.gradient[rank] = read_all(services.engine, FlatState::first_moment);
       }
-      world.weights[rank] = exported(trainer.model().parameters().master());
-      world.masters[rank] = exported(trainer.flat(FlatState::weights));
-      world.moments[rank] = exported(trainer.flat(FlatState::second_moment));
+      world.weights[rank] = weights_of(trainer.model());
+      world.masters[rank] = read_all(services.engine, FlatState::weights);
+      world.moments[rank] = read_all(services.engine, FlatState::second_moment);
     });
     return world;
   }

@@ -43,13 +43,6 @@ struct LossScale {
   static constexpr float largest = 16777216.0F;
 };
 
-/// A step's numbers, its losses and the loss scale, kept where the backend computes: so that a recorded step
-/// finds new numbers at each replay, and nobody waits for its losses.
-class StepState {
- public:
-  virtual ~StepState() = default;
-};
-
 /// Where the host, or another queue of the device, finds out that work is done; null on the CPU, where it is
 /// done already.
 struct Completion {

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
 #include <vaecf/comm/communicator.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,9 +32,29 @@ std::vector<std::int64_t> all_reduce_sizes();
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
                                               double budget = 1.0);
 
-/// The same by started forms on the memory of `backend`, as gradients travel: on the CPU with the helper
+/// Does the same with `sums`, which runs `count` sums of `elements` numbers each, one after the other, and
+/// waits for them.
+std::vector<AllReduceTime> measure_all_reduce(
+    Communicator& communicator, std::span<const std::int64_t> sizes, double budget,
+    const std::function<void(std::int64_t elements, int count)>& sums);
+
+/// Does the same by started forms on the memory of `device`, as gradients travel: on the CPU with the helper
 /// thread's part in it, on GPUs by NCCL.
-std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, backend::Backend& backend,
-                                              std::span<const std::int64_t> sizes, double budget = 1.0);
+template <class Device>
+std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, Device& device,
+                                              std::span<const std::int64_t> sizes, double budget = 1.0) {
+  if (communicator.size() == 1 || sizes.empty()) return {};
+  const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
+  const auto values = device.make_buffer(largest / 4 + 1);
+  device.synchronize();
+  return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
+    for (int i = 0; i < count; ++i) {
+      const Ticket sum = communicator.start_all_reduce_sum(
+          std::span<float>(values->data(), static_cast<std::size_t>(n)), device.mark());
+      device.wait_for(communicator.wait(sum));
+    }
+    device.synchronize();
+  });
+}
 
 }  // namespace vaecf::comm

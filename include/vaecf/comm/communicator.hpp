@@ -41,7 +41,7 @@ struct Ticket {
 
 /// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
 /// 64-bit; results of sums are bitwise equal on all ranks. Blocking calls work on host memory, started ones
-/// on the memory of the backend that this communicator is paired with. Errors: RunError naming the call.
+/// on the memory of the device that this communicator is paired with. Errors: RunError naming the call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -107,13 +107,13 @@ class Communicator {
                                   backend::Completion after) = 0;
   virtual Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all,
                                   backend::Completion after) = 0;
-  /// Returns what the backend has to wait for before it touches the memory: null where it is done, as on the
+  /// Returns what the device has to wait for before it touches the memory: null where it is done, as on the
   /// host, which waits here.
   virtual backend::Completion wait(Ticket ticket) = 0;
   /// On the way out after a failure: returns when nothing that was started here touches host memory any more,
   /// or after some seconds, where other ranks no longer come.
   virtual void settle() noexcept {}
-  /// Whether started forms and their waits may be part of a Backend::record.
+  /// Whether started forms and their waits may be part of a graph.
   virtual bool recordable() const { return false; }
 
   /// Ends all ranks at once with this exit code; does not return. From any thread.

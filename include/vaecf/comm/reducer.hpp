@@ -28,7 +28,7 @@ void pack_parts(Device& device, const BucketPlan& plan, int owner, const typenam
 
 /// Rounds the first `size` elements of the weights to bf16, as an exchange with bf16 on the wire leaves them.
 template <class Device>
-void round_to_bf16_wire(Device& device, typename Device::Weights& weights, std::int64_t size) {
+void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, std::int64_t size) {
   const auto rounded = device.make_narrow_buffer(size);
   device.narrow(weights.master(), {0, size}, *rounded, 0);
   device.widen(*rounded, {0, size}, weights.master(), 0);
@@ -61,7 +61,7 @@ template <class Device>
 class Reducer {
  public:
   using Buffer = typename Device::Buffer;
-  using Weights = typename Device::Weights;
+  using Weights = typename Device::Parameters;
 
   /// `plan` cuts the flat buffers of padded_size() elements; `gradients` must outlive the reducer.
   Reducer(Communicator& communicator, Device& device, const BucketPlan& plan, ReducerMode mode,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/options.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/scaling/model.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/parameters.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model_options.hpp>
@@ -44,6 +44,8 @@ class Model {
 
   /// Returns the tensors of the model as a checkpoint stores them, below /weights.
   virtual std::vector<backend::TensorSpec> tensors() const = 0;
+  /// Copies rows of tensor number `tensor` into `values`, row-major.
+  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
   /// Overwrites rows of tensor number `tensor` with `values`, row-major.
   virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
   /// Must follow the last write_rows, before the next use.
@@ -66,12 +68,7 @@ class Model {
   virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;
 };
 
-/// Makes the model that `options.type` names, with weights of zero, for up to `max_users` users at a time.
-/// Throws InputError if there is no such type.
-std::unique_ptr<Model> make_model(const ModelOptions& options, Inputs inputs, backend::Backend& backend,
-                                  std::int64_t max_users);
-
-/// Returns the names that model.type may have, in the order of the table in make_model.cpp.
+/// Returns the names that model.type may have, in the order of the table in make_model.hpp.
 std::vector<std::string_view> model_types();
 
 }  // namespace vaecf::model

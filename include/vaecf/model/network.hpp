@@ -1,63 +1,109 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/device.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/model/step_clock.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace vaecf::model {
 
-/// A batch of users: what they have, and, where the model knows features, a batch of the same users'
-/// features.
-struct ModelInput {
-  ModelInput(const backend::Batch& item_rows, const backend::Batch* feature_rows = nullptr)
-      : items(item_rows), features(feature_rows) {}
-  const backend::Batch& items;
-  const backend::Batch* features;
+/// A batch of users as a network's input: the items that they have and, if the model has features, a batch of
+/// the same users' features.
+template <class Batch>
+struct NetworkInput {
+  const Batch& items;
+  const Batch* features = nullptr;
 };
 
-/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) over a backend's verbs: the weights, the activations of
-/// one batch, and what is differentiated. Holds one batch at a time; every batch may have 0 users.
+/// Users on the device that a network computes on, and the batches that are gathered from them.
+template <class Device>
+struct NetworkUsers : HeldUsers {
+  NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
+               std::int64_t max_users)
+      : no_items(static_cast<std::size_t>(max_users) + 1, 0),
+        items(device.hold_rows(users.items, users.first_user, item_count)),
+        features(feature_count > 0 ? device.hold_rows(users.features, users.first_user, feature_count)
+                                   : nullptr),
+        targets(device.hold_rows(users.targets, users.first_user, item_count)),
+        empty_rows(device.hold_rows({no_items, {}}, 0, item_count)),
+        items_batch(device.make_batch()),
+        features_batch(device.make_batch()),
+        empty_batch(device.make_batch()) {}
+
+  std::vector<std::int64_t> no_items;  // offsets of rows without an item
+  std::unique_ptr<typename Device::UserRows> items;
+  std::unique_ptr<typename Device::UserRows> features;  // null if the network has none
+  std::unique_ptr<typename Device::UserRows> targets;
+  std::unique_ptr<typename Device::UserRows> empty_rows;
+  std::unique_ptr<typename Device::Batch> items_batch;
+  std::unique_ptr<typename Device::Batch> features_batch;
+  std::unique_ptr<typename Device::Batch> empty_batch;
+  std::vector<std::int64_t> numbers;
+};
+
+/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) by a device's operations: the weights, the activations of
+/// one batch, and what is differentiated. It holds one batch at a time; every batch may have 0 users.
+template <class Device>
 class Network final : public Model {
  public:
-  /// Weights are zero until `initialise` or an import. Batches of up to `max_rows` users. The weights' buffer
-  /// holds a multiple of `size_multiple` elements, zeros behind the layout's.
-  Network(const ModelOptions& options, Inputs inputs, backend::Backend& backend, std::int64_t max_rows,
+  using Activations = typename Device::Activations;
+  using Buffer = typename Device::Buffer;
+  using StepState = typename Device::StepState;
+  using Input = NetworkInput<typename Device::Batch>;
+  using Clock = StepClock<Device>;
+  using FusedUpdate = backend::FusedUpdate<typename Device::Parameters, Buffer>;
+
+  /// Makes a network with weights of zero for batches of up to `max_rows` users. The weights' buffer holds a
+  /// multiple of `size_multiple` elements, zeros behind the layout's.
+  Network(const ModelOptions& options, Inputs inputs, Device& device, std::int64_t max_rows,
           std::int64_t size_multiple = 1);
 
-  /// Xavier-uniform weights (limit sqrt(6 / (inputs + outputs)), of features with the items among the inputs)
-  /// and truncated normal biases (sd 0.001), by Philox from seed, tensor number and index alone: the same for
-  /// any rank count and backend.
-  void initialise(std::uint64_t seed);
+  /// Adds the loss terms of the batch's users to `step` and writes the gradient of nll + beta * kl into
+  /// `gradients`, with beta and randomness as `step` says; ranges are told to `ready` as they become final.
+  /// With `fused` (only if the device fuses updates) `fused_layers` are updated at once instead, and their
+  /// ranges of `gradients` mean nothing.
+  void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
+                        const backend::GradientReady& ready, Clock& clock,
+                        const FusedUpdate* fused = nullptr);
 
-  /// Sums over the users of the batch of the loss terms, into `step`, and of the gradient of
-  /// nll + beta * kl, into `gradients`, with beta and randomness as `step` says; ranges are told to `ready`
-  /// as they become final. With `fused` (only where the backend fuses updates) `fused_layers` are updated at
-  /// once instead, and their ranges of `gradients` mean nothing.
-  void forward_backward(const ModelInput& batch, backend::StepState& step, backend::FloatBuffer& gradients,
-                        const backend::GradientReady& ready, StepClock& clock,
-                        const backend::FusedUpdate* fused = nullptr);
-
-  /// The same loss terms, dropout and noise included, without gradients.
-  void loss(const ModelInput& batch, backend::StepState& step);
-
-  /// The input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next call.
-  const backend::Activations& hidden_for_scoring(const ModelInput& batch);
+  /// Returns the input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next
+  /// call.
+  const Activations& hidden_for_scoring(const Input& batch) {
+    Clock clock(device_, false);
+    forward(batch, 1.0F, *scoring_step_, Latent::mean, clock);
+    return hidden();
+  }
 
   std::int64_t items() const override { return items_; }
   std::int64_t features() const override { return shape_.features; }
-  std::vector<backend::TensorSpec> tensors() const override;
-  void write_rows(int tensor, Range rows, std::span<const float> values) override;
-  void finish_writing() override;
-  std::unique_ptr<HeldUsers> hold(const UserData& users) override;
+  std::vector<backend::TensorSpec> tensors() const override {
+    std::vector<backend::TensorSpec> specs;
+    for (const backend::TensorLayout& tensor : layout_.tensors) specs.push_back(tensor.spec);
+    return specs;
+  }
+  void read_rows(int tensor, Range rows, std::span<float> values) const override {
+    device_.export_rows(layout_, tensor, rows, parameters_->master(), values);
+  }
+  void write_rows(int tensor, Range rows, std::span<const float> values) override {
+    device_.import_rows(layout_, tensor, rows, values, parameters_->master());
+  }
+  void finish_writing() override { device_.weights_changed(*parameters_); }
+  std::unique_ptr<HeldUsers> hold(const UserData& users) override {
+    return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features(), max_rows_);
+  }
   std::vector<math::MetricSums> evaluate(HeldUsers& users, History history,
                                          std::span<const math::Metric> metrics,
                                          const std::function<void()>& progressed) override;
@@ -66,54 +112,224 @@ class Network final : public Model {
   std::int64_t max_users() const override { return max_rows_; }
   void exclude_items(std::span<const std::uint8_t> offers) override;
 
-  /// sum ||W||^2 over the tensors that decay.
-  double sum_of_squares();
-  /// Weights of the layers computed as dense products: all but the input table, whose product is a gather.
-  std::int64_t dense_weights() const;
+  /// Returns sum ||W||^2 over the tensors that decay.
+  double sum_of_squares() {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
+      if (layout_.tensors[i].spec.decays) sum += device_.sum_of_squares(*parameters_, static_cast<int>(i));
+    }
+    return sum;
+  }
 
   const NetworkShape& shape() const { return shape_; }
   const backend::ParameterLayout& layout() const { return layout_; }
-  backend::Parameters& parameters() { return *parameters_; }
-  /// The largest layers: those of the output and of the input.
+  typename Device::Parameters& parameters() { return *parameters_; }
+  /// Returns the largest layers: those of the output and of the input.
   std::array<backend::Layer, 2> fused_layers() const {
     return {decoder_.back().layer, encoder_.front().layer};
   }
 
-  /// Activations of the last forward pass; for tests and for those who look inside.
-  const backend::Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
-  /// k below the number of hidden layers.
-  const backend::Activations& decoder_output(std::size_t k) const { return *decoder_[k].output; }
-  const backend::Activations& latent() const;
-  const backend::Activations& hidden() const;
+  /// Return activations of the last forward pass; for tests. `k` is below the number of hidden layers.
+  const Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
+  const Activations& decoder_output(std::size_t k) const { return *decoder_[k].output; }
+  const Activations& latent() const { return z_ ? *z_ : *encoder_.back().output; }
+  const Activations& hidden() const {
+    return decoder_.size() > 1 ? *decoder_[decoder_.size() - 2].output : latent();
+  }
 
  private:
   struct Stage {
     backend::Layer layer;
     backend::Activation act = backend::Activation::tanh;
-    std::unique_ptr<backend::Activations> output;  // null for the output layer
-    std::unique_ptr<backend::Activations> d_output;
+    std::unique_ptr<Activations> output;  // null for the output layer
+    std::unique_ptr<Activations> d_output;
   };
   enum class Latent { sampled, mean };
 
-  void forward(const ModelInput& batch, backend::Keep keep, const backend::StepState& step, Latent how,
-               StepClock& clock);
-  backend::Activations& d_latent();
-  /// std::logic_error where features are missing, or are none of this model's business.
-  std::optional<backend::SideInput> side_of(const ModelInput& batch) const;
+  void forward(const Input& batch, backend::Keep keep, const StepState& step, Latent how, Clock& clock);
+  Activations& d_latent() { return d_z_ ? *d_z_ : *encoder_.back().d_output; }
+  /// Throws std::logic_error if features are missing, or given to a model without.
+  std::optional<backend::SideInput<typename Device::Batch>> side_of(const Input& batch) const;
+  /// Gathers users `rows` and returns them as input. The batch of their items is gathered in any case.
+  Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
 
-  backend::Backend& backend_;
+  Device& device_;
   std::int64_t items_;
   std::int64_t max_rows_;
   backend::Keep keep_;
   NetworkShape shape_;
   backend::ParameterLayout layout_;
-  std::unique_ptr<backend::Parameters> parameters_;
-  int feature_table_ = -1;                            // in layout_.tensors
-  std::unique_ptr<backend::StepState> scoring_step_;  // scoring draws nothing, so nobody looks at it
+  std::unique_ptr<typename Device::Parameters> parameters_;
+  int feature_table_ = -1;                   // in layout_.tensors
+  std::unique_ptr<StepState> scoring_step_;  // scoring draws nothing, and its losses are not read
   std::vector<Stage> encoder_;
   std::vector<Stage> decoder_;
-  std::unique_ptr<backend::Activations> z_;  // null where the latent layer's output is z (mult_dae)
-  std::unique_ptr<backend::Activations> d_z_;
+  std::unique_ptr<Activations> z_;  // null if the latent layer's output is z (mult_dae)
+  std::unique_ptr<Activations> d_z_;
 };
+
+/// Overwrites the weights of a network of this shape: Xavier-uniform weights (limit
+/// sqrt(6 / (inputs + outputs)), of features with the items among the inputs) and truncated normal biases (sd
+/// 0.001), by Philox from seed, tensor number and index alone: the same for any rank count and device.
+void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
+
+template <class Device>
+Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& device, std::int64_t max_rows,
+                         std::int64_t size_multiple)
+    : device_(device),
+      items_(inputs.items),
+      max_rows_(std::max<std::int64_t>(1, max_rows)),
+      keep_(static_cast<float>(1.0 - options.dropout), static_cast<float>(1.0 - options.history_dropout)),
+      shape_(network_shape(options, inputs)),
+      layout_(device.plan_parameters(tensor_specs(shape_))),
+      parameters_(device.make_parameters(layout_,
+                                         (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
+      scoring_step_(device.make_step_state()) {
+  const auto build = [&](const std::vector<LayerShape>& layers, std::vector<Stage>& stages) {
+    for (const LayerShape& layer : layers) {
+      Stage stage;
+      stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
+      if (layer.weight_kind != backend::TensorKind::output_table) {
+        stage.output = device.make_activations(max_rows_, layer.outputs);
+        stage.d_output = device.make_activations(max_rows_, layer.outputs);
+      }
+      stages.push_back(std::move(stage));
+    }
+  };
+  build(shape_.encoder, encoder_);
+  build(shape_.decoder, decoder_);
+  if (shape_.features > 0) feature_table_ = layout_.find(shape_.encoder.front().name + "/feature_weight");
+  if (shape_.variational) {
+    encoder_.back().act = backend::Activation::identity;
+    z_ = device.make_activations(max_rows_, options.latent);
+    d_z_ = device.make_activations(max_rows_, options.latent);
+  }
+}
+
+template <class Device>
+auto Network<Device>::side_of(const Input& batch) const
+    -> std::optional<backend::SideInput<typename Device::Batch>> {
+  if ((batch.features != nullptr) != (shape_.features > 0)) {
+    throw std::logic_error("a model that knows features takes them with each batch, and no other does");
+  }
+  if (batch.features == nullptr) return std::nullopt;
+  return backend::SideInput<typename Device::Batch>{*batch.features, feature_table_};
+}
+
+template <class Device>
+void Network<Device>::forward(const Input& batch, backend::Keep keep, const StepState& step, Latent how,
+                              Clock& clock) {
+  const Stage& first = encoder_.front();
+  const auto side = side_of(batch);
+  device_.encode_input(batch.items, *parameters_, first.layer, first.act, keep, step, *first.output,
+                       side ? &*side : nullptr);
+  clock.lap(&StepSeconds::input);
+
+  const Activations* input = first.output.get();
+  for (std::size_t k = 1; k < encoder_.size(); ++k) {
+    device_.linear(*input, *parameters_, encoder_[k].layer, encoder_[k].act, *encoder_[k].output);
+    input = encoder_[k].output.get();
+  }
+  if (z_ && how == Latent::sampled) device_.sample_latent(batch.items, *input, step, *z_);
+  if (z_ && how == Latent::mean) device_.latent_mean(*input, *z_);
+  input = &latent();
+  for (std::size_t k = 0; k + 1 < decoder_.size(); ++k) {
+    device_.linear(*input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output);
+    input = decoder_[k].output.get();
+  }
+  clock.lap(&StepSeconds::forward);
+}
+
+template <class Device>
+void Network<Device>::forward_backward(const Input& batch, StepState& step, Buffer& gradients,
+                                       const backend::GradientReady& ready, Clock& clock,
+                                       const FusedUpdate* fused) {
+  forward(batch, keep_, step, Latent::sampled, clock);
+
+  const auto gradient_of_output = [&](std::size_t k) -> Activations& {
+    return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
+  };
+  const std::size_t last = decoder_.size() - 1;
+  device_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
+                             gradient_of_output(last), gradients, ready, fused);
+  clock.lap(&StepSeconds::loss);
+
+  for (std::size_t k = last; k-- > 0;) {
+    const Activations& input = k == 0 ? latent() : *decoder_[k - 1].output;
+    device_.linear_backward(input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output,
+                            *decoder_[k].d_output, &gradient_of_output(k), gradients, ready);
+  }
+  if (z_) {
+    const Stage& statistics = encoder_.back();
+    device_.latent_backward(batch.items, *statistics.output, step, *d_z_, *statistics.d_output);
+  }
+  for (std::size_t k = encoder_.size() - 1; k > 0; --k) {
+    device_.linear_backward(*encoder_[k - 1].output, *parameters_, encoder_[k].layer, encoder_[k].act,
+                            *encoder_[k].output, *encoder_[k].d_output, encoder_[k - 1].d_output.get(),
+                            gradients, ready);
+  }
+  const Stage& first = encoder_.front();
+  device_.input_gradient(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
+                         *first.d_output, gradients, ready, fused);
+  if (const auto side = side_of(batch)) {
+    device_.side_gradient(*side, layout_, *first.d_output, gradients, ready);
+  }
+  clock.lap(&StepSeconds::backward);
+}
+
+template <class Device>
+auto Network<Device>::gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty)
+    -> Input {
+  users.numbers.resize(static_cast<std::size_t>(rows.size()));
+  if (needs_empty || history == History::none) {
+    std::iota(users.numbers.begin(), users.numbers.end(), 0);
+    device_.gather_batch(*users.empty_rows, users.numbers, false, *users.empty_batch);
+  }
+  std::iota(users.numbers.begin(), users.numbers.end(), rows.begin);
+  device_.gather_batch(*users.items, users.numbers, false, *users.items_batch);
+  if (users.features) device_.gather_batch(*users.features, users.numbers, false, *users.features_batch);
+  return {history == History::none ? *users.empty_batch : *users.items_batch,
+          users.features ? users.features_batch.get() : nullptr};
+}
+
+template <class Device>
+std::vector<math::MetricSums> Network<Device>::evaluate(HeldUsers& users, History history,
+                                                        std::span<const math::Metric> metrics,
+                                                        const std::function<void()>& progressed) {
+  constexpr std::int64_t users_at_a_time = 500;
+  auto& held = static_cast<NetworkUsers<Device>&>(users);
+  const auto totals = device_.make_metric_totals(metrics.size());
+  const std::int64_t step = std::min(users_at_a_time, max_rows_);
+  for (std::int64_t begin = 0; begin < held.items->rows(); begin += step) {
+    const Range rows{begin, std::min(held.items->rows(), begin + step)};
+    const Input input = gather(held, rows, history, false);
+    device_.add_metrics(hidden_for_scoring(input), *held.items_batch, *held.targets, rows, *parameters_,
+                        decoder_.back().layer, metrics, *totals);
+    progressed();
+  }
+  return device_.read_metrics(*totals);
+}
+
+template <class Device>
+void Network<Device>::top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
+                            std::span<std::int32_t> items, std::span<float> scores) {
+  auto& held = static_cast<NetworkUsers<Device>&>(users);
+  const Input input = gather(held, rows, history, keep_seen);
+  device_.top_k(hidden_for_scoring(input), keep_seen ? *held.empty_batch : *held.items_batch, *parameters_,
+                decoder_.back().layer, k, items, scores);
+}
+
+template <class Device>
+void Network<Device>::exclude_items(std::span<const std::uint8_t> offers) {
+  // By their biases, so that no operation needs to know of them.
+  const int tensor = decoder_.back().layer.bias;
+  std::vector<float> bias(offers.size());
+  read_rows(tensor, {0, 1}, bias);
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    if (offers[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
+  }
+  write_rows(tensor, {0, 1}, bias);
+  finish_writing();
+}
 
 }  // namespace vaecf::model

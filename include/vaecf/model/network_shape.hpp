@@ -51,4 +51,10 @@ std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape);
 /// feature_weight 2 * layers, so that all others are what they are without features.
 std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor);
 
+/// Returns the number of weights and biases.
+std::int64_t parameter_count(const std::vector<backend::TensorSpec>& tensors);
+/// Returns the weights of the layers that are dense products: all but those of input tables, whose product is
+/// a gather.
+std::int64_t dense_weights(const std::vector<backend::TensorSpec>& tensors);
+
 }  // namespace vaecf::model

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -29,34 +27,30 @@ struct StepLap {
   std::chrono::steady_clock::time_point end;
 };
 
+/// Returns the laps' seconds by step and phase.
+inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps) {
+  std::vector<StepSeconds> steps;
+  for (const StepLap& lap : laps) {
+    steps.resize(std::max(steps.size(), static_cast<std::size_t>(lap.step) + 1));
+    steps[static_cast<std::size_t>(lap.step)].*lap.phase +=
+        std::chrono::duration<double>(lap.end - lap.begin).count();
+  }
+  return steps;
+}
+
 /// Takes the times of steps where they run: on a device by its own clock, while the host hands out work ahead
-/// of it. One that is off costs nothing and leaves the backend's queue alone.
+/// of it. One that is off costs nothing and leaves the device's queue alone.
+template <class Device>
 class StepClock {
  public:
-  StepClock(backend::Backend& backend, bool on) : stopwatch_(on ? backend.make_stopwatch() : nullptr) {}
+  StepClock(Device& device, bool on) : stopwatch_(on ? device.make_stopwatch() : nullptr) {}
 
   void start() { mark(nullptr); }
   /// What ran since the last mark belongs to `phase`.
   void lap(double StepSeconds::*phase) { mark(phase); }
 
-  /// Of the steps that were started since the last call; waits for them.
-  std::vector<StepSeconds> read() {
-    std::vector<StepSeconds> steps;
-    if (!stopwatch_) return steps;
-    const std::vector<double> seconds = stopwatch_->read();
-    for (std::size_t i = 0; i < ends_.size(); ++i) {
-      if (ends_[i] == nullptr) {
-        steps.emplace_back();  // what ran between two steps belongs to none
-      } else {
-        steps.back().*ends_[i] += seconds[i - 1];
-      }
-    }
-    ends_.clear();
-    return steps;
-  }
-
-  /// The same lap by lap, in order of time.
-  std::vector<StepLap> read_laps() {
+  /// Returns the laps of the steps that were started since the last call, in order of time; waits for them.
+  std::vector<StepLap> read() {
     std::vector<StepLap> laps;
     if (!stopwatch_) return laps;
     using Clock = std::chrono::steady_clock;
@@ -87,7 +81,7 @@ class StepClock {
     ends_.push_back(phase);
   }
 
-  std::unique_ptr<backend::Stopwatch> stopwatch_;
+  std::unique_ptr<typename Device::Stopwatch> stopwatch_;
   std::vector<double StepSeconds::*> ends_;  // the phase that ends at each mark; null where a step begins
 };
 

@@ -1,53 +1,87 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/device.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 namespace vaecf::optim {
 
-/// Every option in its range, else InputError naming the key (train.optimizer.*).
+/// Throws InputError naming the key (train.optimizer.*) if an option is out of its range.
 void check(const OptimizerOptions& options);
-/// The same for a bound on the gradient's norm; 0: none.
+/// Does the same for a bound on the gradient's norm; 0: none.
 void check_clip_norm(double norm);
 
-/// Moments and step size: turns options into the plain numbers of each step and applies them to all tensors,
-/// or to the part of them that a rank owns. State beside the weights are two buffers laid out like them; the
-/// number of updates belongs to the caller, who hands the rule to the backend as one of the step's numbers.
-class Optimizer {
+/// Turns options into the plain numbers of each step's update.
+class Rules {
  public:
-  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. `elements` of the weights that are
-  /// updated here: all of the layout's, or a part. Gradients whose norm is above `clip_norm` are scaled down
-  /// to it; 0: none. InputError as `check`.
-  Optimizer(const OptimizerOptions& options, double weight_decay, backend::Backend& backend,
-            std::int64_t elements, double clip_norm = 0.0);
+  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients whose norm is above
+  /// `clip_norm` are scaled down to it; 0: none. Throws InputError as check() does.
+  Rules(const OptimizerOptions& options, double weight_decay, double clip_norm);
 
-  /// The rule of the update after `updates_done` others, for a gradient summed over `users` users; with
-  /// decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate = learning_rate *
-  /// sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
+  /// Returns the rule of the update after `updates_done` others, for a gradient summed over `users` users;
+  /// with decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate =
+  /// learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
   backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
-
-  /// Applies the rule that `step` holds to the flat elements of `range`, but not to the layers `done`, which
-  /// are updated already. Element i has moments i + moments_offset.
-  void update(const backend::StepState& step, Range range, std::int64_t moments_offset,
-              const backend::FloatBuffer& gradients, backend::Parameters& parameters,
-              std::span<const backend::Layer> done = {});
-
-  backend::FloatBuffer& first_moment() { return *first_moment_; }
-  backend::FloatBuffer& second_moment() { return *second_moment_; }
 
  private:
   OptimizerOptions options_;
   backend::OptimizerKind kind_;
   double weight_decay_;
   double clip_norm_;
-  backend::Backend& backend_;
-  std::unique_ptr<backend::FloatBuffer> first_moment_;
-  std::unique_ptr<backend::FloatBuffer> second_moment_;
+};
+
+/// The moments of all elements of the weights, or of the part that a rank owns, and their update. The number
+/// of updates belongs to the caller, who hands the rule to the device as one of the step's numbers.
+template <class Device>
+class Optimizer {
+ public:
+  using Buffer = typename Device::Buffer;
+
+  /// Keeps moments of `elements` elements. `device` outlives this object. Throws InputError as Rules does.
+  Optimizer(const OptimizerOptions& options, double weight_decay, Device& device, std::int64_t elements,
+            double clip_norm = 0.0)
+      : rules_(options, weight_decay, clip_norm),
+        device_(device),
+        first_moment_(device.make_buffer(elements)),
+        second_moment_(device.make_buffer(elements)) {}
+
+  /// Returns the rule as Rules::rule().
+  backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
+    return rules_.rule(updates_done, users);
+  }
+
+  /// Applies the rule that `step` holds to the flat elements of `range`, but not to the layers `done`, which
+  /// are updated already. Element i has moments i + moments_offset.
+  void update(const typename Device::StepState& step, Range range, std::int64_t moments_offset,
+              const Buffer& gradients, typename Device::Parameters& parameters,
+              std::span<const backend::Layer> done = {}) {
+    const auto& tensors = parameters.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto tensor = static_cast<int>(i);
+      const Range part{std::max(range.begin, tensors[i].range.begin),
+                       std::min(range.end, tensors[i].range.end)};
+      const bool is_done = std::any_of(done.begin(), done.end(), [&](const backend::Layer& layer) {
+        return tensor == layer.weight || tensor == layer.bias;
+      });
+      if (is_done || part.size() <= 0) continue;
+      device_.update(step, tensors[i].spec.decays, part, gradients,
+                     {*first_moment_, *second_moment_, moments_offset}, parameters);
+    }
+  }
+
+  Buffer& first_moment() { return *first_moment_; }
+  Buffer& second_moment() { return *second_moment_; }
+
+ private:
+  Rules rules_;
+  Device& device_;
+  std::unique_ptr<Buffer> first_moment_;
+  std::unique_ptr<Buffer> second_moment_;
 };
 
 }  // namespace vaecf::optim

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/options.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 #include <vaecf/base/stop_flag.hpp>
@@ -10,6 +10,7 @@
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/optim/optimizer_options.hpp>
+#include <vaecf/train/engine.hpp>
 #include <vaecf/train/train_options.hpp>
 #include <vaecf/train/wire_bytes.hpp>
 
@@ -48,7 +49,7 @@ model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile&
 /// What a command lends to the work. All outlive it.
 struct Services {
   comm::Communicator& communicator;
-  backend::Backend& backend;
+  Engine& engine;
   Log& log;
   Progress& progress;
   const StopFlag* stop = nullptr;  ///< asks for an early end with a checkpoint; may be null
@@ -143,7 +144,7 @@ struct BenchmarkResult {
   // What a model of scaling asks for.
   double parameters = 0.0;
   double dense_weights = 0.0;          ///< of all layers that are products
-  double update_bytes = 0.0;           ///< Trainer::update_bytes of this rank
+  double update_bytes = 0.0;           ///< TrainingFacts::update_bytes of this rank
   WireBytes wire;                      ///< of a step
   bool overlap = false;                ///< gradients travelled beside backward
   std::int64_t usable_cores = 0;       ///< that the ranks of a host together may run on

@@ -165,27 +165,25 @@ class Examination {
                          const io::DatasetFile data(session.data.file);
                          const auto shape =
                              model::network_shape(session.model, train::model_inputs(session, data));
-                         for (const backend::TensorSpec& tensor : model::tensor_specs(shape)) {
-                           parameters += tensor.rows * tensor.columns;
-                         }
+                         parameters = model::parameter_count(model::tensor_specs(shape));
                        }).ok();
     // Weights and two moments.
     return known ? (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)} : without_a_model;
   }
 
-  static backend::MachineRates only_named(backend::BackendOptions options) {
-    backend::MachineRates rates;
+  static train::MachineRates only_named(backend::BackendOptions options) {
+    train::MachineRates rates;
     options.precision = backend::Precision::fp32;
-    rates.fp32_products = backend::make_backend(options)->description();
+    rates.fp32_products = train::make_engine(options)->facts().description;
     options.precision = backend::Precision::bf16;
-    rates.bf16_products = backend::make_backend(options)->description();
+    rates.bf16_products = train::make_engine(options)->facts().description;
     return rates;
   }
 
   DeviceMeasurements measure_cpu(const backend::BackendOptions& options) {
     DeviceMeasurements measured;
     measured.device = "cpu";
-    rates_ = backend::measure_rates(options, [&] { ranks_.barrier(); });
+    rates_ = train::measure_rates(options, [&] { ranks_.barrier(); });
     measured.ranks = gather_rates(ranks_, rates_);
     measured.all_reduce = comm::measure_all_reduce(ranks_, comm::all_reduce_sizes());
     return measured;
@@ -200,9 +198,9 @@ class Examination {
       wanted.device = "cuda";
       return wanted;
     }();
-    backend::MachineRates mine;
+    train::MachineRates mine;
     check(About::rank, "gpu", [&] {
-      mine = backend::measure_rates(options);
+      mine = train::measure_rates(options);
       return std::vector<Finding>();
     });
     measured.ranks = gather_rates(ranks_, mine);
@@ -210,13 +208,12 @@ class Examination {
     const bool all_work = ranks_.all_reduce(mine.bf16_gflops, comm::Reduction::min) > 0.0;
     if (!all_work) return measured;
     check(About::rank, "nccl", [&] {
-      const auto backend = backend::make_backend(options);
+      const auto engine = train::make_engine(options);
       constexpr double long_enough = 30.0;
       const auto gpus =
-          comm::make_nccl_communicator(ranks_, *backend,
-                                       {order_.config.session.distributed.algorithm, options.deterministic,
-                                        options.allow_shared_gpu, long_enough, 0.0});
-      measured.all_reduce = comm::measure_all_reduce(*gpus, *backend, comm::all_reduce_sizes());
+          engine->connect(ranks_, {order_.config.session.distributed.algorithm, options.deterministic,
+                                   options.allow_shared_gpu, long_enough, 0.0});
+      measured.all_reduce = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
       return std::vector<Finding>{{"nccl", Health::ok, gpus->description(), ""}};
     });
     return measured;
@@ -228,7 +225,7 @@ class Examination {
   std::vector<RankPlace> places_;
   int hosts_ = 1;
   GpuQuestion gpus_;
-  backend::MachineRates rates_;
+  train::MachineRates rates_;
   std::vector<Finding> findings_;
 };
 

@@ -15,7 +15,7 @@ bool any_has(const std::vector<std::string>& names, const char* part) {
 
 }  // namespace
 
-std::vector<Finding> check_products(const backend::MachineRates& rates) {
+std::vector<Finding> check_products(const train::MachineRates& rates) {
   std::vector<Finding> findings = {{"products", Health::ok, "fp32: " + rates.fp32_products, ""},
                                    {"products", Health::ok, "bf16: " + rates.bf16_products, ""}};
   if (rates.bf16_gflops < rates.fp32_gflops) {

@@ -2,9 +2,9 @@
 
 #include "app/doctor/finding.hpp"
 
-#include <vaecf/backend/cuda_device.hpp>
-#include <vaecf/backend/rates.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/comm/mpi_facts.hpp>
+#include <vaecf/train/rates.hpp>
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace vaecf::app {
 
 /// By what products run, and which settings of the environment touch them.
-std::vector<Finding> check_products(const backend::MachineRates& rates);
+std::vector<Finding> check_products(const train::MachineRates& rates);
 
 /// `description` is the communicator's; `hosts` the number of hosts.
 Finding check_mpi(const std::string& description, const comm::MpiTransports& transports, int hosts,

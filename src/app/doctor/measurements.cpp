@@ -10,13 +10,13 @@
 
 namespace vaecf::app {
 
-std::vector<backend::MachineRates> gather_rates(comm::Communicator& communicator,
-                                                const backend::MachineRates& mine) {
+std::vector<train::MachineRates> gather_rates(comm::Communicator& communicator,
+                                              const train::MachineRates& mine) {
   constexpr std::size_t fields = 3;
   const std::array<double, fields> part = {mine.fp32_gflops, mine.bf16_gflops, mine.memory_gbytes};
   std::vector<double> all(fields * static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(std::span<const double>(part), std::span<double>(all));
-  std::vector<backend::MachineRates> rates;
+  std::vector<train::MachineRates> rates;
   for (std::size_t i = 0; i < all.size(); i += fields) {
     rates.push_back({all[i], all[i + 1], all[i + 2], "", ""});
   }
@@ -26,7 +26,7 @@ std::vector<backend::MachineRates> gather_rates(comm::Communicator& communicator
 std::vector<Finding> check_pace(const DeviceMeasurements& measured) {
   constexpr double much_slower = 0.7;
   std::vector<double> rates;
-  for (const backend::MachineRates& rank : measured.ranks) rates.push_back(rank.fp32_gflops);
+  for (const train::MachineRates& rank : measured.ranks) rates.push_back(rank.fp32_gflops);
   if (rates.size() < 2) return {};
   std::vector<double> sorted = rates;
   std::sort(sorted.begin(), sorted.end());

@@ -48,12 +48,12 @@ std::string size_text(std::int64_t bytes) {
 }
 
 /// "210" of one rank; "210 (105 to 105 a rank)" of several together.
-std::string rate_text(const DeviceMeasurements& measured, double backend::MachineRates::*rate,
+std::string rate_text(const DeviceMeasurements& measured, double train::MachineRates::*rate,
                       const char* unit) {
   double sum = 0.0;
   double least = measured.ranks[0].*rate;
   double most = least;
-  for (const backend::MachineRates& rank : measured.ranks) {
+  for (const train::MachineRates& rank : measured.ranks) {
     sum += rank.*rate;
     least = std::min(least, rank.*rate);
     most = std::max(most, rank.*rate);
@@ -65,13 +65,13 @@ std::string rate_text(const DeviceMeasurements& measured, double backend::Machin
 std::string table_of(const DeviceMeasurements& measured, int ranks) {
   std::string text = format("measured on {}{}\n", measured.device,
                             ranks > 1 ? format(", {} ranks at the same time", ranks) : "");
-  const auto line = [&](const char* name, double backend::MachineRates::*rate, const char* unit) {
+  const auto line = [&](const char* name, double train::MachineRates::*rate, const char* unit) {
     text += format("  {:<16}{}\n", name, rate_text(measured, rate, unit));
   };
   if (!measured.ranks.empty()) {
-    line("products, fp32", &backend::MachineRates::fp32_gflops, "GFLOP/s");
-    line("products, bf16", &backend::MachineRates::bf16_gflops, "GFLOP/s");
-    line("memory", &backend::MachineRates::memory_gbytes, "GB/s");
+    line("products, fp32", &train::MachineRates::fp32_gflops, "GFLOP/s");
+    line("products, bf16", &train::MachineRates::bf16_gflops, "GFLOP/s");
+    line("memory", &train::MachineRates::memory_gbytes, "GB/s");
   }
   for (const comm::AllReduceTime& time : measured.all_reduce) {
     text += format("  {:<16}{:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n",
@@ -84,14 +84,14 @@ std::string table_of(const DeviceMeasurements& measured, int ranks) {
 io::Json json_of(const DeviceMeasurements& measured, int ranks) {
   io::Json object = io::Json::object();
   object.set("device", measured.device);
-  const auto field = [&](const char* name, double backend::MachineRates::*rate) {
+  const auto field = [&](const char* name, double train::MachineRates::*rate) {
     io::Json list = io::Json::list();
-    for (const backend::MachineRates& rank : measured.ranks) list.add(rank.*rate);
+    for (const train::MachineRates& rank : measured.ranks) list.add(rank.*rate);
     object.set(name, list);
   };
-  field("fp32_gflops", &backend::MachineRates::fp32_gflops);
-  field("bf16_gflops", &backend::MachineRates::bf16_gflops);
-  field("memory_gbytes", &backend::MachineRates::memory_gbytes);
+  field("fp32_gflops", &train::MachineRates::fp32_gflops);
+  field("bf16_gflops", &train::MachineRates::bf16_gflops);
+  field("memory_gbytes", &train::MachineRates::memory_gbytes);
   io::Json sums = io::Json::list();
   for (const comm::AllReduceTime& time : measured.all_reduce) {
     sums.add(io::Json::object()

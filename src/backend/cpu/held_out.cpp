@@ -1,9 +1,9 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/math/metric_rows.hpp>
 
 #include <algorithm>
 #include <limits>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "scores.hpp"
 #include "vector_kernels.hpp"
@@ -27,12 +27,12 @@ std::int32_t rank_of(std::int32_t target, float score, std::int64_t beating,
 }  // namespace
 
 // The targets' scores first, then, panel by panel, how many scores beat them.
-void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
-                               CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
-                               std::span<std::int32_t> ranks) {
-  const std::int64_t items = cpu(parameters).layout().tensors[layer.weight].spec.columns;
-  for_scores(cpu(hidden), cpu(batch), cpu(parameters), layer, [&](const Scores& scores, Range users) {
-    const CsrView masked = cpu(batch).rows().slice(users);
+void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
+                           const Parameters& parameters, backend::Layer layer,
+                           std::span<std::int32_t> ranks) {
+  const std::int64_t items = parameters.layout().tensors[layer.weight].spec.columns;
+  for_scores(hidden, batch, parameters, layer, [&](const Scores& scores, Range users) {
+    const CsrView masked = batch.rows().slice(users);
     const CsrView wanted = targets.slice(users);
     const auto entry_of = [&](std::int64_t u) { return wanted.offsets[u] - wanted.offsets[0]; };
     const std::vector<float> own = scores.of(wanted);
@@ -59,32 +59,21 @@ void CpuBackend::rank_held_out(const backend::Activations& hidden, const backend
   });
 }
 
-std::unique_ptr<backend::MetricTotals> CpuBackend::make_metric_totals(std::size_t metrics) {
-  return std::make_unique<CpuMetricTotals>(metrics);
-}
-
-void CpuBackend::add_metrics(const backend::Activations& hidden, const backend::Batch& batch,
-                             const backend::UserRows& targets, Range rows,
-                             const backend::Parameters& parameters, backend::Layer layer,
-                             std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
-  const auto& from = static_cast<const CpuRows&>(targets);
-  const CsrView wanted = from.csr.slice(rows);
+void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                         const Parameters& parameters, backend::Layer layer,
+                         std::span<const math::Metric> metrics, MetricTotals& totals) {
+  const CsrView wanted = targets.csr.slice(rows);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
   rank_held_out(hidden, batch, wanted, parameters, layer, ranks);
-  auto& sums = static_cast<CpuMetricTotals&>(totals).sums;
   auto next = ranks.begin();
   for (std::int64_t row = 0; row < wanted.rows(); ++row) {
     const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(wanted.row_size(row)));
     next += wanted.row_size(row);
     if (mine.empty()) continue;
     for (std::size_t m = 0; m < metrics.size(); ++m) {
-      sums[m].add(math::metric_of_user(metrics[m], mine, from.items));
+      totals.sums[m].add(math::metric_of_user(metrics[m], mine, targets.items));
     }
   }
-}
-
-std::vector<math::MetricSums> CpuBackend::read_metrics(backend::MetricTotals& totals) {
-  return static_cast<CpuMetricTotals&>(totals).sums;
 }
 
 }  // namespace vaecf::cpu

@@ -1,3 +1,4 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -5,7 +6,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
 
@@ -16,7 +16,7 @@ using backend::Activation;
 namespace {
 
 /// How much of its rows each user sums: nothing where dropout takes the whole history.
-std::vector<float> input_scales(const CpuBatch& b, backend::Keep keep, const backend::StepNumbers& key) {
+std::vector<float> input_scales(const Batch& b, backend::Keep keep, const backend::StepNumbers& key) {
   const std::uint64_t threshold = math::dropout_threshold(keep.history);
   std::vector<float> scales;
   for (std::int64_t u = 0; u < b.users(); ++u) {
@@ -30,10 +30,10 @@ std::vector<float> input_scales(const CpuBatch& b, backend::Keep keep, const bac
 /// The weight gradient of single items, each a sum by one thread over the item's users, without those for
 /// whom dropout drops it: no atomics, the same bits every time.
 struct TableGradient {
-  const CpuBatch& b;  // with its transpose
+  const Batch& b;  // with its transpose
   const backend::StepNumbers& key;
   float keep;
-  const CpuActivations& d;          // before the activation
+  const Activations& d;             // before the activation
   const std::vector<float>& scale;  // of users
   std::int64_t width;
   std::uint64_t threshold = math::dropout_threshold(keep);
@@ -51,7 +51,7 @@ struct TableGradient {
 
 /// Row by row into the gradients, `grain` rows at a time for each thread.
 void write_gradient(const TableGradient& gradient, const backend::TensorLayout& table, std::int64_t grain,
-                    int threads, backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+                    int threads, FloatBuffer& gradients, const backend::GradientReady& ready) {
   constexpr std::int64_t block_items = 4096;
   const std::int64_t width = gradient.width;
   float* to = gradients.data() + table.range.begin;
@@ -73,7 +73,7 @@ void write_gradient(const TableGradient& gradient, const backend::TensorLayout& 
 
 /// Updates each row of `table` while its gradient is in cache.
 void update_rows(const TableGradient& gradient, const backend::TensorLayout& table,
-                 const backend::UpdateRule& rule, int threads, const backend::FusedUpdate& fused) {
+                 const backend::UpdateRule& rule, int threads, const FusedUpdate& fused) {
   on_pieces(threads, table.spec.rows, 64, [&](int, Range part) {
     std::vector<float> sum(static_cast<std::size_t>(gradient.width));
     for (std::int64_t item = part.begin; item < part.end; ++item) {
@@ -87,36 +87,33 @@ void update_rows(const TableGradient& gradient, const backend::TensorLayout& tab
 
 }  // namespace
 
-void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
-                              backend::Layer layer, Activation act, backend::Keep keep,
-                              const backend::StepState& step, backend::Activations& output,
-                              const backend::SideInput* side) {
-  const backend::StepNumbers& key = cpu(step).numbers;
-  const CpuBatch& b = cpu(batch);
-  CpuActivations& out = cpu(output);
-  out.set_rows(b.users());
-  const float* table = cpu(parameters).weights(layer.weight);
-  const float* bias = cpu(parameters).weights(layer.bias);
-  const std::int64_t width = out.columns();
+void Device::encode_input(const Batch& batch, const Parameters& parameters, backend::Layer layer,
+                          Activation act, backend::Keep keep, const StepState& step, Activations& output,
+                          const SideInput* side) {
+  const backend::StepNumbers& key = step.numbers;
+  output.set_rows(batch.users());
+  const float* table = parameters.weights(layer.weight);
+  const float* bias = parameters.weights(layer.bias);
+  const std::int64_t width = output.columns();
   const std::uint64_t threshold = math::dropout_threshold(keep.items);
-  const std::vector<float> scale = input_scales(b, keep, key);
-  const CpuBatch* beside = side != nullptr ? &cpu(side->batch) : nullptr;
-  const float* side_table = side != nullptr ? cpu(parameters).weights(side->table) : nullptr;
-  if (beside != nullptr && beside->users() != b.users()) {
+  const std::vector<float> scale = input_scales(batch, keep, key);
+  const Batch* beside = side != nullptr ? &side->batch : nullptr;
+  const float* side_table = side != nullptr ? parameters.weights(side->table) : nullptr;
+  if (beside != nullptr && beside->users() != batch.users()) {
     throw std::logic_error("a side input is of the same users as the batch");
   }
-  on_ranges(threads_, b.users(), 1, [&](int, Range users) {
+  on_ranges(threads_, batch.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
-      float* row = out.row(u);
+      float* row = output.row(u);
       std::fill_n(row, width, 0.0F);
       if (beside != nullptr) {
         const auto columns = beside->rows().row(u);
         const float part = math::input_scale(static_cast<std::int64_t>(columns.size()));
         for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
       }
-      const auto items = scale[u] != 0.0F ? b.rows().row(u) : std::span<const std::int32_t>{};
+      const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
       for (const std::int32_t item : items) {
-        if (keep.items < 1.0F && !math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
+        if (keep.items < 1.0F && !math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
                                                            static_cast<std::uint32_t>(item), threshold)) {
           continue;
         }
@@ -127,33 +124,28 @@ void CpuBackend::encode_input(const backend::Batch& batch, const backend::Parame
   });
 }
 
-void CpuBackend::input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                                backend::Layer layer, Activation act, backend::Keep keep,
-                                const backend::StepState& step, const backend::Activations& output,
-                                backend::Activations& d_output, backend::FloatBuffer& gradients,
-                                const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
-  const CpuStepState& s = cpu(step);
-  const CpuBatch& b = cpu(batch);
-  const CpuActivations& out = cpu(output);
-  CpuActivations& d = cpu(d_output);
+void Device::input_gradient(const Batch& batch, const backend::ParameterLayout& layout, backend::Layer layer,
+                            Activation act, backend::Keep keep, const StepState& step,
+                            const Activations& output, Activations& d_output, FloatBuffer& gradients,
+                            const backend::GradientReady& ready, const FusedUpdate* fused) {
   const auto& table = layout.tensors[layer.weight];
   const auto& bias = layout.tensors[layer.bias];
   const std::int64_t width = table.spec.columns;
-  if (!b.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
-  if (fused != nullptr && s.numbers.rule.clip_norm > 0.0F) {
+  if (!batch.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
+  if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
     throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
   }
 
-  on_ranges(threads_, b.users(), 1, [&](int, Range users) {
+  on_ranges(threads_, batch.users(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
-      if (act == Activation::tanh) tanh_backward(d.row(u), out.row(u), width);
+      if (act == Activation::tanh) tanh_backward(d_output.row(u), output.row(u), width);
     }
   });
-  const std::vector<float> scale = input_scales(b, keep, s.numbers);
-  const TableGradient gradient{b, s.numbers, keep.items, d, scale, width};
-  column_sums(d, gradients.data() + bias.range.begin);
+  const std::vector<float> scale = input_scales(batch, keep, step.numbers);
+  const TableGradient gradient{batch, step.numbers, keep.items, d_output, scale, width};
+  column_sums(d_output, gradients.data() + bias.range.begin);
   if (fused != nullptr) {
-    update_rows(gradient, table, s.rule(table.spec.decays), threads_, *fused);
+    update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
     return update(step, bias.spec.decays, bias.range, gradients, {fused->first_moment, fused->second_moment},
                   fused->parameters);
   }
@@ -162,18 +154,18 @@ void CpuBackend::input_gradient(const backend::Batch& batch, const backend::Para
   if (ready) ready(bias.range, {});
 }
 
-void CpuBackend::side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
-                               const backend::Activations& d_before, backend::FloatBuffer& gradients,
-                               const backend::GradientReady& ready) {
-  const CpuBatch& b = cpu(side.batch);
-  const CpuActivations& d = cpu(d_before);
+void Device::side_gradient(const SideInput& side, const backend::ParameterLayout& layout,
+                           const Activations& d_before, FloatBuffer& gradients,
+                           const backend::GradientReady& ready) {
+  const Batch& b = side.batch;
   const auto& table = layout.tensors[side.table];
   if (!b.has_transpose) throw std::logic_error("a side's gradient needs a batch cut with its transpose");
-  if (d.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
+  if (d_before.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
   const backend::StepNumbers no_dropout;
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // Few columns, each of many users.
-  write_gradient({b, no_dropout, 1.0F, d, scale, table.spec.columns}, table, 1, threads_, gradients, ready);
+  write_gradient({b, no_dropout, 1.0F, d_before, scale, table.spec.columns}, table, 1, threads_, gradients,
+                 ready);
 }
 
 }  // namespace vaecf::cpu

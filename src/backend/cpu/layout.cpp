@@ -1,6 +1,7 @@
+#include <vaecf/backend/cpu/device.hpp>
+
 #include <algorithm>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
 
@@ -10,7 +11,7 @@ using backend::ParameterLayout;
 using backend::TensorKind;
 using backend::TensorLayout;
 
-ParameterLayout CpuBackend::plan_parameters(std::span<const backend::TensorSpec> tensors) const {
+ParameterLayout Device::plan_parameters(std::span<const backend::TensorSpec> tensors) const {
   constexpr std::int64_t alignment = 16;  // floats: one cache line
   const auto round_up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
   ParameterLayout layout;
@@ -29,8 +30,8 @@ ParameterLayout CpuBackend::plan_parameters(std::span<const backend::TensorSpec>
   return layout;
 }
 
-void CpuBackend::import_rows(const ParameterLayout& layout, int tensor, Range rows,
-                             std::span<const float> logical, backend::FloatBuffer& flat) {
+void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                         std::span<const float> logical, FloatBuffer& flat) {
   const TensorLayout& t = layout.tensors[tensor];
   float* base = flat.data() + t.range.begin;
   const std::int64_t columns = t.spec.columns;
@@ -47,8 +48,8 @@ void CpuBackend::import_rows(const ParameterLayout& layout, int tensor, Range ro
   });
 }
 
-void CpuBackend::export_rows(const ParameterLayout& layout, int tensor, Range rows,
-                             const backend::FloatBuffer& flat, std::span<float> logical) const {
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                         std::span<float> logical) const {
   const TensorLayout& t = layout.tensors[tensor];
   const float* base = flat.data() + t.range.begin;
   const std::int64_t columns = t.spec.columns;
@@ -65,17 +66,12 @@ void CpuBackend::export_rows(const ParameterLayout& layout, int tensor, Range ro
   });
 }
 
-void CpuBackend::weights_changed(backend::Parameters& parameters) {
-  weights_changed(parameters, {0, parameters.layout().size});
-}
-
-void CpuBackend::weights_changed(backend::Parameters& parameters, Range range) {
-  CpuParameters& p = cpu(parameters);
-  const std::int64_t begin = std::max(range.begin, p.shadowed().begin);
-  const std::int64_t end = std::min(range.end, p.shadowed().end);
+void Device::weights_changed(Parameters& parameters, Range range) {
+  const std::int64_t begin = std::max(range.begin, parameters.shadowed().begin);
+  const std::int64_t end = std::min(range.end, parameters.shadowed().end);
   if (begin >= end) return;
-  const float* weights = p.master().data() + begin;
-  std::uint16_t* shadow = p.shadow_of(begin);
+  const float* weights = parameters.master().data() + begin;
+  std::uint16_t* shadow = parameters.shadow_of(begin);
   on_ranges(threads_, end - begin, 1024,
             [&](int, Range part) { to_bf16(weights + part.begin, shadow + part.begin, part.size()); });
 }

@@ -1,40 +1,28 @@
+#include <vaecf/backend/cpu/device.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
+#include "product.hpp"
 
 namespace vaecf::cpu {
-namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Verbs are done when they return.
-class CpuStopwatch : public backend::Stopwatch {
- public:
-  void mark() override { marks_.push_back(Clock::now()); }
-
-  std::vector<double> read() override {
-    std::vector<double> seconds;
-    for (std::size_t i = 1; i < marks_.size(); ++i) {
-      seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
-    }
-    if (!marks_.empty()) last_ = marks_.back();
-    marks_.clear();
-    return seconds;
+std::vector<double> Stopwatch::read() {
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < marks_.size(); ++i) {
+    seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
   }
-  Clock::time_point last() const override { return last_; }
+  if (!marks_.empty()) last_ = marks_.back();
+  marks_.clear();
+  return seconds;
+}
 
- private:
-  std::vector<Clock::time_point> marks_;
-  Clock::time_point last_;
-};
-
-}  // namespace
-
-double CpuBackend::measure_gemm_rate() {
+double Device::measure_gemm_rate() {
   constexpr std::int64_t size = 1024;
   const ProductSpec spec{
       .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
@@ -55,7 +43,7 @@ double CpuBackend::measure_gemm_rate() {
   return best;
 }
 
-double CpuBackend::measure_memory_rate() {
+double Device::measure_memory_rate() {
   // With large copies memcpy writes past the caches; small shares would stay in them.
   const std::int64_t share = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
   std::vector<AlignedArray<char>> from(static_cast<std::size_t>(threads_));
@@ -75,10 +63,6 @@ double CpuBackend::measure_memory_rate() {
     best = std::max(best, 2.0 * threads_ * static_cast<double>(share) / seconds.count() * 1e-9);
   }
   return best;
-}
-
-std::unique_ptr<backend::Stopwatch> CpuBackend::make_stopwatch() {
-  return std::make_unique<CpuStopwatch>();
 }
 
 }  // namespace vaecf::cpu

@@ -1,19 +1,19 @@
 #pragma once
 
+#include <vaecf/backend/cpu/storage.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
-
-#include "storage.hpp"
 
 namespace vaecf::cpu {
 
 /// Some users of a batch in front of the output layer. Users are counted from the slice's first.
 class OutputSlice {
  public:
-  OutputSlice(int threads, const CpuActivations& hidden, const CpuBatch& batch,
-              const CpuParameters& parameters, backend::Layer layer, Range users)
+  OutputSlice(int threads, const Activations& hidden, const Batch& batch, const Parameters& parameters,
+              backend::Layer layer, Range users)
       : threads_(threads),
         hidden_(hidden),
         batch_(batch),
@@ -47,8 +47,8 @@ class OutputSlice {
   }
 
   int threads_;
-  const CpuActivations& hidden_;
-  const CpuBatch& batch_;
+  const Activations& hidden_;
+  const Batch& batch_;
   Range users_;
   std::int64_t k_;
   std::int64_t items_;

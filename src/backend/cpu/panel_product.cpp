@@ -1,9 +1,10 @@
+#include <vaecf/backend/cpu/storage.hpp>
+
 #include <algorithm>
 
 #include "machine_kernels.hpp"
 #include "panels.hpp"
 #include "product.hpp"
-#include "storage.hpp"
 
 namespace vaecf::cpu {
 namespace {

@@ -1,8 +1,9 @@
 #include "scores.hpp"
 
+#include <vaecf/backend/cpu/device.hpp>
+
 #include <algorithm>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
 #include "workspace.hpp"
@@ -41,9 +42,8 @@ class RowScores : public OutputSlice, public Scores {
 
 }  // namespace
 
-void CpuBackend::for_scores(const CpuActivations& hidden, const CpuBatch& batch,
-                            const CpuParameters& parameters, backend::Layer layer,
-                            const std::function<void(const Scores&, Range)>& use) {
+void Device::for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                        backend::Layer layer, const std::function<void(const Scores&, Range)>& use) {
   const bool in_panels = tiles_ && threads_ <= most_tile_threads;
   // Users whose scores exist at a time: 256 rows of ML-20M's items are 20 MB.
   const std::int64_t most = in_panels ? slice_users : 256;

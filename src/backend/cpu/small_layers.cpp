@@ -1,11 +1,12 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/lanes.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <algorithm>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
+#include "product.hpp"
 #include "vector_kernels.hpp"
 #include "workspace.hpp"
 
@@ -17,7 +18,7 @@ using backend::Activation;
 // the same bits on any number of threads.
 constexpr std::int64_t users_of_product = 32;
 
-const void* CpuBackend::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
+const void* Device::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
   if (!bf16()) return values;
   copy.reserve(n);
   on_ranges(threads_, n, 1024,
@@ -25,55 +26,50 @@ const void* CpuBackend::operand(const float* values, std::int64_t n, AlignedArra
   return copy.data();
 }
 
-const void* CpuBackend::element(const void* operand, std::int64_t index) const {
+const void* Device::element(const void* operand, std::int64_t index) const {
   return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
 }
 
-void CpuBackend::linear(const backend::Activations& input, const backend::Parameters& parameters,
-                        backend::Layer layer, Activation act, backend::Activations& output) {
-  const CpuActivations& in = cpu(input);
-  CpuActivations& out = cpu(output);
-  out.set_rows(in.rows());
-  const float* weights = cpu(parameters).weights(layer.weight);
-  const float* bias = cpu(parameters).weights(layer.bias);
-  const std::int64_t k = in.columns();
-  const std::int64_t n = out.columns();
-  const void* a = operand(in.row(0), in.rows() * k, workspace_->input16);
+void Device::linear(const Activations& input, const Parameters& parameters, backend::Layer layer,
+                    Activation act, Activations& output) {
+  output.set_rows(input.rows());
+  const float* weights = parameters.weights(layer.weight);
+  const float* bias = parameters.weights(layer.bias);
+  const std::int64_t k = input.columns();
+  const std::int64_t n = output.columns();
+  const void* a = operand(input.row(0), input.rows() * k, workspace_->input16);
   const void* b = operand(weights, k * n, workspace_->weights16);
-  on_ranges(threads_, in.rows(), users_of_product, [&](int thread, Range rows) {
+  on_ranges(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
     for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
       const std::int64_t m = std::min(users_of_product, rows.end - first);
       const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
-      engines_[thread]->run(spec, element(a, first * k), b, out.row(first));
+      engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
     }
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-      add_bias(out.row(r), bias, act == Activation::tanh, n);
+      add_bias(output.row(r), bias, act == Activation::tanh, n);
     }
   });
 }
 
-void CpuBackend::linear_backward(const backend::Activations& input, const backend::Parameters& parameters,
-                                 backend::Layer layer, Activation act, const backend::Activations& output,
-                                 backend::Activations& d_output, backend::Activations* d_input,
-                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
-  const CpuActivations& in = cpu(input);
-  const CpuActivations& out = cpu(output);
-  CpuActivations& d = cpu(d_output);
+void Device::linear_backward(const Activations& input, const Parameters& parameters, backend::Layer layer,
+                             Activation act, const Activations& output, Activations& d_output,
+                             Activations* d_input, FloatBuffer& gradients,
+                             const backend::GradientReady& ready) {
   const auto& layout = parameters.layout();
   const auto& weight = layout.tensors[layer.weight];
   const auto& bias = layout.tensors[layer.bias];
-  const float* weights = cpu(parameters).weights(layer.weight);
-  const std::int64_t rows = d.rows();
+  const float* weights = parameters.weights(layer.weight);
+  const std::int64_t rows = d_output.rows();
   const std::int64_t k = weight.spec.rows;
   const std::int64_t n = weight.spec.columns;
 
   if (act == Activation::tanh) {
     on_ranges(threads_, rows, 1, [&](int, Range part) {
-      for (std::int64_t r = part.begin; r < part.end; ++r) tanh_backward(d.row(r), out.row(r), n);
+      for (std::int64_t r = part.begin; r < part.end; ++r) tanh_backward(d_output.row(r), output.row(r), n);
     });
   }
-  const void* x = operand(in.row(0), rows * k, workspace_->input16);
-  const void* dy = operand(d.row(0), rows * n, workspace_->gradient16);
+  const void* x = operand(input.row(0), rows * k, workspace_->input16);
+  const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);
   float* d_weights = gradients.data() + weight.range.begin;
   if (rows == 0) {
     std::fill_n(d_weights, weight.range.size(), 0.0F);
@@ -91,11 +87,11 @@ void CpuBackend::linear_backward(const backend::Activations& input, const backen
     });
   }
   if (ready) ready(weight.range, {});
-  column_sums(d, gradients.data() + bias.range.begin);
+  column_sums(d_output, gradients.data() + bias.range.begin);
   if (ready) ready(bias.range, {});
 
   if (d_input == nullptr) return;
-  CpuActivations& d_in = cpu(*d_input);
+  Activations& d_in = *d_input;
   d_in.set_rows(rows);
   const void* w = operand(weights, k * n, workspace_->weights16);
   on_ranges(threads_, rows, 1, [&](int thread, Range part) {
@@ -105,67 +101,57 @@ void CpuBackend::linear_backward(const backend::Activations& input, const backen
   });
 }
 
-void CpuBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
-                               const backend::StepState& step, backend::Activations& z) {
-  const backend::StepNumbers& key = cpu(step).numbers;
-  const CpuBatch& b = cpu(batch);
-  const CpuActivations& s = cpu(statistics);
-  CpuActivations& out = cpu(z);
-  out.set_rows(s.rows());
-  const std::int64_t latents = out.columns();
-  on_ranges(threads_, s.rows(), 1, [&](int, Range users) {
+void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                           Activations& z) {
+  const backend::StepNumbers& key = step.numbers;
+  z.set_rows(statistics.rows());
+  const std::int64_t latents = z.columns();
+  on_ranges(threads_, statistics.rows(), 1, [&](int, Range users) {
     for (std::int64_t u = users.begin; u < users.end; ++u) {
-      const float* row = s.row(u);
+      const float* row = statistics.row(u);
       for (std::int64_t k = 0; k < latents; k += 4) {
         float noise[4];
-        math::latent_noise_block(key.seed, key.step, b.user_numbers[u], static_cast<std::uint32_t>(k / 4),
+        math::latent_noise_block(key.seed, key.step, batch.user_numbers[u], static_cast<std::uint32_t>(k / 4),
                                  noise);
         for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
-          out.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise[j - k]);
+          z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise[j - k]);
         }
       }
     }
   });
 }
 
-void CpuBackend::latent_mean(const backend::Activations& statistics, backend::Activations& z) {
-  const CpuActivations& s = cpu(statistics);
-  CpuActivations& out = cpu(z);
-  out.set_rows(s.rows());
-  for (std::int64_t u = 0; u < s.rows(); ++u) std::copy_n(s.row(u), out.columns(), out.row(u));
+void Device::latent_mean(const Activations& statistics, Activations& z) {
+  z.set_rows(statistics.rows());
+  for (std::int64_t u = 0; u < statistics.rows(); ++u) std::copy_n(statistics.row(u), z.columns(), z.row(u));
 }
 
-void CpuBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
-                                 backend::StepState& step, const backend::Activations& d_z,
-                                 backend::Activations& d_statistics) {
-  const backend::StepNumbers& key = cpu(step).numbers;
-  const CpuBatch& b = cpu(batch);
-  const CpuActivations& s = cpu(statistics);
-  const CpuActivations& dz = cpu(d_z);
-  CpuActivations& ds = cpu(d_statistics);
-  ds.set_rows(s.rows());
-  const std::int64_t latents = dz.columns();
-  std::vector<double> kl(static_cast<std::size_t>(s.rows()));
-  on_ranges(threads_, s.rows(), 1, [&](int, Range users) {
+void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                             const Activations& d_z, Activations& d_statistics) {
+  const backend::StepNumbers& key = step.numbers;
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = d_z.columns();
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  on_ranges(threads_, statistics.rows(), 1, [&](int, Range users) {
     const math::OneLane lane;
     for (std::int64_t u = users.begin; u < users.end; ++u) {
-      const float* row = s.row(u);
+      const float* row = statistics.row(u);
       kl[u] =
           lane.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
       for (std::int64_t k = 0; k < latents; k += 4) {
         float noise[4];
-        math::latent_noise_block(key.seed, key.step, b.user_numbers[u], static_cast<std::uint32_t>(k / 4),
+        math::latent_noise_block(key.seed, key.step, batch.user_numbers[u], static_cast<std::uint32_t>(k / 4),
                                  noise);
         for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
-          const float gradient = dz.row(u)[j];
-          ds.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
-          ds.row(u)[latents + j] =
+          const float gradient = d_z.row(u)[j];
+          d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
+          d_statistics.row(u)[latents + j] =
               math::latent_gradient_logvar(gradient, noise[j - k], key.beta, row[latents + j]);
         }
       }
     }
   });
-  for (const double value : kl) cpu(step).kl += value;
+  for (const double value : kl) step.kl += value;
 }
 
 }  // namespace vaecf::cpu

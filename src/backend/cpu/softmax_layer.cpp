@@ -1,3 +1,4 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <tuple>
 #include <type_traits>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "softmax_slice.hpp"
 #include "vector_kernels.hpp"
@@ -106,7 +106,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
             [&](int thread, std::int64_t t) { backward_tile(thread, tiles.begin + t, sink); });
   }
 
-  void finish_hidden_gradient(CpuActivations& d_hidden) const override {
+  void finish_hidden_gradient(Activations& d_hidden) const override {
     on_each(threads_, users_.size(), [&](int, std::int64_t u) {
       float* row = d_hidden.row(users_.begin + u);
       std::copy_n(w_.threads[0].d_hidden.data() + u * k_, k_, row);
@@ -204,27 +204,24 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
 
 }  // namespace
 
-std::unique_ptr<SoftmaxSlice> CpuBackend::softmax_slice(const OutputSlice& slice) {
+std::unique_ptr<SoftmaxSlice> Device::softmax_slice(const OutputSlice& slice) {
   if (tiles_) return make_tile_softmax(*tiles_, *workspace_, slice);
   if (bf16()) return std::make_unique<SoftmaxLayer<std::uint16_t>>(engines_, *workspace_, slice);
   return std::make_unique<SoftmaxLayer<float>>(engines_, *workspace_, slice);
 }
 
-void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
-                                    const backend::Parameters& parameters, backend::Layer layer,
-                                    backend::StepState& step, backend::Activations& d_hidden,
-                                    backend::FloatBuffer& gradients, const backend::GradientReady& ready,
-                                    const backend::FusedUpdate* fused) {
-  if (fused != nullptr && cpu(step).numbers.rule.clip_norm > 0.0F) {
+void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                backend::Layer layer, StepState& step, Activations& d_hidden,
+                                FloatBuffer& gradients, const backend::GradientReady& ready,
+                                const FusedUpdate* fused) {
+  if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
     throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
   }
-  cpu(step).users = hidden.rows();
-  const CpuParameters& p = cpu(parameters);
-  const auto& weight = p.layout().tensors[layer.weight];
-  const auto& bias = p.layout().tensors[layer.bias];
-  GradientSink sink{weight, bias, cpu(step), gradients.data(), fused};
-  CpuActivations& d = cpu(d_hidden);
-  d.set_rows(hidden.rows());
+  step.users = hidden.rows();
+  const auto& weight = parameters.layout().tensors[layer.weight];
+  const auto& bias = parameters.layout().tensors[layer.bias];
+  GradientSink sink{weight, bias, step, gradients.data(), fused};
+  d_hidden.set_rows(hidden.rows());
   if (hidden.rows() == 0) {
     for (const auto* tensor : {&weight, &bias}) {
       float* gradient = gradients.data() + tensor->range.begin;
@@ -240,8 +237,8 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
   // Reported in stretches of whole tiles, several per thread: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
   for_slices(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
-    const auto slice = softmax_slice({threads_, cpu(hidden), cpu(batch), p, layer, users});
-    cpu(step).nll += slice->forward(true);
+    const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});
+    step.nll += slice->forward(true);
     sink.first_slice = first;
     sink.last_slice = last;
     const bool reports = last && ready && fused == nullptr;
@@ -254,18 +251,17 @@ void CpuBackend::softmax_layer_step(const backend::Activations& hidden, const ba
       ready({weight.range.begin + some.begin * hidden.columns(), weight.range.begin + end}, {});
     }
     if (reports) ready(bias.range, {});
-    slice->finish_hidden_gradient(d);
+    slice->finish_hidden_gradient(d_hidden);
   });
 }
 
-void CpuBackend::softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
-                                    const backend::Parameters& parameters, backend::Layer layer,
-                                    backend::StepState& step) {
-  cpu(step).users = hidden.rows();
+void Device::softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                backend::Layer layer, StepState& step) {
+  step.users = hidden.rows();
   if (hidden.rows() == 0) return;
   for_slices(hidden.rows(), slice_users, [&](Range users, bool, bool) {
-    const auto slice = softmax_slice({threads_, cpu(hidden), cpu(batch), cpu(parameters), layer, users});
-    cpu(step).nll += slice->forward(false);
+    const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});
+    step.nll += slice->forward(false);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/device.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -19,9 +19,9 @@ struct Workspace;
 struct GradientSink {
   const backend::TensorLayout& weight;
   const backend::TensorLayout& bias;
-  const CpuStepState& step;
+  const StepState& step;
   float* gradients;
-  const backend::FusedUpdate* fused;
+  const FusedUpdate* fused;
   bool first_slice = true;
   bool last_slice = true;
 
@@ -32,7 +32,7 @@ struct GradientSink {
   /// `gradient` is that of the `n` flat elements from `begin` on.
   void update(const backend::TensorLayout& tensor, std::int64_t begin, const float* gradient,
               std::int64_t n) const {
-    CpuParameters& p = cpu(fused->parameters);
+    Parameters& p = fused->parameters;
     update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
                     fused->second_moment.data() + begin, p.master().data() + begin, p.shadow_of(begin), n);
   }
@@ -55,7 +55,7 @@ struct GradientSink {
   void for_needed_memory(std::int64_t begin, std::int64_t n, Use&& use) const {
     if (!first_slice) use(gradients + begin, n * 4);
     if (!updates()) return;
-    use(cpu(fused->parameters).master().data() + begin, n * 4);
+    use(fused->parameters.master().data() + begin, n * 4);
     use(fused->first_moment.data() + begin, n * 4);
     use(fused->second_moment.data() + begin, n * 4);
   }
@@ -77,7 +77,7 @@ class SoftmaxSlice {
   /// Pass 2 over some items, whole tiles of tile_items but for the last; those from 0 on have to come first.
   virtual void backward(Range items, const GradientSink& sink) = 0;
   /// Sums up the threads' shares when all blocks are through.
-  virtual void finish_hidden_gradient(CpuActivations& d_hidden) const = 0;
+  virtual void finish_hidden_gradient(Activations& d_hidden) const = 0;
 };
 
 std::unique_ptr<SoftmaxSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,

@@ -1,4 +1,5 @@
-#include "storage.hpp"
+
+#include <vaecf/backend/cpu/storage.hpp>
 
 #include <sys/mman.h>
 
@@ -34,7 +35,7 @@ void give_memory(void* memory, std::size_t bytes) {
   ::operator delete(memory, alignment_of(bytes));
 }
 
-CpuParameters::CpuParameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16)
+Parameters::Parameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16)
     : layout_(layout), master_(std::max(layout.size, min_size)) {
   if (!bf16) return;
   for (const backend::TensorLayout& tensor : layout.tensors) {
@@ -44,12 +45,12 @@ CpuParameters::CpuParameters(const backend::ParameterLayout& layout, std::int64_
   }
 }
 
-void CpuActivations::set_rows(std::int64_t rows) {
+void Activations::set_rows(std::int64_t rows) {
   if (rows > max_rows_) throw std::logic_error("more rows than these activations have room for");
   rows_ = rows;
 }
 
-void CpuBatchOrder::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
+void BatchOrder::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
   if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end())) {
     throw std::logic_error("the batches of an order have to lie back to back");

@@ -112,7 +112,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     });
   }
 
-  void finish_hidden_gradient(CpuActivations& d_hidden) const override {
+  void finish_hidden_gradient(Activations& d_hidden) const override {
     on_each(threads_, users_.size(), [&](int, std::int64_t u) {
       float* row = d_hidden.row(users_.begin + u);
       const std::int64_t place = u / tile_side * tile_numbers + u % tile_side * tile_side;

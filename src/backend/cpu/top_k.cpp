@@ -1,10 +1,10 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/math/metric_rows.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "scores.hpp"
 #include "vector_kernels.hpp"
@@ -84,14 +84,13 @@ void append_others(std::int64_t items, std::span<const std::int32_t> masked, std
 
 }  // namespace
 
-void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch& batch,
-                       const backend::Parameters& parameters, backend::Layer layer, int k,
-                       std::span<std::int32_t> items, std::span<float> scores) {
+void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                   backend::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const auto places = static_cast<std::size_t>(k);
-  const std::int64_t all_items = cpu(parameters).layout().tensors[layer.weight].spec.columns;
+  const std::int64_t all_items = parameters.layout().tensors[layer.weight].spec.columns;
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
-  for_scores(cpu(hidden), cpu(batch), cpu(parameters), layer, [&](const Scores& all, Range users) {
+  for_scores(hidden, batch, parameters, layer, [&](const Scores& all, Range users) {
     const std::int64_t n = users.size();
     // A list per part and user, then one per user.
     std::vector<BestScores> best(static_cast<std::size_t>(all.parts() * n), BestScores(places));
@@ -106,7 +105,7 @@ void CpuBackend::top_k(const backend::Activations& hidden, const backend::Batch&
     std::vector<std::int32_t> others;
     for (std::int64_t u = 0; u < n; ++u) {
       const auto& found = best[u].sorted();
-      append_others(all_items, cpu(batch).rows().row(users.begin + u), found, places - found.size(), others);
+      append_others(all_items, batch.rows().row(users.begin + u), found, places - found.size(), others);
       offsets.push_back(std::ssize(others));
     }
     const std::vector<float> their_scores = all.of({offsets, others});

@@ -1,8 +1,9 @@
+#include <vaecf/backend/cpu/device.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "cpu_backend.hpp"
 #include "parallel.hpp"
 #include "vector_kernels.hpp"
 
@@ -25,32 +26,28 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
 
 }  // namespace
 
-void CpuBackend::update(const backend::StepState& step, bool decays, Range range,
-                        const backend::FloatBuffer& gradients, backend::Moments moments,
-                        backend::Parameters& parameters) {
-  const backend::UpdateRule rule = cpu(step).rule(decays);
-  CpuParameters& p = cpu(parameters);
+void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
+                    Moments moments, Parameters& parameters) {
+  const backend::UpdateRule rule = step.rule(decays);
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     const std::int64_t i = range.begin + part.begin;
     update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
-                    moments.second.data() + (i + moments.offset), p.master().data() + i, p.shadow_of(i),
-                    part.size());
+                    moments.second.data() + (i + moments.offset), parameters.master().data() + i,
+                    parameters.shadow_of(i), part.size());
   });
 }
 
-void CpuBackend::inspect_gradients(const backend::FloatBuffer& gradients, Range range,
-                                   backend::StepState& step) {
-  CpuStepState& s = cpu(step);
-  const backend::UpdateRule& rule = s.numbers.rule;
+void Device::inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step) {
+  const backend::UpdateRule& rule = step.numbers.rule;
   if (rule.clip_norm <= 0.0F) return;
   const double scale = rule.gradient_scale;
-  s.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
-  s.verdict.data()[1] = static_cast<float>(s.squares);
+  step.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
+  step.verdict.data()[1] = static_cast<float>(step.squares);
 }
 
-double CpuBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {
+double Device::sum_of_squares(const Parameters& parameters, int tensor) {
   const Range range = parameters.layout().tensors[tensor].range;
-  return sum_in_blocks(threads_, cpu(parameters).weights(tensor), range.size());
+  return sum_in_blocks(threads_, parameters.weights(tensor), range.size());
 }
 
 }  // namespace vaecf::cpu

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <vaecf/backend/cpu/storage.hpp>
+
 #include <memory>
 #include <vector>
 
 #include "product.hpp"
-#include "storage.hpp"
 
 namespace vaecf::cpu {
 

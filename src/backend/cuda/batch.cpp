@@ -1,10 +1,12 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>
 
-#include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 
 namespace vaecf::cuda {
@@ -120,9 +122,9 @@ struct FindItems {
 
 /// Gathers the rows that `choice` names of `from` into `batch`, which has room for `room` entries; `exact`:
 /// they are as many.
-void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const CudaRows& from,
+void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const UserRows& from,
             const Choice& choice, std::int64_t users, std::int64_t room, bool exact, bool transpose,
-            CudaBatch& batch) {
+            Batch& batch) {
   batch.users_ = users;
   batch.items = from.items();
   batch.max_entries = room;
@@ -151,75 +153,69 @@ void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const Cu
 
 }  // namespace
 
-std::unique_ptr<backend::BatchOrder> CudaBackend::make_batch_order() {
-  return std::make_unique<CudaOrder>();
+std::unique_ptr<BatchOrder> Device::make_batch_order() {
+  return std::make_unique<BatchOrder>();
 }
 
-void CudaBackend::set_batch_order(const backend::UserRows& source, std::span<const std::int64_t> rows,
-                                  std::span<const std::int64_t> begin, backend::BatchOrder& order) {
-  const CudaRows& from = gpu(source);
-  CudaOrder& to = gpu(order);
+void Device::set_batch_order(const UserRows& source, std::span<const std::int64_t> rows,
+                             std::span<const std::int64_t> begin, BatchOrder& order) {
   generation_.require_free(order_name);
   if (begin.empty()) begin = nothing;
-  const auto outside = [&](std::int64_t row) { return row < 0 || row >= from.rows(); };
+  const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
     throw std::out_of_range("an order of batches names rows that are not there");
   }
-  to.begin.assign(begin.begin(), begin.end());
+  order.begin.assign(begin.begin(), begin.end());
   std::int64_t users = 0;
   std::int64_t entries = 0;
-  for (std::int64_t t = 0; t < to.batches(); ++t) {
-    users = std::max(users, to.users(t));
-    entries = std::max(entries, from.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]),
-                                                             static_cast<std::size_t>(to.users(t)))));
+  for (std::int64_t t = 0; t < order.batches(); ++t) {
+    users = std::max(users, order.users(t));
+    entries = std::max(entries, source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]),
+                                                               static_cast<std::size_t>(order.users(t)))));
   }
-  if (users > to.max_users || entries > to.max_entries) ++generation_.value;
-  to.max_users = std::max(to.max_users, users);
-  if (entries > to.max_entries) {
-    to.max_entries = std::max(entries, std::min(entries + entries / 8 + 1024, from.host_offsets.back()));
+  if (users > order.max_users || entries > order.max_entries) ++generation_.value;
+  order.max_users = std::max(order.max_users, users);
+  if (entries > order.max_entries) {
+    order.max_entries = std::max(entries, std::min(entries + entries / 8 + 1024, source.host_offsets.back()));
   }
   queue_.finish(check_);  // copies from pageable memory may wait for the queue, without calling `check_`
   const auto copy = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
-    grow(device_, generation_, static_cast<std::int64_t>(numbers.size()), order_name, on_device);
+    grow(gpu_, generation_, static_cast<std::int64_t>(numbers.size()), order_name, on_device);
     queue_.copy_in(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
   };
-  copy(rows, to.device_rows);
-  copy(begin, to.device_begin);
+  copy(rows, order.device_rows);
+  copy(begin, order.device_begin);
 }
 
-void CudaBackend::gather_step(const backend::UserRows& source, const backend::BatchOrder& order,
-                              const backend::StepState& step, std::int64_t users, backend::Batch& batch) {
+void Device::gather_step(const UserRows& source, const BatchOrder& order, const StepState& step,
+                         std::int64_t users, Batch& batch) {
   const NvtxRange nvtx("input: batch");
-  const CudaOrder& by = gpu(order);
-  CudaBatch& to = gpu(batch);
-  const std::int64_t t = gpu(step).numbers.batch;
-  if (t < 0 || t >= by.batches() || users != by.users(t)) {
+  const std::int64_t t = step.numbers.batch;
+  if (t < 0 || t >= order.batches() || users != order.users(t)) {
     throw std::logic_error("the step's batch is not one of its order, or has another number of users");
   }
-  to.reserve(by.max_users, by.max_entries, gpu(source).items(), true);
-  if (!generation_.recording) primitives_.reserve(std::max(by.max_users, by.max_entries));
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, by.max_users, row_sizes);
-  const Choice choice{by.device_rows.data(), by.device_begin.data(), gpu(step).record.data()};
-  gather(queue_, primitives_, counts, gpu(source), choice, users, by.max_entries, false, true, to);
+  batch.reserve(order.max_users, order.max_entries, source.items(), true);
+  if (!generation_.recording) primitives_.reserve(std::max(order.max_users, order.max_entries));
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, order.max_users, row_sizes);
+  const Choice choice{order.device_rows.data(), order.device_begin.data(), step.record.data()};
+  gather(queue_, primitives_, counts, source, choice, users, order.max_entries, false, true, batch);
 }
 
-void CudaBackend::gather_batch(const backend::UserRows& source, std::span<const std::int64_t> rows,
-                               bool with_transpose, backend::Batch& batch) {
+void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                          Batch& batch) {
   const NvtxRange nvtx("batch");
-  const CudaRows& from = gpu(source);
   generation_.require_free("a batch of rows that the host names");
   const auto users = static_cast<std::int64_t>(rows.size());
   for (const std::int64_t row : rows) {
-    if (row < 0 || row >= from.rows()) throw std::out_of_range("a batch of rows that are not there");
+    if (row < 0 || row >= source.rows()) throw std::out_of_range("a batch of rows that are not there");
   }
-  const std::int64_t entries = from.entries_of(rows);
-  gpu(batch).reserve(users, entries, from.items(), with_transpose);
+  const std::int64_t entries = source.entries_of(rows);
+  batch.reserve(users, entries, source.items(), with_transpose);
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the numbers of a batch's rows");
   queue_.copy_in(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
-  gather(queue_, primitives_, counts, from, {.rows = picked}, users, entries, true, with_transpose,
-         gpu(batch));
+  gather(queue_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
 }
 
 }  // namespace vaecf::cuda

@@ -1,4 +1,5 @@
 #include "dense_kernels.hpp"
+#include "launch.hpp"
 
 #include <vaecf/math/elementwise.hpp>
 
@@ -11,7 +12,7 @@ namespace vaecf::cuda {
 namespace {
 
 template <class T>
-T* copy_of(CudaActivations& activations) {
+T* copy_of(Activations& activations) {
   return reinterpret_cast<T*>(activations.copy());
 }
 
@@ -183,7 +184,7 @@ constexpr std::int64_t rows_of_strand = 8;
 
 }  // namespace
 
-void renew_copy(Queue& queue, Number number, CudaActivations& activations) {
+void renew_copy(Queue& queue, Number number, Activations& activations) {
   with_number(number, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, float>) {
       const std::int64_t eights = activations.rows() * activations.stride() / 8;
@@ -193,7 +194,7 @@ void renew_copy(Queue& queue, Number number, CudaActivations& activations) {
   });
 }
 
-void add_bias(Queue& queue, Number number, const float* bias, bool tanh, CudaActivations& output) {
+void add_bias(Queue& queue, Number number, const float* bias, bool tanh, Activations& output) {
   with_number(number, [&]<class T>(T) {
     const std::int64_t eights_of_row = output.stride() / 8;
     const std::int64_t eights = output.rows() * eights_of_row;
@@ -202,8 +203,8 @@ void add_bias(Queue& queue, Number number, const float* bias, bool tanh, CudaAct
   });
 }
 
-void before_activation(Queue& queue, Scratch& scratch, Number number, bool tanh,
-                       const CudaActivations& output, CudaActivations& d_output, float* d_bias) {
+void before_activation(Queue& queue, Scratch& scratch, Number number, bool tanh, const Activations& output,
+                       Activations& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t columns = d_output.stride();
   const std::int64_t strands = strands_for(rows, columns);

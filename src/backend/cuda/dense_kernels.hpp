@@ -1,22 +1,22 @@
 #pragma once
 
-#include <cstdint>
+#include <vaecf/backend/cuda/storage.hpp>
 
-#include "storage.hpp"
+#include <cstdint>
 
 /// What the dense layers, the latent layer and the output layer do beside their products.
 namespace vaecf::cuda {
 
 /// The narrow copy of what stands in `values`; in fp32 runs nothing.
-void renew_copy(Queue& queue, Number number, CudaActivations& activations);
+void renew_copy(Queue& queue, Number number, Activations& activations);
 
 /// values = act(values + bias), and the copy.
-void add_bias(Queue& queue, Number number, const float* bias, bool tanh, CudaActivations& output);
+void add_bias(Queue& queue, Number number, const float* bias, bool tanh, Activations& output);
 
 /// Turns the gradient of a layer's output into that before `tanh` in place, values and copy, and writes its
 /// column sums, the gradient of the bias (d_output.stride()). At least one row.
-void before_activation(Queue& queue, Scratch& scratch, Number number, bool tanh,
-                       const CudaActivations& output, CudaActivations& d_output, float* d_bias);
+void before_activation(Queue& queue, Scratch& scratch, Number number, bool tanh, const Activations& output,
+                       Activations& d_output, float* d_bias);
 
 /// Column sums are made by `strands`: strand s adds rows s, s + strands, .. and keeps its sums in row s of
 /// `partial` (strands, columns); then the strands are added up. How many there are depends on sizes alone,

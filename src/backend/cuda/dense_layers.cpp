@@ -1,4 +1,5 @@
-#include "cuda_backend.hpp"
+#include <vaecf/backend/cuda/device.hpp>
+
 #include "dense_kernels.hpp"
 #include "nvtx.hpp"
 
@@ -7,54 +8,47 @@ namespace vaecf::cuda {
 // Products take padded columns along as if they were real ones, wherever these are zero on all sides: the
 // padding of rows is, what lies behind a tensor's last row is not.
 
-void CudaBackend::linear(const backend::Activations& input, const backend::Parameters& parameters,
-                         backend::Layer layer, backend::Activation act, backend::Activations& output) {
+void Device::linear(const Activations& input, const Parameters& parameters, backend::Layer layer,
+                    backend::Activation act, Activations& output) {
   const NvtxRange nvtx("forward: layer");
-  const CudaActivations& in = gpu(input);
-  const CudaParameters& p = gpu(parameters);
-  CudaActivations& out = gpu(output);
-  out.set_rows(in.rows());
-  if (in.rows() == 0) return;
-  const MatmulSpec spec{.m = in.rows(),
-                        .n = out.stride(),
-                        .k = in.columns(),
-                        .lda = in.stride(),
-                        .ldb = p.layout().tensors[layer.weight].stride,
-                        .ldc = out.stride(),
+  output.set_rows(input.rows());
+  if (input.rows() == 0) return;
+  const MatmulSpec spec{.m = input.rows(),
+                        .n = output.stride(),
+                        .k = input.columns(),
+                        .lda = input.stride(),
+                        .ldb = parameters.layout().tensors[layer.weight].stride,
+                        .ldc = output.stride(),
                         .operands = number()};
-  matmuls_.run(queue_, spec, in.operand(), p.operand(layer.weight), out.values());
-  add_bias(queue_, number(), p.weights(layer.bias), act == backend::Activation::tanh, out);
+  matmuls_.run(queue_, spec, input.operand(), parameters.operand(layer.weight), output.values());
+  add_bias(queue_, number(), parameters.weights(layer.bias), act == backend::Activation::tanh, output);
 }
 
-void CudaBackend::linear_backward(const backend::Activations& input, const backend::Parameters& parameters,
-                                  backend::Layer layer, backend::Activation act,
-                                  const backend::Activations& output, backend::Activations& d_output,
-                                  backend::Activations* d_input, backend::FloatBuffer& gradients,
-                                  const backend::GradientReady& ready) {
+void Device::linear_backward(const Activations& input, const Parameters& parameters, backend::Layer layer,
+                             backend::Activation act, const Activations& output, Activations& d_output,
+                             Activations* d_input, FloatBuffer& gradients,
+                             const backend::GradientReady& ready) {
   const NvtxRange nvtx("backward: layer");
-  const CudaActivations& in = gpu(input);
-  const CudaParameters& p = gpu(parameters);
-  CudaActivations& d = gpu(d_output);
-  const backend::TensorLayout& weight = p.layout().tensors[layer.weight];
-  const Range bias = p.layout().tensors[layer.bias].range;
-  float* d_weight = gpu(gradients).data() + weight.range.begin;
-  float* d_bias = gpu(gradients).data() + bias.begin;
-  const std::int64_t rows = d.rows();
+  const backend::TensorLayout& weight = parameters.layout().tensors[layer.weight];
+  const Range bias = parameters.layout().tensors[layer.bias].range;
+  float* d_weight = gradients.data() + weight.range.begin;
+  float* d_bias = gradients.data() + bias.begin;
+  const std::int64_t rows = d_output.rows();
 
   if (rows == 0) {
     queue_.clear(d_weight, weight.range.size() * 4);
     queue_.clear(d_bias, bias.size() * 4);
   } else {
-    before_activation(queue_, scratch_, number(), act == backend::Activation::tanh, gpu(output), d, d_bias);
+    before_activation(queue_, scratch_, number(), act == backend::Activation::tanh, output, d_output, d_bias);
     const MatmulSpec spec{.m = weight.spec.rows,
-                          .n = d.stride(),
+                          .n = d_output.stride(),
                           .k = rows,
-                          .lda = in.stride(),
-                          .ldb = d.stride(),
+                          .lda = input.stride(),
+                          .ldb = d_output.stride(),
                           .ldc = weight.stride,
                           .a_transposed = true,
                           .operands = number()};
-    matmuls_.run(queue_, spec, in.operand(), d.operand(), d_weight);
+    matmuls_.run(queue_, spec, input.operand(), d_output.operand(), d_weight);
   }
   if (ready) {
     ready(weight.range, mark());
@@ -62,19 +56,18 @@ void CudaBackend::linear_backward(const backend::Activations& input, const backe
   }
 
   if (d_input == nullptr) return;
-  CudaActivations& d_in = gpu(*d_input);
-  d_in.set_rows(rows);
+  d_input->set_rows(rows);
   if (rows == 0) return;
   const MatmulSpec spec{.m = rows,
                         .n = weight.spec.rows,
-                        .k = d.stride(),
-                        .lda = d.stride(),
+                        .k = d_output.stride(),
+                        .lda = d_output.stride(),
                         .ldb = weight.stride,
-                        .ldc = d_in.stride(),
+                        .ldc = d_input->stride(),
                         .b_transposed = true,
                         .operands = number()};
-  matmuls_.run(queue_, spec, d.operand(), p.operand(layer.weight), d_in.values());
-  renew_copy(queue_, number(), d_in);
+  matmuls_.run(queue_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
+  renew_copy(queue_, number(), *d_input);
 }
 
 }  // namespace vaecf::cuda

@@ -1,62 +1,136 @@
-#include <vaecf/backend/cuda_device.hpp>
-#include <vaecf/base/format.hpp>
+#include <vaecf/backend/cuda/device.hpp>
 
-#include <cuda_runtime_api.h>
-
-#include <cstdlib>
+#include <stdexcept>
 #include <string>
-#include <vector>
-
-#include "backend/choose_gpu.hpp"
-#include "check.cuh"
+#include <utility>
 
 namespace vaecf::cuda {
+
+static_assert(backend::Device<Device>);
+
 namespace {
 
-std::string why_not(cudaError_t error) {
-  if (error == cudaErrorInsufficientDriver) {
-    int driver = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-      return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
-    }
-    return explain_old_driver();
-  }
-  if (error == cudaErrorNoDevice || error == cudaSuccess) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    if (visible != nullptr) {
-      return format("no GPU is visible to this process, whose CUDA_VISIBLE_DEVICES is '{}': change it",
-                    visible);
-    }
-    return "an NVIDIA driver is loaded, but it finds no GPU: see nvidia-smi";
-  }
-  return explain(error, "starting CUDA") + "; see whether nvidia-smi works";
-}
+// A point stays valid for as many marks as this: far more than one step hands out.
+constexpr std::size_t mark_count = 1024;
+// The host is so many steps ahead of the device at most: enough never to keep it waiting, and few enough that
+// what watches over the host's waits hears of a device that hangs.
+constexpr std::size_t steps_ahead = 16;
 
-/// Compute capabilities times ten; of a GPU that does not tell, one that is new enough.
-std::vector<int> generations(int devices) {
-  std::vector<int> all(static_cast<std::size_t>(devices), oldest_generation);
-  for (int i = 0; i < devices; ++i) {
-    int major = 0;
-    int minor = 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) == cudaSuccess &&
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i) == cudaSuccess) {
-      all[static_cast<std::size_t>(i)] = 10 * major + minor;
-    }
+const char* products_of(backend::Precision precision) {
+  switch (precision) {
+    case backend::Precision::tf32:
+      return "TF32 on fp32 operands";
+    case backend::Precision::bf16:
+      return "bf16 with fp32 sums and master weights";
+    case backend::Precision::fp16:
+      return "fp16 with fp32 sums and master weights and a dynamic loss scale";
+    default:
+      return "fp32";
   }
-  return all;
 }
 
 }  // namespace
 
-Availability availability() {
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error == cudaSuccess && devices > 0) {
-    const std::string too_old = backend::why_too_old(generations(devices));
-    return {true, too_old.empty() ? devices : 0, too_old};
+Device::Device(const backend::BackendOptions& options, int index)
+    : options_(options),
+      precision_(options.precision == backend::Precision::automatic ? backend::Precision::bf16
+                                                                    : options.precision),
+      gpu_(index),
+      scratch_(gpu_, generation_),
+      primitives_(gpu_),
+      matmuls_(
+          gpu_, options.deterministic,
+          [this] {
+            if (check_) check_();
+          },
+          precision_ == backend::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
+      marks_(mark_count),
+      begun_(steps_ahead) {}
+
+Number Device::number() const {
+  switch (precision_) {
+    case backend::Precision::fp32:
+    case backend::Precision::tf32:
+      return Number::fp32;
+    case backend::Precision::fp16:
+      return Number::fp16;
+    default:
+      return Number::bf16;
   }
-  cudaGetLastError();  // the runtime keeps the error for the next call to find
-  return {true, 0, why_not(error)};
+}
+
+std::string Device::description() const {
+  return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
+         products_of(precision_) + " by cuBLASLt, steps " +
+         (options_.graph == "off" ? "not recorded" : "recorded as CUDA graphs") +
+         (options_.deterministic ? ", deterministic" : "");
+}
+
+std::string Device::device() const {
+  return "cuda";
+}
+
+backend::Precision Device::precision() const {
+  return precision_;
+}
+
+int Device::threads() const {
+  return 1;
+}
+
+backend::ParameterLayout Device::plan_parameters(std::span<const backend::TensorSpec> tensors) const {
+  backend::ParameterLayout layout;
+  for (const backend::TensorSpec& spec : tensors) {
+    const bool of_items =
+        spec.kind == backend::TensorKind::output_table || spec.kind == backend::TensorKind::output_bias;
+    backend::TensorLayout tensor;
+    tensor.spec = spec;
+    tensor.stride = round_up(spec.columns, of_items ? item_alignment : row_alignment);
+    tensor.range = {layout.size, layout.size + round_up(spec.rows * tensor.stride, tensor_alignment)};
+    layout.size = tensor.range.end;
+    layout.tensors.push_back(std::move(tensor));
+  }
+  return layout;
+}
+
+std::unique_ptr<Parameters> Device::make_parameters(const backend::ParameterLayout& layout,
+                                                    std::int64_t min_size) {
+  return std::make_unique<Parameters>(gpu_, layout, min_size, number());
+}
+
+std::unique_ptr<FloatBuffer> Device::make_buffer(std::int64_t size) {
+  return std::make_unique<FloatBuffer>(gpu_, size, "gradients and moments");
+}
+
+std::unique_ptr<NarrowBuffer> Device::make_narrow_buffer(std::int64_t size) {
+  return std::make_unique<NarrowBuffer>(gpu_, size, "numbers between ranks");
+}
+
+std::unique_ptr<Activations> Device::make_activations(std::int64_t max_rows, std::int64_t columns) {
+  return std::make_unique<Activations>(gpu_, max_rows, columns, number());
+}
+
+std::unique_ptr<Batch> Device::make_batch() {
+  return std::make_unique<Batch>(gpu_, generation_);
+}
+
+void Device::synchronize() {
+  queue_.finish(check_);
+}
+
+void Device::while_waiting(std::function<void()> check) {
+  check_ = std::move(check);
+}
+
+backend::Completion Device::mark() {
+  Event& event = marks_[next_mark_];
+  next_mark_ = (next_mark_ + 1) % marks_.size();
+  queue_.record(event);
+  return {event.native()};
+}
+
+void Device::wait_for(backend::Completion done) {
+  queue_.wait_for(done.event);
 }
 
 }  // namespace vaecf::cuda

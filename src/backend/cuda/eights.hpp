@@ -1,13 +1,12 @@
 #pragma once
 
+#include <vaecf/backend/cuda/storage.hpp>
 #include <vaecf/base/narrow.hpp>
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-
-#include "storage.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>

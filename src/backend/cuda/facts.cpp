@@ -1,4 +1,4 @@
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/format.hpp>
 
 #include <cuda_runtime_api.h>

@@ -1,10 +1,11 @@
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/math/metric_rows.hpp>
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 #include "scores.hpp"
 
@@ -150,7 +151,7 @@ struct AddUpMetric {
 };
 
 /// Counts the ranks of `targets`, whose offsets the host knows, too.
-void count_ranks(Scorer& scorer, const CudaBatch& batch, const TargetLists& targets,
+void count_ranks(Scorer& scorer, const Batch& batch, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
   scorer.for_each_part([&](const ScoreRows& scores) {
     const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
@@ -162,59 +163,56 @@ void count_ranks(Scorer& scorer, const CudaBatch& batch, const TargetLists& targ
 
 }  // namespace
 
-void CudaBackend::rank_held_out(const backend::Activations& hidden, const backend::Batch& batch,
-                                CsrView targets, const backend::Parameters& parameters, backend::Layer layer,
-                                std::span<std::int32_t> ranks) {
+void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
+                           const Parameters& parameters, backend::Layer layer,
+                           std::span<std::int32_t> ranks) {
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
-  const CudaRows lists(device_, queue_, targets, 0, scorer.items(), CudaRows::Place::device, "");
-  count_ranks(scorer, gpu(batch), {lists.offsets(), lists.ids()}, targets.offsets, found);
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  const UserRows lists(gpu_, queue_, targets, 0, scorer.items(), UserRows::Place::device, "");
+  count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   queue_.copy_out(back.data(), found, entries * 4);
   queue_.finish(check_);
   std::copy_n(back.data(), entries, ranks.data());
 }
 
-std::unique_ptr<backend::MetricTotals> CudaBackend::make_metric_totals(std::size_t metrics) {
-  return std::make_unique<CudaMetrics>(device_, metrics);
+std::unique_ptr<MetricTotals> Device::make_metric_totals(std::size_t metrics) {
+  return std::make_unique<MetricTotals>(gpu_, metrics);
 }
 
-void CudaBackend::add_metrics(const backend::Activations& hidden, const backend::Batch& batch,
-                              const backend::UserRows& targets, Range rows,
-                              const backend::Parameters& parameters, backend::Layer layer,
-                              std::span<const math::Metric> metrics, backend::MetricTotals& totals) {
+void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                         const Parameters& parameters, backend::Layer layer,
+                         std::span<const math::Metric> metrics, MetricTotals& totals) {
   const NvtxRange nvtx("evaluation: metrics");
-  const CudaRows& source = gpu(targets);
-  CudaMetrics& sums = gpu(totals);
   const std::int64_t users = rows.size();
-  if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != sums.sums.size()) {
+  if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != totals.sums.size()) {
     throw std::logic_error("add_metrics: as many target rows as users, as many metrics as totals");
   }
   const auto offsets =
-      std::span<const std::int64_t>(source.host_offsets)
+      std::span<const std::int64_t>(targets.host_offsets)
           .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1);
   const std::int64_t entries = offsets.back() - offsets.front();
   if (entries == 0) return;
 
-  const TargetLists lists{source.offsets() + rows.begin, source.ids()};
+  const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
-  count_ranks(scorer, gpu(batch), lists, offsets, ranks);
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  count_ranks(scorer, batch, lists, offsets, ranks);
 
-  auto* values = scratch_.get<double>(Scratch::per_user, sums.sums.size() * users, "metrics");
+  auto* values = scratch_.get<double>(Scratch::per_user, totals.sums.size() * users, "metrics");
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     launch(queue_, users,
            MetricOfUser{metrics[m], scorer.items(), lists, ranks,
                         values + static_cast<std::int64_t>(m) * users});
   }
-  launch(queue_, sums.sums.size(), AddUpMetric{users, lists, values, sums.sums.data()});
+  launch(queue_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
 }
 
-std::vector<math::MetricSums> CudaBackend::read_metrics(backend::MetricTotals& totals) {
-  const DeviceArray<math::MetricSums>& sums = gpu(totals).sums;
+std::vector<math::MetricSums> Device::read_metrics(MetricTotals& totals) {
+  const DeviceArray<math::MetricSums>& sums = totals.sums;
   PinnedArray<math::MetricSums> back(sums.size());
   queue_.copy_out(back.data(), sums.data(), sums.bytes());
   queue_.finish(check_);

@@ -1,3 +1,4 @@
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -5,8 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 #include "row_sums.hpp"
 
@@ -40,8 +41,8 @@ struct Dropout {
   }
 };
 
-Dropout dropout_of(backend::Keep keep, const backend::StepState& step) {
-  return {gpu(step).record.data(), math::dropout_threshold(keep.items), keep.items < 1.0F,
+Dropout dropout_of(backend::Keep keep, const StepState& step) {
+  return {step.record.data(), math::dropout_threshold(keep.items), keep.items < 1.0F,
           math::dropout_threshold(keep.history), keep.history < 1.0F};
 }
 
@@ -233,71 +234,65 @@ constexpr std::int64_t least_items = 4096;
 
 }  // namespace
 
-void CudaBackend::encode_input(const backend::Batch& batch, const backend::Parameters& parameters,
-                               backend::Layer layer, Activation act, backend::Keep keep,
-                               const backend::StepState& step, backend::Activations& output,
-                               const backend::SideInput* side) {
+void Device::encode_input(const Batch& batch, const Parameters& parameters, backend::Layer layer,
+                          Activation act, backend::Keep keep, const StepState& step, Activations& output,
+                          const SideInput* side) {
   const NvtxRange nvtx("input: gather");
-  const CudaParameters& p = gpu(parameters);
-  CudaActivations& out = gpu(output);
-  out.set_rows(batch.users());
+  output.set_rows(batch.users());
   if (side != nullptr && side->batch.users() != batch.users()) {
     throw std::logic_error("a side input is of the same users as the batch");
   }
   with_number(number(), [&]<class T>(T) {
-    const auto encode = [&](const backend::Batch& of, int table, backend::Keep kept) {
-      const CudaBatch& b = gpu(of);
-      return EncodeUser<T>{.offsets = b.offsets.data(),
-                           .columns = b.columns.data(),
-                           .user_numbers = b.user_numbers.data(),
+    const auto encode = [&](const Batch& of, int table, backend::Keep kept) {
+      return EncodeUser<T>{.offsets = of.offsets.data(),
+                           .columns = of.columns.data(),
+                           .user_numbers = of.user_numbers.data(),
                            .dropout = dropout_of(kept, step),
                            .keep = kept.items,
-                           .table = static_cast<const T*>(p.operand(table)),
+                           .table = static_cast<const T*>(parameters.operand(table)),
                            .bias = nullptr,
                            .tanh = false,
-                           .stride = out.stride(),
-                           .values = out.values(),
-                           .copy = reinterpret_cast<T*>(out.copy()),
+                           .stride = output.stride(),
+                           .values = output.values(),
+                           .copy = reinterpret_cast<T*>(output.copy()),
                            .adds = false};
     };
-    if (side != nullptr) launch(queue_, out.rows(), encode(side->batch, side->table, 1.0F));
+    if (side != nullptr) launch(queue_, output.rows(), encode(side->batch, side->table, 1.0F));
     EncodeUser<T> whole = encode(batch, layer.weight, keep);
-    whole.bias = p.weights(layer.bias);
+    whole.bias = parameters.weights(layer.bias);
     whole.tanh = act == Activation::tanh;
     whole.adds = side != nullptr;
-    launch(queue_, out.rows(), whole);
+    launch(queue_, output.rows(), whole);
   });
 }
 
-void CudaBackend::input_gradient(const backend::Batch& batch, const backend::ParameterLayout& layout,
-                                 backend::Layer layer, Activation act, backend::Keep keep,
-                                 const backend::StepState& step, const backend::Activations& output,
-                                 backend::Activations& d_output, backend::FloatBuffer& gradients,
-                                 const backend::GradientReady& ready, const backend::FusedUpdate* fused) {
+void Device::input_gradient(const Batch& batch, const backend::ParameterLayout& layout, backend::Layer layer,
+                            Activation act, backend::Keep keep, const StepState& step,
+                            const Activations& output, Activations& d_output, FloatBuffer& gradients,
+                            const backend::GradientReady& ready, const FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
-  CudaActivations& d = gpu(d_output);
   const Range bias = layout.tensors[layer.bias].range;
   float* d_bias = gradients.data() + bias.begin;
-  if (d.rows() == 0) {
-    queue_.clear(d_bias, d.stride() * 4);
+  if (d_output.rows() == 0) {
+    queue_.clear(d_bias, d_output.stride() * 4);
   } else {
-    before_activation(queue_, scratch_, number(), act == Activation::tanh, gpu(output), d, d_bias);
+    before_activation(queue_, scratch_, number(), act == Activation::tanh, output, d_output, d_bias);
   }
-  table_gradient(gpu(batch), layout.tensors[layer.weight], keep, &step, d, gradients, ready);
+  table_gradient(batch, layout.tensors[layer.weight], keep, &step, d_output, gradients, ready);
   if (ready) ready(bias, mark());
 }
 
-void CudaBackend::side_gradient(const backend::SideInput& side, const backend::ParameterLayout& layout,
-                                const backend::Activations& d_before, backend::FloatBuffer& gradients,
-                                const backend::GradientReady& ready) {
+void Device::side_gradient(const SideInput& side, const backend::ParameterLayout& layout,
+                           const Activations& d_before, FloatBuffer& gradients,
+                           const backend::GradientReady& ready) {
   const NvtxRange nvtx("backward: side table");
-  table_gradient(gpu(side.batch), layout.tensors[side.table], 1.0F, nullptr, gpu(d_before), gradients, ready);
+  table_gradient(side.batch, layout.tensors[side.table], 1.0F, nullptr, d_before, gradients, ready);
 }
 
-void CudaBackend::table_gradient(const CudaBatch& b, const backend::TensorLayout& table, backend::Keep keep,
-                                 const backend::StepState* step, const CudaActivations& d,
-                                 backend::FloatBuffer& gradients, const backend::GradientReady& ready) {
+void Device::table_gradient(const Batch& b, const backend::TensorLayout& table, backend::Keep keep,
+                            const StepState* step, const Activations& d, FloatBuffer& gradients,
+                            const backend::GradientReady& ready) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");

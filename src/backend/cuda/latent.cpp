@@ -1,9 +1,10 @@
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
-#include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 
 namespace vaecf::cuda {
@@ -13,7 +14,7 @@ namespace {
 /// float.
 template <class T>
 struct Written {
-  explicit Written(CudaActivations& to)
+  explicit Written(Activations& to)
       : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
 
   VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
@@ -120,60 +121,52 @@ struct LatentBackward {
 
 }  // namespace
 
-void CudaBackend::sample_latent(const backend::Batch& batch, const backend::Activations& statistics,
-                                const backend::StepState& step, backend::Activations& z) {
+void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                           Activations& z) {
   const NvtxRange nvtx("forward: sample");
-  const CudaActivations& s = gpu(statistics);
-  CudaActivations& to = gpu(z);
-  to.set_rows(s.rows());
+  z.set_rows(statistics.rows());
   with_number(number(), [&]<class T>(T) {
-    const SampleLatent<T> body{.record = gpu(step).record.data(),
-                               .user_numbers = gpu(batch).user_numbers.data(),
-                               .users = s.rows(),
-                               .latents = to.columns(),
-                               .statistics = s.values(),
-                               .statistics_stride = s.stride(),
-                               .z = Written<T>(to)};
+    const SampleLatent<T> body{.record = step.record.data(),
+                               .user_numbers = batch.user_numbers.data(),
+                               .users = statistics.rows(),
+                               .latents = z.columns(),
+                               .statistics = statistics.values(),
+                               .statistics_stride = statistics.stride(),
+                               .z = Written<T>(z)};
     launch(queue_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
   });
 }
 
-void CudaBackend::latent_mean(const backend::Activations& statistics, backend::Activations& z) {
+void Device::latent_mean(const Activations& statistics, Activations& z) {
   const NvtxRange nvtx("forward: mean");
-  const CudaActivations& s = gpu(statistics);
-  CudaActivations& to = gpu(z);
-  to.set_rows(s.rows());
+  z.set_rows(statistics.rows());
   with_number(number(), [&]<class T>(T) {
-    const TakeMean<T> body{.users = s.rows(),
-                           .latents = to.columns(),
-                           .statistics = s.values(),
-                           .statistics_stride = s.stride(),
-                           .z = Written<T>(to)};
+    const TakeMean<T> body{.users = statistics.rows(),
+                           .latents = z.columns(),
+                           .statistics = statistics.values(),
+                           .statistics_stride = statistics.stride(),
+                           .z = Written<T>(z)};
     launch(queue_, blocks_for(body.users * body.latents, body.threads), body);
   });
 }
 
-void CudaBackend::latent_backward(const backend::Batch& batch, const backend::Activations& statistics,
-                                  backend::StepState& step, const backend::Activations& d_z,
-                                  backend::Activations& d_statistics) {
+void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                             const Activations& d_z, Activations& d_statistics) {
   const NvtxRange nvtx("backward: latent");
-  const CudaActivations& s = gpu(statistics);
-  const CudaActivations& from = gpu(d_z);
-  CudaActivations& to = gpu(d_statistics);
-  const std::int64_t users = s.rows();
-  to.set_rows(users);
+  const std::int64_t users = statistics.rows();
+  d_statistics.set_rows(users);
   if (users == 0) return;
-  StepRecord* record = gpu(step).record.data();
+  StepRecord* record = step.record.data();
   double* kl = scratch_.get<double>(Scratch::per_user, users, "losses of the batch's users");
   with_number(number(), [&]<class T>(T) {
     const LatentBackward<T> body{.record = record,
-                                 .user_numbers = gpu(batch).user_numbers.data(),
-                                 .latents = from.columns(),
-                                 .statistics = s.values(),
-                                 .statistics_stride = s.stride(),
-                                 .d_z = from.values(),
-                                 .z_stride = from.stride(),
-                                 .d_statistics = Written<T>(to),
+                                 .user_numbers = batch.user_numbers.data(),
+                                 .latents = d_z.columns(),
+                                 .statistics = statistics.values(),
+                                 .statistics_stride = statistics.stride(),
+                                 .d_z = d_z.values(),
+                                 .z_stride = d_z.stride(),
+                                 .d_statistics = Written<T>(d_statistics),
                                  .kl = kl};
     launch(queue_, users, body);
   });

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "eights.hpp"
+#include "launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -51,7 +52,7 @@ void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const voi
     // The product itself adds the bias, so that a 16-bit result is rounded once.
     const std::int64_t bytes = spec.n * size_of(spec.result);
     if (bias_copies_.empty() || bias_copies_.back().bytes() < bytes) {
-      bias_copies_.emplace_back(device_, bytes, "a product's bias");
+      bias_copies_.emplace_back(gpu_, bytes, "a product's bias");
     }
     queue.copy(bias_copies_.back().data(), bias, bytes);
     bias = bias_copies_.back().data();

@@ -1,3 +1,4 @@
+#include <vaecf/backend/cuda/platform.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -13,7 +14,6 @@
 
 #include "check.cuh"
 #include "cublaslt.hpp"
-#include "platform.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -148,12 +148,11 @@ PlanKey key_of(const MatmulSpec& s, const Operands& x) {
 }  // namespace
 
 struct Matmuls::State {
-  State(Device& device, bool is_deterministic, std::function<void()> while_waiting,
-        Fp32Products fp32_products)
+  State(Gpu& gpu, bool is_deterministic, std::function<void()> while_waiting, Fp32Products fp32_products)
       : deterministic(is_deterministic),
         fp32(fp32_products),
         check_now(std::move(while_waiting)),
-        workspace(device, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
+        workspace(gpu, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
     check(cublaslt().Create(&made), "starting cuBLASLt");
     handle.reset(made);
@@ -297,8 +296,8 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   return false;
 }
 
-Matmuls::Matmuls(Device& device, bool deterministic, std::function<void()> check, Fp32Products fp32)
-    : device_(device), state_(std::make_unique<State>(device, deterministic, std::move(check), fp32)) {}
+Matmuls::Matmuls(Gpu& gpu, bool deterministic, std::function<void()> check, Fp32Products fp32)
+    : gpu_(gpu), state_(std::make_unique<State>(gpu, deterministic, std::move(check), fp32)) {}
 Matmuls::~Matmuls() = default;
 
 bool Matmuls::try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,

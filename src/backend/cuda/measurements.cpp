@@ -1,9 +1,11 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <chrono>
 #include <stdexcept>
 #include <vector>
 
-#include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -34,47 +36,17 @@ void fill_with_noise(Queue& queue, Number kind, void* values, std::int64_t size)
   });
 }
 
-class CudaStopwatch : public backend::Stopwatch {
- public:
-  CudaStopwatch(Queue& queue, const std::function<void()>& check) : queue_(queue), check_(check) {}
-
-  void mark() override {
-    if (queue_.capturing()) throw std::logic_error("a recording would keep this mark");
-    if (used_ == events_.size()) events_.emplace_back(Timing::on);
-    queue_.record(events_[used_++]);
-  }
-
-  std::vector<double> read() override {
-    queue_.finish(check_);
-    last_ = std::chrono::steady_clock::now();
-    std::vector<double> seconds;
-    for (std::size_t i = 1; i < used_; ++i) {
-      seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
-    }
-    used_ = 0;
-    return seconds;
-  }
-  std::chrono::steady_clock::time_point last() const override { return last_; }
-
- private:
-  Queue& queue_;
-  const std::function<void()>& check_;
-  std::vector<Event> events_;
-  std::size_t used_ = 0;
-  std::chrono::steady_clock::time_point last_;
-};
-
 }  // namespace
 
-std::string CudaBackend::device_id() const {
-  return device_.id();
+std::string Device::device_id() const {
+  return gpu_.id();
 }
 
-std::int64_t CudaBackend::peak_device_bytes() const {
-  return device_.peak_bytes();
+std::int64_t Device::peak_device_bytes() const {
+  return gpu_.peak_bytes();
 }
 
-double CudaBackend::measure_gemm_rate() {
+double Device::measure_gemm_rate() {
   // As large as a few milliseconds allow: small products do not fill the device.
   constexpr std::int64_t largest = 8192;
   constexpr int repetitions = 8;
@@ -90,9 +62,9 @@ double CudaBackend::measure_gemm_rate() {
                           .operands = number(),
                           .result = number()};
     const std::int64_t bytes = size * size * size_of(number());
-    DeviceArray<std::byte> a(device_, bytes, "a measurement");
-    DeviceArray<std::byte> b(device_, bytes, "a measurement");
-    DeviceArray<std::byte> c(device_, bytes, "a measurement");
+    DeviceArray<std::byte> a(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> b(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> c(gpu_, bytes, "a measurement");
     fill_with_noise(queue_, number(), a.data(), size * size);
     fill_with_noise(queue_, number(), b.data(), size * size);
     matmuls_.run(queue_, spec, a.data(), b.data(), c.data());  // plans it
@@ -103,33 +75,50 @@ double CudaBackend::measure_gemm_rate() {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const double cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
     rate = 2.0 * repetitions * cube / seconds.count() * 1e-9;
-    const bool next_fits = 4 * 3 * bytes < device_.free_bytes() / 2;
+    const bool next_fits = 4 * 3 * bytes < gpu_.free_bytes() / 2;
     if (seconds.count() >= enough || size == largest || !next_fits) return rate;
   }
 }
 
-double CudaBackend::measure_memory_rate() {
+double Device::measure_memory_rate() {
   // Up to sizes that no cache holds; device memory is fast, so these are a few milliseconds all the same.
   constexpr std::int64_t largest = std::int64_t{1} << 30;
   constexpr int repetitions = 8;
   constexpr double enough = 20e-3;  // seconds
   const auto stopwatch = make_stopwatch();
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
-    const DeviceArray<std::byte> from(device_, bytes, "a measurement");
-    DeviceArray<std::byte> to(device_, bytes, "a measurement");
+    const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> to(gpu_, bytes, "a measurement");
     queue_.copy(to.data(), from.data(), bytes);  // the first one may be slower
     stopwatch->mark();
     for (int i = 0; i < repetitions; ++i) queue_.copy(to.data(), from.data(), bytes);
     stopwatch->mark();
     const double seconds = stopwatch->read().front();
-    const bool next_fits = 4 * 2 * bytes < device_.free_bytes() / 2;
+    const bool next_fits = 4 * 2 * bytes < gpu_.free_bytes() / 2;
     if (seconds < enough && bytes < largest && next_fits) continue;
     return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;
   }
 }
 
-std::unique_ptr<backend::Stopwatch> CudaBackend::make_stopwatch() {
-  return std::make_unique<CudaStopwatch>(queue_, check_);
+void Stopwatch::mark() {
+  if (queue_.capturing()) throw std::logic_error("a recording would keep this mark");
+  if (used_ == events_.size()) events_.emplace_back(Timing::on);
+  queue_.record(events_[used_++]);
+}
+
+std::vector<double> Stopwatch::read() {
+  queue_.finish(check_);
+  last_ = std::chrono::steady_clock::now();
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < used_; ++i) {
+    seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
+  }
+  used_ = 0;
+  return seconds;
+}
+
+std::unique_ptr<Stopwatch> Device::make_stopwatch() {
+  return std::make_unique<Stopwatch>(queue_, check_);
 }
 
 }  // namespace vaecf::cuda

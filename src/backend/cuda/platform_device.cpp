@@ -1,3 +1,4 @@
+#include <vaecf/backend/cuda/platform.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -6,12 +7,11 @@
 #include <algorithm>
 
 #include "check.cuh"
-#include "platform.hpp"
 #include "uuid_text.hpp"
 
 namespace vaecf::cuda {
 
-struct Device::State {
+struct Gpu::State {
   explicit State(int index) : number(index) {
     // First of all: any other call would wake device 0, and hold memory there.
     check(cudaSetDevice(index), "taking the GPU");
@@ -29,43 +29,43 @@ struct Device::State {
   std::int64_t peak = 0;
 };
 
-Device::Device(int index) : state_(std::make_unique<State>(index)) {}
-Device::~Device() = default;
+Gpu::Gpu(int index) : state_(std::make_unique<State>(index)) {}
+Gpu::~Gpu() = default;
 
-void Device::use() const {
+void Gpu::use() const {
   check(cudaSetDevice(state_->number), "taking the GPU");
 }
 
-int Device::index() const {
+int Gpu::index() const {
   return state_->number;
 }
-std::string Device::name() const {
+std::string Gpu::name() const {
   return state_->properties.name;
 }
-std::string Device::id() const {
+std::string Gpu::id() const {
   return uuid_text(state_->properties.uuid);
 }
-int Device::multiprocessors() const {
+int Gpu::multiprocessors() const {
   return state_->properties.multiProcessorCount;
 }
 
-std::int64_t Device::free_bytes() const {
+std::int64_t Gpu::free_bytes() const {
   std::size_t free = 0;
   std::size_t total = 0;
   check(cudaMemGetInfo(&free, &total), "asking how much memory is free");
   return static_cast<std::int64_t>(free);
 }
-std::int64_t Device::total_bytes() const {
+std::int64_t Gpu::total_bytes() const {
   return static_cast<std::int64_t>(state_->properties.totalGlobalMem);
 }
-std::int64_t Device::used_bytes() const {
+std::int64_t Gpu::used_bytes() const {
   return state_->used;
 }
-std::int64_t Device::peak_bytes() const {
+std::int64_t Gpu::peak_bytes() const {
   return state_->peak;
 }
 
-void* Device::allocate(std::int64_t bytes, const char* what) {
+void* Gpu::allocate(std::int64_t bytes, const char* what) {
   void* memory = nullptr;
   const auto size = static_cast<std::size_t>(bytes);
   const cudaError_t status = cudaMalloc(&memory, size);
@@ -88,7 +88,7 @@ void* Device::allocate(std::int64_t bytes, const char* what) {
   return memory;
 }
 
-void Device::release(void* memory, std::int64_t bytes) noexcept {
+void Gpu::release(void* memory, std::int64_t bytes) noexcept {
   // cudaFree may wait for what still uses the memory, but does not promise to.
   cudaDeviceSynchronize();
   cudaFree(memory);

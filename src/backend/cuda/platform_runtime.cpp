@@ -1,11 +1,11 @@
 #include <cuda_runtime_api.h>
+#include <vaecf/backend/cuda/platform.hpp>
 
 #include <chrono>
 #include <stdexcept>
 #include <thread>
 
 #include "check.cuh"
-#include "platform.hpp"
 
 namespace vaecf::cuda {
 
@@ -46,7 +46,7 @@ double Event::seconds_between(const Event& from, const Event& to) {
   return 1e-3 * static_cast<double>(milliseconds);
 }
 
-struct Graph::State {
+struct CapturedGraph::State {
   State() = default;
   ~State() {
     if (runnable != nullptr) cudaGraphExecDestroy(runnable);
@@ -56,9 +56,9 @@ struct Graph::State {
   cudaGraphExec_t runnable = nullptr;
 };
 
-Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Graph::~Graph() = default;
-Graph::Graph(Graph&&) noexcept = default;
+CapturedGraph::CapturedGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CapturedGraph::~CapturedGraph() = default;
+CapturedGraph::CapturedGraph(CapturedGraph&&) noexcept = default;
 
 struct Queue::State {
   explicit State(Urgency urgency) {
@@ -157,21 +157,21 @@ void Queue::begin_capture() {
   state_->capturing = true;
 }
 
-Graph Queue::end_capture() {
+CapturedGraph Queue::end_capture() {
   if (!state_->capturing) throw std::logic_error("ending no capture");
   state_->capturing = false;
   cudaGraph_t captured = nullptr;
   check(cudaStreamEndCapture(state_->stream, &captured), "recording a step");
-  auto graph = std::make_unique<Graph::State>();
+  auto graph = std::make_unique<CapturedGraph::State>();
   // Work keeps the priority of the queue that it was put into: the communicator's stays urgent.
   const cudaError_t status =
       cudaGraphInstantiate(&graph->runnable, captured, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(captured);
   check(status, "making a recorded step ready to run");
-  return Graph(std::move(graph));
+  return CapturedGraph(std::move(graph));
 }
 
-void Queue::run(const Graph& graph) {
+void Queue::run(const CapturedGraph& graph) {
   if (state_->capturing) throw std::logic_error("a graph within a capture");
   check(cudaGraphLaunch(graph.state().runnable, state_->stream), "starting a recorded step");
 }

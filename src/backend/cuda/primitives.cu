@@ -1,3 +1,5 @@
+#include <vaecf/backend/cuda/platform.hpp>
+
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "check.cuh"
-#include "platform.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -33,7 +34,7 @@ cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* keys, s
 }  // namespace
 
 struct Primitives::State {
-  explicit State(Device& owner) : device(owner) {}
+  explicit State(Gpu& owner) : gpu(owner) {}
 
   /// Scratch memory of at least `bytes`.
   void* take(const Queue& queue, std::size_t bytes) {
@@ -48,14 +49,14 @@ struct Primitives::State {
   // What was outgrown stays: captured work still refers to it. Doubling bounds it by what is in use.
   void grow(std::int64_t bytes) {
     const std::int64_t least = scratch.empty() ? 256 : 2 * scratch.back().size();
-    scratch.emplace_back(device, std::max(bytes, least), "scratch of scan and sort");
+    scratch.emplace_back(gpu, std::max(bytes, least), "scratch of scan and sort");
   }
 
-  Device& device;
+  Gpu& gpu;
   std::vector<DeviceArray<std::byte>> scratch;
 };
 
-Primitives::Primitives(Device& device) : state_(std::make_unique<State>(device)) {}
+Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
 Primitives::~Primitives() = default;
 
 void Primitives::reserve(std::int64_t n) {

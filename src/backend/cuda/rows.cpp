@@ -1,12 +1,10 @@
-#include "rows.hpp"
-
+#include <vaecf/backend/cuda/device.hpp>
+#include <vaecf/backend/cuda/rows.hpp>
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <utility>
-
-#include "cuda_backend.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -60,7 +58,7 @@ void copy_ids(std::span<const std::int32_t> from, std::int64_t items, std::byte*
 
 }  // namespace
 
-CudaRows::CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
+UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
                    Place place, std::string description)
     : host_offsets(view.offsets.begin(), view.offsets.end()),
       first_user_(first_user),
@@ -68,7 +66,7 @@ CudaRows::CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t firs
       description_(std::move(description)) {
   if (host_offsets.empty()) host_offsets.push_back(0);
   for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
-  offsets_ = {device, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
+  offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
   queue.copy_in(offsets_.data(), host_offsets.data(), offsets_.bytes());
 
   const std::int64_t size = id_bytes(items);
@@ -77,7 +75,7 @@ CudaRows::CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t firs
     copy_ids(view.columns.first(static_cast<std::size_t>(view.entries())), items, host_ids_.data());
     return;
   }
-  device_ids_ = {device, view.entries() * size, "users' rows"};
+  device_ids_ = {gpu, view.entries() * size, "users' rows"};
   std::vector<std::byte> piece;
   for (std::int64_t first = 0; first < view.entries(); first += piece_entries) {
     const std::int64_t n = std::min(piece_entries, view.entries() - first);
@@ -88,17 +86,16 @@ CudaRows::CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t firs
   }
 }
 
-std::int64_t CudaRows::entries_of(std::span<const std::int64_t> rows) const {
+std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   std::int64_t entries = 0;
   for (const std::int64_t row : rows) entries += host_offsets[row + 1] - host_offsets[row];
   return entries;
 }
 
-std::unique_ptr<backend::UserRows> CudaBackend::hold_rows(CsrView rows, std::int64_t first_user,
-                                                          std::int64_t items) {
+std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
   const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
-  const std::int64_t free = device_.free_bytes();
-  const std::int64_t reserved = device_.total_bytes() / reserved_share;
+  const std::int64_t free = gpu_.free_bytes();
+  const std::int64_t reserved = gpu_.total_bytes() / reserved_share;
   const std::string& resident = options_.resident;
   const bool fits = needed <= (resident == "on" ? free : free - reserved);
   const std::string why = bytes_text(needed) + " are needed and " + bytes_text(free) + " free";
@@ -114,8 +111,8 @@ std::unique_ptr<backend::UserRows> CudaBackend::hold_rows(CsrView rows, std::int
                              : resident == "off" ? "backend.resident is off"
                                                  : why + " (" + bytes_text(reserved) +
                                                        " stay so for weights, activations and logits)";
-  return std::make_unique<CudaRows>(device_, queue_, rows, first_user, items,
-                                    on_device ? CudaRows::Place::device : CudaRows::Place::host,
+  return std::make_unique<UserRows>(gpu_, queue_, rows, first_user, items,
+                                    on_device ? UserRows::Place::device : UserRows::Place::host,
                                     text + reason);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <vaecf/backend/cuda/storage.hpp>
+
 #include <algorithm>
 #include <cstdint>
-
-#include "storage.hpp"
 
 namespace vaecf::cuda {
 
@@ -22,8 +22,7 @@ struct ScoreRows {
 /// The users' own items, which no list may recommend to them.
 class HeldItems {
  public:
-  explicit HeldItems(const CudaBatch& batch)
-      : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
+  explicit HeldItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
   VAECF_HD const std::int32_t* begin(std::int64_t user) const { return columns_ + offsets_[user]; }
   VAECF_HD std::int64_t count(std::int64_t user) const { return offsets_[user + 1] - offsets_[user]; }
   VAECF_HD bool holds(std::int64_t user, std::int32_t item) const {
@@ -49,8 +48,8 @@ class HeldItems {
 /// as bf16 would make ties.
 class Scorer {
  public:
-  Scorer(Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number, const CudaActivations& hidden,
-         const CudaParameters& parameters, backend::Layer layer)
+  Scorer(Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number, const Activations& hidden,
+         const Parameters& parameters, backend::Layer layer)
       : queue_(queue),
         matmuls_(matmuls),
         number_(number),
@@ -101,7 +100,7 @@ class Scorer {
   Queue& queue_;
   Matmuls& matmuls_;
   Number number_;
-  const CudaActivations& hidden_;
+  const Activations& hidden_;
   const void* weight_;
   const float* bias_;
   std::int64_t weight_stride_ = 0;

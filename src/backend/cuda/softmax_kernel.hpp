@@ -1,11 +1,11 @@
 #pragma once
 
+#include <vaecf/backend/cuda/storage.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <cmath>
 
 #include "eights.hpp"
-#include "storage.hpp"
 
 namespace vaecf::cuda {
 

@@ -1,8 +1,10 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
-#include "cuda_backend.hpp"
 #include "dense_kernels.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 #include "softmax_kernel.hpp"
 
@@ -36,8 +38,8 @@ void for_parts(Range whole, std::int64_t size, F&& f) {
 /// operands always are. Everything between is fp32, the loss fp64.
 class OutputLayer {
  public:
-  OutputLayer(Device& device, Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number,
-              const CudaActivations& hidden, const CudaBatch& batch, const CudaParameters& parameters,
+  OutputLayer(Gpu& gpu, Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number,
+              const Activations& hidden, const Batch& batch, const Parameters& parameters,
               backend::Layer layer, StepRecord* record)
       : queue_(queue),
         matmuls_(matmuls),
@@ -53,7 +55,7 @@ class OutputLayer {
         record_(record) {
     if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
     chunk_ = std::max(chunk_bytes / row_bytes_ / chunk_step * chunk_step, smallest_chunk);
-    const std::int64_t memory = std::min(slice_bytes, device.total_bytes() / share_of_memory);
+    const std::int64_t memory = std::min(slice_bytes, gpu.total_bytes() / share_of_memory);
     slice_ = std::max<std::int64_t>(memory / row_bytes_ / chunk_, 1) * chunk_;
     nll_ = scratch.get<double>(Scratch::per_user, users(), "losses of the batch's users");
   }
@@ -78,7 +80,7 @@ class OutputLayer {
   ///  - the weights' product in pieces, each reported on its own, would cost another wave of tiles, more than
   ///    its reduction can win by an earlier start.
   template <class F>
-  void step(CudaActivations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
+  void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
     logits_ = room_for_logits(std::min(slice_, users()));
     const std::int64_t strands = strands_for(std::min(chunk_, users()), stride_);
     auto* partial = scratch_.get<float>(Scratch::products, strands * stride_, "sums of gradients");
@@ -151,7 +153,7 @@ class OutputLayer {
     matmuls_.run(queue_, spec, hidden_from(slice.begin), logits_, d_weight);
   }
 
-  void hidden_gradient(Range slice, CudaActivations& d_hidden) {
+  void hidden_gradient(Range slice, Activations& d_hidden) {
     const MatmulSpec spec{.m = slice.size(),
                           .n = hidden_.columns(),
                           .k = stride_,
@@ -167,8 +169,8 @@ class OutputLayer {
   Matmuls& matmuls_;
   Scratch& scratch_;
   Number number_;
-  const CudaActivations& hidden_;
-  const CudaBatch& batch_;
+  const Activations& hidden_;
+  const Batch& batch_;
   std::int64_t items_;
   std::int64_t stride_;
   std::int64_t row_bytes_;
@@ -183,45 +185,42 @@ class OutputLayer {
 
 }  // namespace
 
-void CudaBackend::softmax_layer_step(const backend::Activations& hidden, const backend::Batch& batch,
-                                     const backend::Parameters& parameters, backend::Layer layer,
-                                     backend::StepState& step, backend::Activations& d_hidden,
-                                     backend::FloatBuffer& gradients, const backend::GradientReady& ready,
-                                     const backend::FusedUpdate* fused) {
+void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                backend::Layer layer, StepState& step, Activations& d_hidden,
+                                FloatBuffer& gradients, const backend::GradientReady& ready,
+                                const FusedUpdate* fused) {
   const NvtxRange nvtx("loss: output layer");
   if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
   const Range weight = parameters.layout().tensors[layer.weight].range;
   const Range bias = parameters.layout().tensors[layer.bias].range;
-  float* d_weight = gpu(gradients).data() + weight.begin;
-  float* d_bias = gpu(gradients).data() + bias.begin;
-  CudaActivations& d = gpu(d_hidden);
+  float* d_weight = gradients.data() + weight.begin;
+  float* d_bias = gradients.data() + bias.begin;
   const auto report = [&] {
     if (!ready) return;
     ready(weight, mark());
     ready(bias, mark());
   };
-  OutputLayer output(device_, queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(batch), gpu(parameters),
-                     layer, gpu(step).record.data());
-  d.set_rows(output.users());
+  OutputLayer output(gpu_, queue_, matmuls_, scratch_, number(), hidden, batch, parameters, layer,
+                     step.record.data());
+  d_hidden.set_rows(output.users());
   if (output.users() == 0) {
     queue_.clear(d_weight, weight.size() * 4);
     queue_.clear(d_bias, bias.size() * 4);
     report();
     return;
   }
-  output.step(d, d_weight, d_bias, report);
+  output.step(d_hidden, d_weight, d_bias, report);
 }
 
-bool CudaBackend::fuses_updates() const {
+bool Device::fuses_updates() const {
   return false;
 }
 
-void CudaBackend::softmax_layer_loss(const backend::Activations& hidden, const backend::Batch& batch,
-                                     const backend::Parameters& parameters, backend::Layer layer,
-                                     backend::StepState& step) {
+void Device::softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                backend::Layer layer, StepState& step) {
   const NvtxRange nvtx("loss: output layer");
-  OutputLayer output(device_, queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(batch), gpu(parameters),
-                     layer, gpu(step).record.data());
+  OutputLayer output(gpu_, queue_, matmuls_, scratch_, number(), hidden, batch, parameters, layer,
+                     step.record.data());
   if (output.users() > 0) output.loss();
 }
 

@@ -1,6 +1,8 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <cstring>
 
-#include "cuda_backend.hpp"
+#include "launch.hpp"
 #include "shares.hpp"
 
 namespace vaecf::cuda {
@@ -65,15 +67,15 @@ double* sums_of_shares(Queue& queue, Scratch& scratch, const Shares& shares) {
 
 }  // namespace
 
-void CudaBackend::add_squares(const backend::FloatBuffer& gradients, Range range, CudaStep& step) {
+void Device::add_squares(const FloatBuffer& gradients, Range range, StepState& step) {
   const Shares shares(gradients.data() + range.begin, range.size());
   const double* sums = sums_of_shares(queue_, scratch_, shares);
   launch(queue_, 1, AddToGradient{sums, shares.blocks(), step.record.data(), step.verdict.data() + 1});
 }
 
-double CudaBackend::sum_of_squares(const backend::Parameters& parameters, int tensor) {
+double Device::sum_of_squares(const Parameters& parameters, int tensor) {
   const Range range = parameters.layout().tensors[tensor].range;
-  const Shares shares(gpu(parameters).weights(tensor), range.size());
+  const Shares shares(parameters.weights(tensor), range.size());
   double* sums = sums_of_shares(queue_, scratch_, shares);
   double* total = sums + Shares::most_blocks;
   launch(queue_, 1, AddUp{sums, shares.blocks(), total});

@@ -1,9 +1,11 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
-#include "cuda_backend.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 #include "shares.hpp"
 
@@ -139,13 +141,6 @@ struct AddBroken {
   }
 };
 
-class CudaRecording : public backend::Recording {
- public:
-  CudaRecording(Graph work, std::uint64_t made_in) : graph(std::move(work)), generation(made_in) {}
-  Graph graph;
-  std::uint64_t generation;
-};
-
 /// Waits on the host for `event`, calling `check`, which may throw to end the wait, now and then.
 void wait_on_host(const Event& event, const std::function<void()>& check) {
   for (int look = 0; !event.done(); ++look) {
@@ -168,100 +163,94 @@ void abandon_capture(Queue& queue) noexcept {
 
 }  // namespace
 
-std::unique_ptr<backend::StepState> CudaBackend::make_step_state() {
-  auto step = std::make_unique<CudaStep>(device_);
+std::unique_ptr<StepState> Device::make_step_state() {
+  auto step = std::make_unique<StepState>(gpu_);
   const backend::LossScale scale =
       precision_ == backend::Precision::fp16 ? backend::LossScale{} : backend::LossScale{1.0F, 0};
   launch(queue_, 1, StartState{step->record.data(), scale});
   return step;
 }
 
-void CudaBackend::begin_step(const backend::StepNumbers& numbers, backend::StepState& step) {
+void Device::begin_step(const backend::StepNumbers& numbers, StepState& step) {
   const NvtxRange nvtx("step begins");
   if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
   Event& begun = begun_[next_begun_];
   wait_on_host(begun, check_);
   queue_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
-  CudaStep& s = gpu(step);
-  s.numbers = numbers;
-  launch(queue_, 1, BeginStep{s.record.data(), s.verdict.data(), numbers});
+  step.numbers = numbers;
+  launch(queue_, 1, BeginStep{step.record.data(), step.verdict.data(), numbers});
 }
 
-void CudaBackend::inspect_gradients(const backend::FloatBuffer& gradients, Range range,
-                                    backend::StepState& step) {
-  if (precision_ == backend::Precision::fp16) count_overflows(gradients, range, gpu(step));
-  if (gpu(step).numbers.rule.clip_norm > 0.0F) add_squares(gradients, range, gpu(step));
+void Device::inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step) {
+  if (precision_ == backend::Precision::fp16) count_overflows(gradients, range, step);
+  if (step.numbers.rule.clip_norm > 0.0F) add_squares(gradients, range, step);
 }
 
-void CudaBackend::count_overflows(const backend::FloatBuffer& gradients, Range range, CudaStep& step) {
+void Device::count_overflows(const FloatBuffer& gradients, Range range, StepState& step) {
   const Shares shares(gradients.data() + range.begin, range.size());
   auto* counts = scratch_.get<std::int64_t>(Scratch::sums, Shares::most_sums, "counts of overflows");
   launch(queue_, shares.blocks(), CountBroken{shares, counts});
   launch(queue_, 1, AddBroken{counts, shares.blocks(), step.record.data(), step.verdict.data()});
 }
 
-backend::FloatBuffer& CudaBackend::verdict(backend::StepState& step) {
-  return gpu(step).verdict;
+FloatBuffer& Device::verdict(StepState& step) {
+  return step.verdict;
 }
 
-void CudaBackend::end_step(backend::StepState& step) {
+void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
-  launch(queue_, 1,
-         EndStep{gpu(step).record.data(), gpu(step).verdict.data(), precision_ == backend::Precision::fp16});
+  launch(queue_, 1, EndStep{step.record.data(), step.verdict.data(), precision_ == backend::Precision::fp16});
 }
 
-void CudaBackend::clear_losses(backend::StepState& step) {
+void Device::clear_losses(StepState& step) {
   set_losses({}, step);
 }
 
-void CudaBackend::set_losses(const backend::LossSums& sums, backend::StepState& step) {
-  launch(queue_, 1, Assign<backend::LossSums>{&gpu(step).record.data()->sums, sums.unbroken()});
+void Device::set_losses(const backend::LossSums& sums, StepState& step) {
+  launch(queue_, 1, Assign<backend::LossSums>{&step.record.data()->sums, sums.unbroken()});
   // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
-  gpu(step).looking = false;
-  gpu(step).has_looked = false;
+  step.looking = false;
+  step.has_looked = false;
 }
 
-backend::LossSums CudaBackend::read_losses(backend::StepState& step) {
-  CudaStep& s = gpu(step);
-  queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
+backend::LossSums Device::read_losses(StepState& step) {
+  queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
   queue_.finish(check_);
-  s.looking = false;
-  s.has_looked = true;
-  s.last_look = s.look.data()->sums;
-  return s.last_look;
+  step.looking = false;
+  step.has_looked = true;
+  step.last_look = step.look.data()->sums;
+  return step.last_look;
 }
 
-std::optional<backend::LossSums> CudaBackend::poll_losses(backend::StepState& step) {
-  CudaStep& s = gpu(step);
-  if (s.looking && s.arrived.done()) {
-    s.looking = false;
-    s.has_looked = true;
-    s.last_look = s.look.data()->sums;
+std::optional<backend::LossSums> Device::poll_losses(StepState& step) {
+  if (step.looking && step.arrived.done()) {
+    step.looking = false;
+    step.has_looked = true;
+    step.last_look = step.look.data()->sums;
   }
-  if (!s.looking) {
-    queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
-    queue_.record(s.arrived);
-    s.looking = true;
+  if (!step.looking) {
+    queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
+    queue_.record(step.arrived);
+    step.looking = true;
   }
-  if (!s.has_looked) return std::nullopt;
-  return s.last_look;
+  if (!step.has_looked) return std::nullopt;
+  return step.last_look;
 }
 
-backend::LossScale CudaBackend::loss_scale(backend::StepState& step) {
-  CudaStep& s = gpu(step);
-  queue_.copy_out(s.look.data(), s.record.data(), sizeof(StepRecord));
+backend::LossScale Device::loss_scale(StepState& step) {
+  queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
   queue_.finish(check_);
-  return s.look.data()->scale;
+  return step.look.data()->scale;
 }
 
-void CudaBackend::set_loss_scale(backend::LossScale scale, backend::StepState& step) {
+void Device::set_loss_scale(backend::LossScale scale, StepState& step) {
   // Only fp16 gradients carry one.
   if (precision_ != backend::Precision::fp16) return;
-  launch(queue_, 1, Assign<backend::LossScale>{&gpu(step).record.data()->scale, scale});
+  launch(queue_, 1, Assign<backend::LossScale>{&step.record.data()->scale, scale});
 }
 
-std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void()>& work) {
+std::unique_ptr<Graph> Device::record(const std::function<void()>& work) {
   if (queue_.capturing()) throw std::logic_error("record: a recording within a recording");
   work();
   if (options_.graph == "off") return nullptr;
@@ -276,17 +265,17 @@ std::unique_ptr<backend::Recording> CudaBackend::record(const std::function<void
     throw;
   }
   generation_.recording = false;
-  return std::make_unique<CudaRecording>(queue_.end_capture(), generation_.value);
+  return std::make_unique<Graph>(Graph{queue_.end_capture(), generation_.value});
 }
 
-bool CudaBackend::fits(const backend::Recording& recording) const {
-  return static_cast<const CudaRecording&>(recording).generation == generation_.value;
+bool Device::fits(const Graph& graph) const {
+  return graph.generation == generation_.value;
 }
 
-bool CudaBackend::replay(backend::Recording& recording) {
+bool Device::replay(Graph& graph) {
   const NvtxRange nvtx("step, replayed");
-  if (!fits(recording)) return false;
-  queue_.run(static_cast<CudaRecording&>(recording).graph);
+  if (!fits(graph)) return false;
+  queue_.run(graph.work);
   return true;
 }
 

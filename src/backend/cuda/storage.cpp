@@ -1,4 +1,4 @@
-#include "storage.hpp"
+#include <vaecf/backend/cuda/storage.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -15,11 +15,11 @@ void Generation::require_free(const char* what) const {
 
 void* Scratch::bytes(Slot slot, std::int64_t bytes, const char* what) {
   DeviceArray<std::byte>& memory = memory_[slot];
-  grow(device_, generation_, bytes, what, memory);
+  grow(gpu_, generation_, bytes, what, memory);
   return memory.data();
 }
 
-void CudaActivations::set_rows(std::int64_t rows) {
+void Activations::set_rows(std::int64_t rows) {
   if (rows < 0 || rows > max_rows_) {
     throw std::logic_error("activations made for " + std::to_string(max_rows_) + " rows cannot hold " +
                            std::to_string(rows));
@@ -27,16 +27,15 @@ void CudaActivations::set_rows(std::int64_t rows) {
   rows_ = rows;
 }
 
-void CudaBatch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count,
-                        bool with_transpose) {
+void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
   constexpr const char* what = "the batch";
-  grow(device_, generation_, users, what, user_numbers);
-  grow(device_, generation_, users + 1, what, offsets);
-  grow(device_, generation_, entries, what, columns);
+  grow(gpu_, generation_, users, what, user_numbers);
+  grow(gpu_, generation_, users + 1, what, offsets);
+  grow(gpu_, generation_, entries, what, columns);
   if (!with_transpose) return;
-  grow(device_, generation_, item_count + 1, what, item_begin);
+  grow(gpu_, generation_, item_count + 1, what, item_begin);
   for (DeviceArray<std::uint32_t>* array : {&item_users, &keys, &sorted_keys, &entry_users}) {
-    grow(device_, generation_, entries, what, *array);
+    grow(gpu_, generation_, entries, what, *array);
   }
 }
 

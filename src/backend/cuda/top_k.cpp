@@ -1,9 +1,11 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "cuda_backend.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 #include "scores.hpp"
 
@@ -91,15 +93,14 @@ struct TakeBest {
 /// All of a row is sorted, whatever k is: entries of many users at once, stably by score and then by user, as
 /// equal scores stay in the order of items. For k = 10 that costs about as much as picking one after the
 /// other would, and for large k far less.
-void CudaBackend::top_k(const backend::Activations& hidden, const backend::Batch& batch,
-                        const backend::Parameters& parameters, backend::Layer layer, int k,
-                        std::span<std::int32_t> items, std::span<float> scores) {
+void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                   backend::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const NvtxRange nvtx("recommendation: top k");
   const std::int64_t users = batch.users();
   const std::int64_t places = users * k;
   if (places == 0) return;
-  Scorer scorer(queue_, matmuls_, scratch_, number(), gpu(hidden), gpu(parameters), layer);
-  const HeldItems held(gpu(batch));
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  const HeldItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
   const std::int64_t room = sorted_users * scorer.items();

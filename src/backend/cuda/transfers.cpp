@@ -1,10 +1,12 @@
+#include <vaecf/backend/cuda/device.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
-#include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -77,15 +79,15 @@ bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
 
 }  // namespace
 
-PinnedArray<float>& CudaBackend::staging(std::int64_t row) const {
+PinnedArray<float>& Device::staging(std::int64_t row) const {
   if (staging_.size() < std::max(row, staging_size)) {
     staging_ = PinnedArray<float>(std::max(row, staging_size));
   }
   return staging_;
 }
 
-void CudaBackend::rows_in(const float* logical, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                          float* to) const {
+void Device::rows_in(const float* logical, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                     float* to) const {
   if (rows == 0 || columns == 0) return;
   PinnedArray<float>& memory = staging(stride);
   const std::int64_t at_once = memory.size() / stride;
@@ -101,8 +103,8 @@ void CudaBackend::rows_in(const float* logical, std::int64_t rows, std::int64_t 
   }
 }
 
-void CudaBackend::rows_out(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                           float* logical) const {
+void Device::rows_out(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                      float* logical) const {
   if (rows == 0 || columns == 0) return;
   PinnedArray<float>& memory = staging(stride);
   const std::int64_t at_once = memory.size() / stride;
@@ -116,8 +118,8 @@ void CudaBackend::rows_out(const float* from, std::int64_t rows, std::int64_t co
   }
 }
 
-void CudaBackend::import_rows(const ParameterLayout& layout, int tensor, Range rows,
-                              std::span<const float> logical, backend::FloatBuffer& flat) {
+void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                         std::span<const float> logical, FloatBuffer& flat) {
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
@@ -125,8 +127,8 @@ void CudaBackend::import_rows(const ParameterLayout& layout, int tensor, Range r
           flat.data() + t.range.begin + rows.begin * t.stride);
 }
 
-void CudaBackend::export_rows(const ParameterLayout& layout, int tensor, Range rows,
-                              const backend::FloatBuffer& flat, std::span<float> logical) const {
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                         std::span<float> logical) const {
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
@@ -134,52 +136,47 @@ void CudaBackend::export_rows(const ParameterLayout& layout, int tensor, Range r
            logical.data());
 }
 
-void CudaBackend::write_activations(backend::Activations& to, std::int64_t rows,
-                                    std::span<const float> values) {
-  CudaActivations& a = gpu(to);
-  a.set_rows(rows);
-  require(static_cast<std::int64_t>(values.size()) == rows * a.columns());
-  rows_in(values.data(), rows, a.columns(), a.stride(), a.values());
-  make_copies(queue_, number(), a.values(), a.copy(), rows * a.stride());
+void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
+  to.set_rows(rows);
+  require(static_cast<std::int64_t>(values.size()) == rows * to.columns());
+  rows_in(values.data(), rows, to.columns(), to.stride(), to.values());
+  make_copies(queue_, number(), to.values(), to.copy(), rows * to.stride());
 }
 
-void CudaBackend::read_activations(const backend::Activations& from, std::span<float> values) const {
-  const CudaActivations& a = gpu(from);
-  require(static_cast<std::int64_t>(values.size()) == a.rows() * a.columns());
-  rows_out(a.values(), a.rows(), a.columns(), a.stride(), values.data());
+void Device::read_activations(const Activations& from, std::span<float> values) const {
+  require(static_cast<std::int64_t>(values.size()) == from.rows() * from.columns());
+  rows_out(from.values(), from.rows(), from.columns(), from.stride(), values.data());
 }
 
-void CudaBackend::fill(backend::FloatBuffer& buffer, float value) {
+void Device::fill(FloatBuffer& buffer, float value) {
   launch(queue_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
 }
 
-void CudaBackend::weights_changed(backend::Parameters& parameters) {
+void Device::weights_changed(Parameters& parameters) {
   weights_changed(parameters, {0, parameters.layout().size});
 }
 
-void CudaBackend::weights_changed(backend::Parameters& parameters, Range range) {
+void Device::weights_changed(Parameters& parameters, Range range) {
   if (!narrow_run()) return;
-  CudaParameters& p = gpu(parameters);
-  require(holds(p.master().size(), range.begin, range.size()));
+  require(holds(parameters.master().size(), range.begin, range.size()));
   // Behind the layout there may be room that no product reads.
-  const std::int64_t n = std::min(range.end, p.layout().size) - range.begin;
-  if (n > 0) make_copies(queue_, number(), p.master().data() + range.begin, p.copies() + range.begin, n);
+  const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
+  if (n > 0)
+    make_copies(queue_, number(), parameters.master().data() + range.begin, parameters.copies() + range.begin,
+                n);
 }
 
-void CudaBackend::narrow(const backend::FloatBuffer& from, Range range, backend::NarrowBuffer& to,
-                         std::int64_t at) {
+void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(queue_, from.data() + range.begin, to.data() + at, range.size());
 }
 
-void CudaBackend::widen(const backend::NarrowBuffer& from, Range range, backend::FloatBuffer& to,
-                        std::int64_t at) {
+void Device::widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(queue_, from.data() + range.begin, to.data() + at, range.size());
 }
 
-void CudaBackend::copy(const backend::FloatBuffer& from, Range range, backend::FloatBuffer& to,
-                       std::int64_t at) {
+void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   queue_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
 }

@@ -1,11 +1,12 @@
+#include <vaecf/backend/cuda/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 
 #include <initializer_list>
 #include <stdexcept>
 #include <type_traits>
 
-#include "cuda_backend.hpp"
 #include "eights.hpp"
+#include "launch.hpp"
 #include "nvtx.hpp"
 
 namespace vaecf::cuda {
@@ -97,18 +98,15 @@ void run(Queue& queue, const Update<T>& update) {
 
 }  // namespace
 
-void CudaBackend::update(const backend::StepState& step, bool decays, Range range,
-                         const backend::FloatBuffer& gradients, backend::Moments moments,
-                         backend::Parameters& parameters) {
+void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
+                    Moments moments, Parameters& parameters) {
   const NvtxRange nvtx("optimiser");
-  const CudaStep& s = gpu(step);
-  CudaParameters& p = gpu(parameters);
   with_number(number(), [&](auto type) {
     using T = decltype(type);
-    T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(p.copies());
-    run(queue_,
-        Update<T>{s.record.data(), s.verdict.data(), decays, range, gradients.data(), moments.first.data(),
-                  moments.second.data(), moments.offset, p.master().data(), copies});
+    T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(parameters.copies());
+    run(queue_, Update<T>{step.record.data(), step.verdict.data(), decays, range, gradients.data(),
+                          moments.first.data(), moments.second.data(), moments.offset,
+                          parameters.master().data(), copies});
   });
 }
 

@@ -8,11 +8,11 @@
 
 namespace vaecf::comm {
 
-ParameterServerChannel::ParameterServerChannel(Communicator& communicator, backend::Backend& backend,
+ParameterServerChannel::ParameterServerChannel(Communicator& communicator, cpu::Device& device,
                                                const BucketPlan& plan, Roles roles, bool bf16_wire)
     : communicator_(communicator),
       messages_(messages_of(communicator)),
-      backend_(backend),
+      device_(device),
       plan_(plan),
       roles_(roles),
       bf16_wire_(bf16_wire) {
@@ -24,10 +24,10 @@ ParameterServerChannel::ParameterServerChannel(Communicator& communicator, backe
   }
   const bool worker = roles.is_worker(communicator.rank());
   const std::int64_t terms = worker ? 0 : roles.workers * plan.packed(0).size();
-  if (!worker) terms_ = backend.make_buffer(terms);
+  if (!worker) terms_ = device.make_buffer(terms);
   if (!bf16_wire) return;
-  narrow_out_ = backend.make_narrow_buffer(worker ? plan.padded_size() : plan.shard_size());
-  narrow_in_ = backend.make_narrow_buffer(worker ? plan.padded_size() : terms);
+  narrow_out_ = device.make_narrow_buffer(worker ? plan.padded_size() : plan.shard_size());
+  narrow_in_ = device.make_narrow_buffer(worker ? plan.padded_size() : terms);
 }
 
 std::int64_t ParameterServerChannel::pull_bytes() const {
@@ -35,21 +35,21 @@ std::int64_t ParameterServerChannel::pull_bytes() const {
   return plan_.shard_size() * static_cast<std::int64_t>(element);
 }
 
-std::span<const std::byte> ParameterServerChannel::bytes_out(const backend::FloatBuffer& buffer,
+std::span<const std::byte> ParameterServerChannel::bytes_out(const cpu::FloatBuffer& buffer,
                                                              Range range) const {
   return bf16_wire_ ? std::as_bytes(view(*narrow_out_, range)) : std::as_bytes(view(buffer, range));
 }
 
-void ParameterServerChannel::push_and_pull(const PushHeader& header, const backend::FloatBuffer& gradients,
-                                           backend::Parameters& parameters) {
-  backend::FloatBuffer& weights = parameters.master();
+void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
+                                           cpu::Parameters& parameters) {
+  cpu::FloatBuffer& weights = parameters.master();
   const Range all{0, plan_.padded_size()};
   if (gradients.size() < all.end || weights.size() < all.end) {
     throw std::logic_error(vaecf::format(
         "ParameterServerChannel: gradients of {} and weights of {} elements where {} are needed",
         gradients.size(), weights.size(), all.end));
   }
-  if (bf16_wire_) backend_.narrow(gradients, all, *narrow_out_, 0);
+  if (bf16_wire_) device_.narrow(gradients, all, *narrow_out_, 0);
   std::vector<SendBuffer> sends;
   std::vector<RecvBuffer> recvs;
   for (int s = 0; s < roles_.servers; ++s) {
@@ -64,8 +64,8 @@ void ParameterServerChannel::push_and_pull(const PushHeader& header, const backe
     }
   }
   messages_->send_recv(sends, recvs);
-  if (bf16_wire_) backend_.widen(*narrow_in_, all, weights, 0);
-  backend_.weights_changed(parameters);
+  if (bf16_wire_) device_.widen(*narrow_in_, all, weights, 0);
+  device_.weights_changed(parameters);
 }
 
 void ParameterServerChannel::receive(std::span<const RecvBuffer> recvs) {
@@ -84,7 +84,7 @@ std::vector<PushHeader> ParameterServerChannel::receive_headers(std::span<const 
 }
 
 void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const int> workers,
-                                         backend::FloatBuffer& shard) {
+                                         cpu::FloatBuffer& shard) {
   const Range packed = plan_.packed(bucket);
   const bool direct = workers.size() == 1 && !bf16_wire_;
   std::vector<RecvBuffer> recvs;
@@ -99,14 +99,14 @@ void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const in
   }
   receive(recvs);
   if (direct) return;
-  if (bf16_wire_) backend_.widen(*narrow_in_, {0, place.begin}, *terms_, 0);
+  if (bf16_wire_) device_.widen(*narrow_in_, {0, place.begin}, *terms_, 0);
   sum_terms(terms, packed.size(), shard.data() + packed.begin);
 }
 
-void ParameterServerChannel::send_weights(std::int64_t bucket, const backend::FloatBuffer& masters,
+void ParameterServerChannel::send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters,
                                           std::span<const int> workers) {
   const Range packed = plan_.packed(bucket);
-  if (bf16_wire_) backend_.narrow(masters, packed, *narrow_out_, packed.begin);
+  if (bf16_wire_) device_.narrow(masters, packed, *narrow_out_, packed.begin);
   for (const int worker : workers) answers_.push_back({worker, bytes_out(masters, packed)});
 }
 
@@ -129,13 +129,12 @@ void ParameterServerChannel::add_over_servers(float& value) {
   value = std::accumulate(values.begin(), values.end(), 0.0F);
 }
 
-void ParameterServerChannel::all_gather_shards(const backend::FloatBuffer* shard,
-                                               backend::FloatBuffer& flat) {
+void ParameterServerChannel::all_gather_shards(const cpu::FloatBuffer* shard, cpu::FloatBuffer& flat) {
   for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
     for (int s = 0; s < roles_.servers; ++s) {
       const int owner = roles_.rank_of_server(s);
       const Range part = plan_.part(b, s);
-      if (owner == communicator_.rank()) backend_.copy(*shard, plan_.packed(b), flat, part.begin);
+      if (owner == communicator_.rank()) device_.copy(*shard, plan_.packed(b), flat, part.begin);
       communicator_.broadcast(view(flat, part), owner);
     }
   }

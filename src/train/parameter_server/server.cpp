@@ -18,33 +18,35 @@ void require_in_step(int worker, const comm::PushHeader& header, std::int64_t st
              worker, header.step, step));
 }
 
-std::unique_ptr<backend::Parameters> make_shard(backend::Backend& backend, std::int64_t elements) {
+std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t elements) {
   const backend::TensorSpec shard{"shard", 1, elements, backend::TensorKind::matrix, true};
-  return backend.make_parameters(backend.plan_parameters({&shard, 1}), elements);
+  return device.make_parameters(device.plan_parameters({&shard, 1}), elements);
 }
 
 }  // namespace
 
-ParameterServer::ParameterServer(const SessionOptions& options, const Services& services,
-                                 const backend::ParameterLayout& layout,
-                                 comm::ParameterServerChannel& channel, optim::Optimizer& optimizer)
-    : backend_(services.backend),
+ParameterServer::ParameterServer(const SessionOptions& options, comm::Communicator& communicator,
+                                 cpu::Device& device, const backend::ParameterLayout& layout,
+                                 comm::ParameterServerChannel& channel,
+                                 optim::Optimizer<cpu::Device>& optimizer)
+    : device_(device),
       channel_(channel),
       optimizer_(optimizer),
       asynchronous_(options.distributed.updates == "asynchronous"),
       clips_(options.train.clip_gradient_norm > 0.0),
       workers_(static_cast<std::size_t>(channel.roles().workers)),
       layout_(layout),
-      index_(channel.roles().server_index(services.communicator.rank())),
-      masters_(make_shard(services.backend, channel.plan().shard_size())),
-      gradient_(services.backend.make_buffer(channel.plan().shard_size())),
-      one_update_(services.backend.make_step_state()),
+      index_(channel.roles().server_index(communicator.rank())),
+      masters_(make_shard(device, channel.plan().shard_size())),
+      gradient_(device.make_buffer(channel.plan().shard_size())),
+      one_update_(device.make_step_state()),
       staleness_controller_(channel.roles().workers, options.distributed.staleness),
       seen_at_(workers_.size()) {
   std::iota(workers_.begin(), workers_.end(), 0);
 }
 
-void ParameterServer::serve(std::int64_t step_number, backend::StepState& step, model::StepClock& clock) {
+void ParameterServer::serve(std::int64_t step_number, cpu::StepState& step,
+                            model::StepClock<cpu::Device>& clock) {
   if (asynchronous_) return serve_asynchronous(step_number, clock);
   serve_synchronous(step_number, step, clock);
 }
@@ -53,28 +55,28 @@ void ParameterServer::receive_all(const std::vector<int>& workers) {
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.receive_sum(b, workers, *gradient_);
 }
 
-void ParameterServer::update_bucket(std::int64_t bucket, const backend::StepState& step) {
+void ParameterServer::update_bucket(std::int64_t bucket, const cpu::StepState& step) {
   const Range part = channel_.plan().part(bucket, index_);
   const std::int64_t to_shard = channel_.plan().packed(bucket).begin - part.begin;
   for (const backend::TensorLayout& tensor : layout_.tensors) {
     const std::int64_t begin = std::max(part.begin, tensor.range.begin);
     const std::int64_t end = std::min(part.end, tensor.range.end);
     if (begin >= end) continue;
-    backend_.update(step, tensor.spec.decays, {begin + to_shard, end + to_shard}, *gradient_,
-                    {optimizer_.first_moment(), optimizer_.second_moment()}, *masters_);
+    device_.update(step, tensor.spec.decays, {begin + to_shard, end + to_shard}, *gradient_,
+                   {optimizer_.first_moment(), optimizer_.second_moment()}, *masters_);
   }
 }
 
-void ParameterServer::serve_synchronous(std::int64_t step_number, backend::StepState& step,
-                                        model::StepClock& clock) {
+void ParameterServer::serve_synchronous(std::int64_t step_number, cpu::StepState& step,
+                                        model::StepClock<cpu::Device>& clock) {
   const auto headers = channel_.receive_headers(workers_);
   for (const int worker : workers_) {
     require_in_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
   }
   if (clips_) {
     receive_all(workers_);
-    backend_.inspect_gradients(*gradient_, {0, gradient_->size()}, step);
-    channel_.add_over_servers(backend_.verdict(step).data()[1]);
+    device_.inspect_gradients(*gradient_, {0, gradient_->size()}, step);
+    channel_.add_over_servers(device_.verdict(step).data()[1]);
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
@@ -93,7 +95,7 @@ void ParameterServer::start(std::int64_t round) {
   std::ranges::fill(seen_at_, updates_);
 }
 
-void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock& clock) {
+void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock<cpu::Device>& clock) {
   if (staleness_controller_.min_step() != round) start(round);  // as after a resume
   while (staleness_controller_.min_step() == round) {
     const int worker = channel_.next_worker();
@@ -111,8 +113,8 @@ void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock& c
 void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;
-  backend_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
-  backend_.verdict(*one_update_).data()[1] = static_cast<float>(header.squares);
+  device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
+  device_.verdict(*one_update_).data()[1] = static_cast<float>(header.squares);
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
   const std::int64_t age = updates_ - seen_at_[static_cast<std::size_t>(worker)];
   staleness_.age = std::max(staleness_.age, age);

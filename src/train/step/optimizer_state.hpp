@@ -3,8 +3,8 @@
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/model/network.hpp>
 #include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/engine.hpp>
 #include <vaecf/train/session.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <array>
 #include <cstdint>
@@ -23,22 +23,24 @@ template <class Device>
 class OptimizerState {
  public:
   using Buffer = typename Device::Buffer;
+  using FusedUpdate = typename model::Network<Device>::FusedUpdate;
 
   /// All arguments outlive this object.
-  OptimizerState(const SessionOptions& options, const Services& services, model::Network& model)
-      : device_(services.backend),
+  OptimizerState(const SessionOptions& options, comm::Communicator& communicator, Device& device,
+                 model::Network<Device>& model)
+      : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
         // A single rank sends nothing: one bucket, whose gradient is inspected in one pass.
-        plan_(services.communicator.size() == 1
+        plan_(communicator.size() == 1
                   ? comm::BucketPlan(model.layout().size, model.layout().size + comm::BucketPlan::unit, 1)
-                  : bucket_plan(options, model.layout(), services.communicator.size())),
+                  : bucket_plan(options, model.layout(), communicator.size())),
         gradients_(device_.make_buffer(plan_.padded_size())),
-        reducer_(services.communicator, device_, plan_,
+        reducer_(communicator, device_, plan_,
                  {.sharded = options.distributed.optimizer == "sharded",
                   .bf16_wire = options.distributed.wire == "bf16",
                   .overlap = options.distributed.overlap == "on" ||
-                             (options.distributed.overlap == "auto" && services.communicator.recordable())},
+                             (options.distributed.overlap == "auto" && communicator.recordable())},
                  *gradients_),
         optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.own_size(),
                    options.train.clip_gradient_norm),
@@ -50,11 +52,12 @@ class OptimizerState {
   }
 
   comm::Reducer<Device>& reducer() { return reducer_; }
+  const comm::Reducer<Device>& reducer() const { return reducer_; }
   Buffer& gradients() { return *gradients_; }
   /// Notified of ranges of the gradient that are complete; empty without overlap.
   const backend::GradientReady& ready() const { return ready_; }
   /// Lets a device update the largest layers while it computes their gradients; null if it does not.
-  const backend::FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
+  const FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
   bool fuses() const { return reducer_.alone() && device_.fuses_updates() && !clips_; }
   /// All of the gradient is inspected before any weight changes.
   bool inspects_first() const { return clips_ || device_.precision() == backend::Precision::fp16; }
@@ -105,14 +108,14 @@ class OptimizerState {
   }
 
   Device& device_;
-  model::Network& model_;
+  model::Network<Device>& model_;
   bool clips_;
   comm::BucketPlan plan_;
   std::unique_ptr<Buffer> gradients_;
   comm::Reducer<Device> reducer_;
-  optim::Optimizer optimizer_;
+  optim::Optimizer<Device> optimizer_;
   std::array<backend::Layer, 2> fused_layers_;
-  backend::FusedUpdate fused_;
+  FusedUpdate fused_;
   backend::GradientReady ready_;
 };
 

@@ -3,7 +3,7 @@
 #include <vaecf/model/network.hpp>
 #include <vaecf/model/step_clock.hpp>
 
-#include "train/shard_rows.hpp"
+#include "train/engine/training_data.hpp"
 #include "train/step/graphs.hpp"
 #include "train/step/optimizer_state.hpp"
 
@@ -14,17 +14,15 @@ namespace vaecf::train {
 template <class Device>
 class Step {
  public:
-  /// All arguments outlive the step; `features` is null if the model has none.
-  Step(Device& device, model::Network& model, ShardRows& items, ShardRows* features,
-       OptimizerState<Device>& optimizer, typename Device::StepState& state, StepGraphs<Device>& graphs)
-      : clock(device, false),
-        device_(device),
-        model_(model),
-        items_(items),
-        features_(features),
+  /// All arguments outlive the step.
+  Step(TrainingData<Device>& data, OptimizerState<Device>& optimizer, StepGraphs<Device>& graphs)
+      : clock(data.device, false),
+        device_(data.device),
+        data_(data),
+        model_(data.network),
         optimizer_(optimizer),
         reducer_(optimizer.reducer()),
-        state_(state),
+        state_(*data.state),
         graphs_(graphs) {}
 
   /// Runs the batch that `numbers` name; `users` of it are this rank's. `shape` tells apart the batches of
@@ -36,13 +34,12 @@ class Step {
     graphs_.run(shape, [&] { work(users); });
   }
 
-  model::StepClock clock;  ///< phase times; off by default
+  model::StepClock<Device> clock;  ///< phase times; off by default
 
  private:
   void work(std::int64_t users) {
     // This rank's users of the batch, with the transposes that backward needs.
-    const model::ModelInput batch(items_.gather(state_, users),
-                                  features_ ? &features_->gather(state_, users) : nullptr);
+    const auto batch = data_.gather(users);
 
     // Backward writes the gradient in the order of the flat layout, the output layer first. A single CPU rank
     // updates the two largest layers tile by tile, while their gradients are in cache. With overlap, the
@@ -76,9 +73,8 @@ class Step {
   }
 
   Device& device_;
-  model::Network& model_;
-  ShardRows& items_;
-  ShardRows* features_;
+  TrainingData<Device>& data_;
+  model::Network<Device>& model_;
   OptimizerState<Device>& optimizer_;
   comm::Reducer<Device>& reducer_;
   typename Device::StepState& state_;

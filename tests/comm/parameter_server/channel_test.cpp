@@ -1,3 +1,4 @@
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/comm/reducer.hpp>
 
@@ -7,8 +8,6 @@
 
 #include <numeric>
 #include <vector>
-
-#include "backend/cpu/make_cpu_backend.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -24,14 +23,14 @@ float gradient_of(int worker, std::int64_t i) {
 struct Part {
   Part(Communicator& comm, int servers, bool bf16)
       : roles(comm.size() - servers, servers),
-        backend(cpu::make_cpu_backend({"cpu", backend::Precision::fp32, "portable", 1})),
+        device(cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1})),
         plan(pushed_size, 256, servers),
-        link(comm, *backend, plan, roles, bf16),
-        layout(backend->plan_parameters(
+        link(comm, *device, plan, roles, bf16),
+        layout(device->plan_parameters(
             std::vector<backend::TensorSpec>{{"w", 1, pushed_size, backend::TensorKind::bias, false}})),
-        parameters(backend->make_parameters(layout, plan.padded_size())),
-        gradients(backend->make_buffer(plan.padded_size())),
-        shard(backend->make_buffer(plan.shard_size())),
+        parameters(device->make_parameters(layout, plan.padded_size())),
+        gradients(device->make_buffer(plan.padded_size())),
+        shard(device->make_buffer(plan.shard_size())),
         workers(static_cast<std::size_t>(roles.workers)) {
     std::iota(workers.begin(), workers.end(), 0);
   }
@@ -48,13 +47,13 @@ struct Part {
   }
 
   Roles roles;
-  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<cpu::Device> device;
   BucketPlan plan;
   ParameterServerChannel link;
   backend::ParameterLayout layout;
-  std::unique_ptr<backend::Parameters> parameters;
-  std::unique_ptr<backend::FloatBuffer> gradients;
-  std::unique_ptr<backend::FloatBuffer> shard;
+  std::unique_ptr<cpu::Parameters> parameters;
+  std::unique_ptr<cpu::FloatBuffer> gradients;
+  std::unique_ptr<cpu::FloatBuffer> shard;
   std::vector<int> workers;
 };
 
@@ -133,8 +132,8 @@ TEST(ParameterServerChannel, SlicesSpreadToAllRanks) {
     if (serves) {
       std::copy(whole.begin(), whole.end(), part.gradients->data());
       const int server = part.roles.server_index(comm.rank());
-      pack_parts(*part.backend, part.plan, server, *part.gradients, *part.shard);
-      part.backend->fill(*part.gradients, 0.0F);
+      pack_parts(*part.device, part.plan, server, *part.gradients, *part.shard);
+      part.device->fill(*part.gradients, 0.0F);
     }
     part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);
     EXPECT_EQ(std::vector<float>(part.gradients->data(), part.gradients->data() + whole.size()), whole);

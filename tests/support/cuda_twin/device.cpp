@@ -88,7 +88,7 @@ void run_all() {
 
 }  // namespace twin
 
-struct Device::State {
+struct Gpu::State {
   int index = 0;
   std::int64_t total = 0;
   std::int64_t used = 0;
@@ -96,38 +96,38 @@ struct Device::State {
 };
 
 // Number n > 0 has n MiB, for tests of what happens where memory ends.
-Device::Device(int index) : state_(std::make_unique<State>()) {
+Gpu::Gpu(int index) : state_(std::make_unique<State>()) {
   state_->index = index;
   state_->total = index > 0 ? std::int64_t{index} << 20 : std::int64_t{1} << 40;
 }
-Device::~Device() = default;
-void Device::use() const {}
-int Device::index() const {
+Gpu::~Gpu() = default;
+void Gpu::use() const {}
+int Gpu::index() const {
   return state_->index;
 }
-std::string Device::name() const {
+std::string Gpu::name() const {
   return "a twin on the host";
 }
-std::string Device::id() const {
+std::string Gpu::id() const {
   return "TWIN-" + std::to_string(state_->index);
 }
-int Device::multiprocessors() const {
+int Gpu::multiprocessors() const {
   return 3;
 }
-std::int64_t Device::free_bytes() const {
+std::int64_t Gpu::free_bytes() const {
   return state_->total - state_->used;
 }
-std::int64_t Device::total_bytes() const {
+std::int64_t Gpu::total_bytes() const {
   return state_->total;
 }
-std::int64_t Device::used_bytes() const {
+std::int64_t Gpu::used_bytes() const {
   return state_->used;
 }
-std::int64_t Device::peak_bytes() const {
+std::int64_t Gpu::peak_bytes() const {
   return state_->peak;
 }
 
-void* Device::allocate(std::int64_t bytes, const char* what) {
+void* Gpu::allocate(std::int64_t bytes, const char* what) {
   const std::lock_guard lock(twin::world().mutex);
   if (twin::spoil_captures()) throw std::logic_error(std::string(what) + ": allocated during a capture");
   if (bytes > free_bytes()) throw RunError(std::string(what) + ": the twin's memory is full");
@@ -138,7 +138,7 @@ void* Device::allocate(std::int64_t bytes, const char* what) {
   return memory;
 }
 
-void Device::release(void* memory, std::int64_t bytes) noexcept {
+void Gpu::release(void* memory, std::int64_t bytes) noexcept {
   const std::lock_guard lock(twin::world().mutex);
   twin::spoil_captures();
   twin::run_all();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/backend/cuda/platform.hpp>
+
 #include "support/emulated_lanes.hpp"
 
 #include <cstddef>
@@ -10,8 +12,6 @@
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
-
-#include "backend/cuda/platform.hpp"
 
 namespace vaecf::cuda {
 

@@ -107,8 +107,8 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 struct Matmuls::State {
   Fp32Products fp32;
 };
-Matmuls::Matmuls(Device& device, bool, std::function<void()>, Fp32Products fp32)
-    : device_(device), state_(std::make_unique<State>(State{fp32})) {}
+Matmuls::Matmuls(Gpu& gpu, bool, std::function<void()>, Fp32Products fp32)
+    : gpu_(gpu), state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
 bool Matmuls::try_run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
@@ -133,7 +133,7 @@ bool Matmuls::try_run(Queue& queue, const MatmulSpec& s, const void* a, const vo
 struct Primitives::State {
   std::int64_t reserved = 0;
 };
-Primitives::Primitives(Device&) : state_(std::make_unique<State>()) {}
+Primitives::Primitives(Gpu&) : state_(std::make_unique<State>()) {}
 Primitives::~Primitives() = default;
 
 void Primitives::reserve(std::int64_t n) {

@@ -49,9 +49,9 @@ double Event::seconds_between(const Event& from, const Event& to) {
   return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
 
-Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Graph::~Graph() = default;
-Graph::Graph(Graph&&) noexcept = default;
+CapturedGraph::CapturedGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CapturedGraph::~CapturedGraph() = default;
+CapturedGraph::CapturedGraph(CapturedGraph&&) noexcept = default;
 
 Queue::Queue(Urgency) : state_(std::make_unique<State>()) {
   const std::lock_guard lock(twin::world().mutex);
@@ -168,7 +168,7 @@ void Queue::begin_capture() {
   twin::world().captures.push_back(state_->capture.get());
 }
 
-Graph Queue::end_capture() {
+CapturedGraph Queue::end_capture() {
   const std::lock_guard lock(twin::world().mutex);
   if (!capturing() || state_->capture->origin != state_->timeline.get()) refuse("ending no capture");
   twin::Capture& capture = *state_->capture;
@@ -178,12 +178,12 @@ Graph Queue::end_capture() {
   for (const auto& [timeline, branch] : capture.branches) {
     if (timeline != capture.origin && branch.joined < branch.queued) refuse("a capture with loose ends");
   }
-  auto graph = std::make_unique<Graph::State>();
+  auto graph = std::make_unique<CapturedGraph::State>();
   graph->work = std::move(capture.work);
-  return Graph(std::move(graph));
+  return CapturedGraph(std::move(graph));
 }
 
-void Queue::run(const Graph& graph) {
+void Queue::run(const CapturedGraph& graph) {
   if (capturing()) refuse("a graph within a capture");
   for (const auto& work : graph.state().work) perform(*this, work);
 }

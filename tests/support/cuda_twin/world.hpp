@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/backend/cuda/platform.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +12,6 @@
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include "backend/cuda/platform.hpp"
 
 /// The twin of a GPU that platform.hpp describes: device memory is host memory, kernels are loops. It is as
 /// lazy as a GPU may be: what is put into a queue runs only when somebody waits for it or asks how far it is,
@@ -78,7 +78,7 @@ struct Event::State {
   twin::Point point;
 };
 
-struct Graph::State {
+struct CapturedGraph::State {
   std::vector<std::function<void()>> work;
 };
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "backend/cpu/cpu_backend.hpp"
+#include "train/engine/engine_of.hpp"
 #include "train/world_of_ranks.hpp"
 
 namespace vaecf::train {
@@ -44,7 +44,7 @@ class ParameterServer : public WorldOfRanks {
       Trainer trainer(options_, services, dataset, 0);
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < steps; ++t) work(services.communicator.rank(), trainer, t);
-      const auto mine = trainer.take_staleness();
+      const auto mine = services.engine.take_staleness();
       ASSERT_TRUE(mine);
       if (services.communicator.rank() == 0) staleness = *mine;
     });
@@ -125,9 +125,9 @@ TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
         const auto& messages = dynamic_cast<const comm::Messages&>(services.communicator);
-        const WireBytes bytes = trainer.wire_bytes();
-        const double out = trainer.works() ? bytes.worker_out : bytes.server_out;
-        const double in = trainer.works() ? bytes.worker_in : bytes.server_in;
+        const WireBytes bytes = trainer.facts().wire;
+        const double out = trainer.facts().works ? bytes.worker_out : bytes.server_out;
+        const double in = trainer.facts().works ? bytes.worker_in : bytes.server_in;
         EXPECT_EQ(static_cast<double>(messages.sent_bytes()), 3 * out);
         EXPECT_EQ(static_cast<double>(messages.received_bytes()), 3 * in);
         total += messages.sent_bytes();
@@ -234,15 +234,10 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
 }
 
 /// Claims to be a GPU.
-class Elsewhere : public cpu::CpuBackend {
+class Elsewhere : public cpu::Device {
  public:
-  explicit Elsewhere(backend::Precision precision)
-      : CpuBackend(1, backend::Precision::fp32, true), precision_(precision) {}
-  std::string device() const override { return "cuda"; }
-  backend::Precision precision() const override { return precision_; }
-
- private:
-  backend::Precision precision_;
+  Elsewhere() : cpu::Device(1, backend::Precision::fp32, true) {}
+  std::string device() const { return "cuda"; }
 };
 
 TEST_F(ParameterServer, IsForHostMemory) {
@@ -250,15 +245,11 @@ TEST_F(ParameterServer, IsForHostMemory) {
   comm::run_ranks(2, [&](comm::Communicator& communicator) {
     Log log;
     Progress progress;
-    for (const backend::Precision precision : {backend::Precision::bf16, backend::Precision::fp16}) {
-      Elsewhere backend(precision);
-      const std::string message = message_of<InputError>([&] {
-        check(options_, {communicator, backend, log, progress});
-      });
-      EXPECT_NE(message.find("computes on cuda in " + backend::to_string(precision) + ": set device to cpu"),
-                std::string::npos)
-          << message;
-    }
+    EngineOf<Elsewhere> engine(std::make_unique<Elsewhere>());
+    const std::string message = message_of<InputError>([&] {
+      check(options_, {communicator, engine, log, progress});
+    });
+    EXPECT_NE(message.find("computes on cuda in fp32: set device to cpu"), std::string::npos) << message;
   });
 }
 

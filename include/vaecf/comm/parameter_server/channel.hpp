@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/comm/parameter_server/messages.hpp>
 #include <vaecf/comm/parameter_server/roles.hpp>
@@ -34,8 +34,8 @@ struct PushHeader {
 class ParameterServerChannel {
  public:
   /// Collective.
-  ParameterServerChannel(Communicator& communicator, backend::Backend& backend, const BucketPlan& plan,
-                         Roles roles, bool bf16_wire);
+  ParameterServerChannel(Communicator& communicator, cpu::Device& device, const BucketPlan& plan, Roles roles,
+                         bool bf16_wire);
 
   const BucketPlan& plan() const { return plan_; }
   const Roles& roles() const { return roles_; }
@@ -45,37 +45,37 @@ class ParameterServerChannel {
   std::int64_t pull_bytes() const;
 
   /// For workers: `gradients` and the masters of `parameters` hold padded_size() elements.
-  void push_and_pull(const PushHeader& header, const backend::FloatBuffer& gradients,
-                     backend::Parameters& parameters);
+  void push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
+                     cpu::Parameters& parameters);
 
   // For servers:
   /// Waits for a push of any worker, whose header and gradient are to be received next.
   int next_worker() { return messages_->probe_any(); }
   std::vector<PushHeader> receive_headers(std::span<const int> workers);
   /// packed(bucket) of `shard` becomes the sum of what `workers` send, in their order.
-  void receive_sum(std::int64_t bucket, std::span<const int> workers, backend::FloatBuffer& shard);
-  void send_weights(std::int64_t bucket, const backend::FloatBuffer& masters, std::span<const int> workers);
+  void receive_sum(std::int64_t bucket, std::span<const int> workers, cpu::FloatBuffer& shard);
+  void send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters, std::span<const int> workers);
   void flush();
   /// `value` becomes the sum over all servers.
   void add_over_servers(float& value);
 
   /// Copies every server's `shard` (null on workers) to its place in `flat`, on all ranks. Collective.
-  void all_gather_shards(const backend::FloatBuffer* shard, backend::FloatBuffer& flat);
+  void all_gather_shards(const cpu::FloatBuffer* shard, cpu::FloatBuffer& flat);
 
  private:
-  std::span<const std::byte> bytes_out(const backend::FloatBuffer& buffer, Range range) const;
+  std::span<const std::byte> bytes_out(const cpu::FloatBuffer& buffer, Range range) const;
   /// Sends the waiting answers at the same time.
   void receive(std::span<const RecvBuffer> recvs);
 
   Communicator& communicator_;
   std::shared_ptr<Messages> messages_;
-  backend::Backend& backend_;
+  cpu::Device& device_;
   BucketPlan plan_;
   Roles roles_;
   bool bf16_wire_;
-  std::unique_ptr<backend::NarrowBuffer> narrow_out_;  // a worker's gradient, a server's weights
-  std::unique_ptr<backend::NarrowBuffer> narrow_in_;   // a worker's weights, a server's terms
-  std::unique_ptr<backend::FloatBuffer> terms_;        // a server's: the part of one bucket of each worker
+  std::unique_ptr<cpu::NarrowBuffer> narrow_out_;  // a worker's gradient, a server's weights
+  std::unique_ptr<cpu::NarrowBuffer> narrow_in_;   // a worker's weights, a server's terms
+  std::unique_ptr<cpu::FloatBuffer> terms_;        // a server's: the part of one bucket of each worker
   std::vector<SendBuffer> answers_;
 };
 

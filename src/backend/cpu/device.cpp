@@ -1,5 +1,5 @@
-#include "cpu_backend.hpp"
 
+#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -7,13 +7,17 @@
 #include <utility>
 
 #include "parallel.hpp"
+#include "product.hpp"
+#include "tile_kernels.hpp"
 #include "vector_kernels.hpp"
 #include "workspace.hpp"
 
 namespace vaecf::cpu {
 
-CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable,
-                       std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
+static_assert(backend::Device<Device>);
+
+Device::Device(int threads, backend::Precision precision, bool portable,
+               std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
     : threads_(threads),
       precision_(precision),
       portable_(portable),
@@ -30,9 +34,9 @@ CpuBackend::CpuBackend(int threads, backend::Precision precision, bool portable,
   workspace_->gradient_operand = engines_[0]->make_packed();
 }
 
-CpuBackend::~CpuBackend() = default;
+Device::~Device() = default;
 
-std::string CpuBackend::description() const {
+std::string Device::description() const {
   std::string products = "fp32";
   if (bf16()) {
     products = "bf16 with fp32 sums and master weights";
@@ -57,70 +61,39 @@ std::string CpuBackend::description() const {
                 vector_isa());
 }
 
-std::unique_ptr<backend::Parameters> CpuBackend::make_parameters(const backend::ParameterLayout& layout,
-                                                                 std::int64_t min_size) {
-  return std::make_unique<CpuParameters>(layout, min_size, bf16());
-}
-
-std::unique_ptr<backend::FloatBuffer> CpuBackend::make_buffer(std::int64_t size) {
-  return std::make_unique<CpuBuffer>(size);
-}
-
-std::unique_ptr<backend::NarrowBuffer> CpuBackend::make_narrow_buffer(std::int64_t size) {
-  return std::make_unique<CpuNarrowBuffer>(size);
-}
-
-std::unique_ptr<backend::Activations> CpuBackend::make_activations(std::int64_t max_rows,
-                                                                   std::int64_t columns) {
-  return std::make_unique<CpuActivations>(max_rows, columns);
-}
-
-std::unique_ptr<backend::Batch> CpuBackend::make_batch() {
-  return std::make_unique<CpuBatch>();
-}
-
-std::unique_ptr<backend::UserRows> CpuBackend::hold_rows(CsrView rows, std::int64_t first_user,
-                                                         std::int64_t items) {
-  return std::make_unique<CpuRows>(rows, first_user, items);
-}
-
-void CpuBackend::fill(backend::FloatBuffer& buffer, float value) {
+void Device::fill(FloatBuffer& buffer, float value) {
   on_ranges(threads_, buffer.size(), 1024,
             [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
 }
 
-void CpuBackend::narrow(const backend::FloatBuffer& from, Range range, backend::NarrowBuffer& to,
-                        std::int64_t at) {
+void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     vaecf::cpu::narrow(from.data() + range.begin + part.begin, to.data() + at + part.begin, part.size());
   });
 }
 
-void CpuBackend::widen(const backend::NarrowBuffer& from, Range range, backend::FloatBuffer& to,
-                       std::int64_t at) {
+void Device::widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     vaecf::cpu::widen(from.data() + range.begin + part.begin, to.data() + at + part.begin, part.size());
   });
 }
 
-void CpuBackend::copy(const backend::FloatBuffer& from, Range range, backend::FloatBuffer& to,
-                      std::int64_t at) {
+void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
     std::copy_n(from.data() + range.begin + part.begin, part.size(), to.data() + at + part.begin);
   });
 }
 
-void CpuBackend::write_activations(backend::Activations& to, std::int64_t rows,
-                                   std::span<const float> values) {
-  cpu(to).set_rows(rows);
-  std::copy(values.begin(), values.end(), cpu(to).row(0));
+void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
+  to.set_rows(rows);
+  std::copy(values.begin(), values.end(), to.row(0));
 }
 
-void CpuBackend::read_activations(const backend::Activations& from, std::span<float> values) const {
-  std::copy_n(cpu(from).row(0), values.size(), values.data());
+void Device::read_activations(const Activations& from, std::span<float> values) const {
+  std::copy_n(from.row(0), values.size(), values.data());
 }
 
-void CpuBackend::column_sums(const CpuActivations& d, float* to) {
+void Device::column_sums(const Activations& d, float* to) {
   on_ranges(threads_, d.columns(), 16, [&](int, Range columns) {
     std::fill_n(to + columns.begin, columns.size(), 0.0F);
     for (std::int64_t r = 0; r < d.rows(); ++r) {

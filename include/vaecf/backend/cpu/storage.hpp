@@ -1,7 +1,9 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/device.hpp>
+#include <vaecf/base/narrow.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,34 +55,16 @@ class AlignedArray {
   std::int64_t size_ = 0;
 };
 
-class CpuBuffer : public backend::FloatBuffer {
+using FloatBuffer = AlignedArray<float>;
+using NarrowBuffer = AlignedArray<Bf16>;
+
+/// The weights: fp32 masters in the flat layout and, in bf16, a copy of the output table.
+class Parameters {
  public:
-  explicit CpuBuffer(std::int64_t size) : values_(size) {}
-  float* data() override { return values_.data(); }
-  const float* data() const override { return values_.data(); }
-  std::int64_t size() const override { return values_.size(); }
-
- private:
-  AlignedArray<float> values_;
-};
-
-class CpuNarrowBuffer : public backend::NarrowBuffer {
- public:
-  explicit CpuNarrowBuffer(std::int64_t size) : values_(size) {}
-  Bf16* data() override { return values_.data(); }
-  const Bf16* data() const override { return values_.data(); }
-  std::int64_t size() const override { return values_.size(); }
-
- private:
-  AlignedArray<Bf16> values_;
-};
-
-class CpuParameters : public backend::Parameters {
- public:
-  CpuParameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16);
-  const backend::ParameterLayout& layout() const override { return layout_; }
-  CpuBuffer& master() override { return master_; }
-  const CpuBuffer& master() const override { return master_; }
+  Parameters(const backend::ParameterLayout& layout, std::int64_t min_size, bool bf16);
+  const backend::ParameterLayout& layout() const { return layout_; }
+  FloatBuffer& master() { return master_; }
+  const FloatBuffer& master() const { return master_; }
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
   /// The bf16 copy of the output table, the one tensor large enough to need one; empty in fp32.
@@ -95,18 +79,18 @@ class CpuParameters : public backend::Parameters {
 
  private:
   backend::ParameterLayout layout_;
-  CpuBuffer master_;
+  FloatBuffer master_;
   Range shadowed_;
   AlignedArray<std::uint16_t> shadow_;
 };
 
 /// (rows, columns) fp32, row-major, without padding.
-class CpuActivations : public backend::Activations {
+class Activations {
  public:
-  CpuActivations(std::int64_t max_rows, std::int64_t columns)
+  Activations(std::int64_t max_rows, std::int64_t columns)
       : values_(max_rows * columns), max_rows_(max_rows), columns_(columns) {}
-  std::int64_t rows() const override { return rows_; }
-  std::int64_t columns() const override { return columns_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
   void set_rows(std::int64_t rows);
   float* row(std::int64_t r) { return values_.data() + r * columns_; }
   const float* row(std::int64_t r) const { return values_.data() + r * columns_; }
@@ -119,22 +103,22 @@ class CpuActivations : public backend::Activations {
 };
 
 /// On the host a shard is where `data` put it: a view.
-class CpuRows : public backend::UserRows {
+class UserRows {
  public:
-  CpuRows(CsrView view, std::int64_t first, std::int64_t item_count)
+  UserRows(CsrView view, std::int64_t first, std::int64_t item_count)
       : csr(view), first_user(first), items(item_count) {}
-  std::int64_t rows() const override { return csr.rows(); }
-  std::string description() const override { return ""; }
+  std::int64_t rows() const { return csr.rows(); }
+  std::string description() const { return ""; }
 
   CsrView csr;
   std::int64_t first_user;
   std::int64_t items;
 };
 
-class CpuBatchOrder : public backend::BatchOrder {
+class BatchOrder {
  public:
-  std::int64_t batches() const override { return static_cast<std::int64_t>(begin_.size()) - 1; }
-  std::int64_t users(std::int64_t batch) const override { return begin_[batch + 1] - begin_[batch]; }
+  std::int64_t batches() const { return static_cast<std::int64_t>(begin_.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const { return begin_[batch + 1] - begin_[batch]; }
   void set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
   std::span<const std::int64_t> rows(std::int64_t batch) const {
     return std::span(rows_).subspan(static_cast<std::size_t>(begin_[batch]),
@@ -146,8 +130,8 @@ class CpuBatchOrder : public backend::BatchOrder {
   std::vector<std::int64_t> begin_{0};
 };
 
-/// All verbs are done when they return, so the state is what it is.
-class CpuStepState : public backend::StepState {
+/// All operations are done when they return, so the state is up to date.
+class StepState {
  public:
   /// The rule for tensors that decay, or for the others, with the clipping in its scale.
   backend::UpdateRule rule(bool decays) const {
@@ -162,19 +146,19 @@ class CpuStepState : public backend::StepState {
   double kl = 0.0;
   std::int64_t users = 0;
   backend::LossSums sums;
-  double squares = 0.0;  // of the parts of the gradient so far
-  CpuBuffer verdict{2};  // overflows (none on a CPU) and squares
+  double squares = 0.0;    // of the parts of the gradient so far
+  FloatBuffer verdict{2};  // overflows (none on a CPU) and squares
 };
 
-class CpuMetricTotals : public backend::MetricTotals {
+class MetricTotals {
  public:
-  explicit CpuMetricTotals(std::size_t metrics) : sums(metrics) {}
+  explicit MetricTotals(std::size_t metrics) : sums(metrics) {}
   std::vector<math::MetricSums> sums;
 };
 
-class CpuBatch : public backend::Batch {
+class Batch {
  public:
-  std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
+  std::int64_t users() const { return static_cast<std::int64_t>(user_numbers.size()); }
   CsrView rows() const { return {offsets, columns}; }
 
   std::vector<std::uint32_t> user_numbers;  // (B)
@@ -186,29 +170,23 @@ class CpuBatch : public backend::Batch {
   std::vector<std::int32_t> item_users;
 };
 
-inline CpuActivations& cpu(backend::Activations& a) {
-  return static_cast<CpuActivations&>(a);
-}
-inline const CpuActivations& cpu(const backend::Activations& a) {
-  return static_cast<const CpuActivations&>(a);
-}
-inline CpuParameters& cpu(backend::Parameters& p) {
-  return static_cast<CpuParameters&>(p);
-}
-inline const CpuParameters& cpu(const backend::Parameters& p) {
-  return static_cast<const CpuParameters&>(p);
-}
-inline CpuStepState& cpu(backend::StepState& s) {
-  return static_cast<CpuStepState&>(s);
-}
-inline const CpuStepState& cpu(const backend::StepState& s) {
-  return static_cast<const CpuStepState&>(s);
-}
-inline CpuBatch& cpu(backend::Batch& b) {
-  return static_cast<CpuBatch&>(b);
-}
-inline const CpuBatch& cpu(const backend::Batch& b) {
-  return static_cast<const CpuBatch&>(b);
-}
+/// A CPU records nothing.
+struct Graph {};
+
+class Stopwatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void mark() { marks_.push_back(Clock::now()); }
+  std::vector<double> read();
+  Clock::time_point last() const { return last_; }
+
+ private:
+  std::vector<Clock::time_point> marks_;
+  Clock::time_point last_;
+};
+
+using Moments = backend::Moments<FloatBuffer>;
+using FusedUpdate = backend::FusedUpdate<Parameters, FloatBuffer>;
+using SideInput = backend::SideInput<Batch>;
 
 }  // namespace vaecf::cpu

@@ -14,14 +14,14 @@ namespace {
 const ModelOptions wide = {"mult_vae", {40}, 6, 0.5};
 constexpr std::int64_t many_items = 30011;  // encoder_1 takes more than one block of rows
 
-TEST(Initialise, WeightsAreThoseOfSeedTensorAndIndex) {
-  const auto backend = fp32_backend();
-  Network model(wide, many_items, *backend, 1);
-  model.initialise((std::uint64_t{5} << 32) + 9);
+TEST(Initialize, WeightsAreThoseOfSeedTensorAndIndex) {
+  const auto device = fp32_device();
+  CpuNetwork model(wide, many_items, *device, 1);
+  initialize(model, model.shape(), (std::uint64_t{5} << 32) + 9);
   const std::map<std::string, std::uint32_t> numbers = {
       {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
   for (const auto& [name, number] : numbers) {
-    const auto values = export_tensor(*backend, model.layout(), name, model.parameters().master());
+    const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());
     const auto& spec = model.layout().tensors[static_cast<std::size_t>(model.layout().find(name))].spec;
     for (std::size_t i = 0; i < values.size(); i += 997) {
       ASSERT_EQ(values[i],
@@ -39,30 +39,30 @@ TEST(Initialise, WeightsAreThoseOfSeedTensorAndIndex) {
   }
 }
 
-TEST(Initialise, BiasesAreSmallAndTruncated) {
-  const auto backend = fp32_backend();
-  Network model(wide, many_items, *backend, 1);
-  model.initialise(3);
-  const auto bias = export_tensor(*backend, model.layout(), "decoder_2/bias", model.parameters().master());
+TEST(Initialize, BiasesAreSmallAndTruncated) {
+  const auto device = fp32_device();
+  CpuNetwork model(wide, many_items, *device, 1);
+  initialize(model, model.shape(), 3);
+  const auto bias = export_tensor(*device, model.layout(), "decoder_2/bias", model.parameters().master());
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
   // A normal cut at 2 sd has variance 0.7737.
   EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
 }
 
-TEST(Initialise, FeaturesLeaveAllElseAsItIs) {
-  const auto backend = fp32_backend();
-  Network with(wide, {50, 7}, *backend, 1);
-  Network without(wide, 50, *backend, 1);
-  with.initialise(3);
-  without.initialise(3);
+TEST(Initialize, FeaturesLeaveAllElseAsItIs) {
+  const auto device = fp32_device();
+  CpuNetwork with(wide, {50, 7}, *device, 1);
+  CpuNetwork without(wide, 50, *device, 1);
+  initialize(with, with.shape(), 3);
+  initialize(without, without.shape(), 3);
   for (const auto& tensor : without.layout().tensors) {
     const std::string& name = tensor.spec.name;
-    EXPECT_EQ(export_tensor(*backend, with.layout(), name, with.parameters().master()),
-              export_tensor(*backend, without.layout(), name, without.parameters().master()))
+    EXPECT_EQ(export_tensor(*device, with.layout(), name, with.parameters().master()),
+              export_tensor(*device, without.layout(), name, without.parameters().master()))
         << name;
   }
   const auto values =
-      export_tensor(*backend, with.layout(), "encoder_1/feature_weight", with.parameters().master());
+      export_tensor(*device, with.layout(), "encoder_1/feature_weight", with.parameters().master());
   ASSERT_EQ(values.size(), 7U * 40U);
   for (std::size_t i = 0; i < values.size(); ++i) {
     // Of a matrix with the items' rows above: 57 inputs.
@@ -70,14 +70,13 @@ TEST(Initialise, FeaturesLeaveAllElseAsItIs) {
   }
 }
 
-TEST(Initialise, SeedsDiffer) {
-  const auto backend = fp32_backend();
-  Network model(wide, 50, *backend, 1);
-  model.initialise(1);
-  const auto first = export_tensor(*backend, model.layout(), "encoder_1/weight", model.parameters().master());
-  model.initialise(2);
-  const auto second =
-      export_tensor(*backend, model.layout(), "encoder_1/weight", model.parameters().master());
+TEST(Initialize, SeedsDiffer) {
+  const auto device = fp32_device();
+  CpuNetwork model(wide, 50, *device, 1);
+  initialize(model, model.shape(), 1);
+  const auto first = export_tensor(*device, model.layout(), "encoder_1/weight", model.parameters().master());
+  initialize(model, model.shape(), 2);
+  const auto second = export_tensor(*device, model.layout(), "encoder_1/weight", model.parameters().master());
   EXPECT_GT(relative_difference(first, second), 1.0);
 }
 

@@ -12,14 +12,15 @@ constexpr float bias_deviation = 0.001F;
 
 }  // namespace
 
-void Network::initialise(std::uint64_t seed) {
+void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
   std::vector<float> values;
-  for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
-    const backend::TensorSpec& spec = layout_.tensors[i].spec;
-    const std::uint32_t number = initialisation_number(shape_, spec.name);
+  const std::vector<backend::TensorSpec> tensors = network.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const backend::TensorSpec& spec = tensors[i];
+    const std::uint32_t number = initialisation_number(shape, spec.name);
     // Features stand below items in one matrix, and what a user gives of either has the same length.
-    const bool of_features = static_cast<int>(i) == feature_table_;
-    const std::int64_t inputs = spec.rows + (of_features ? items_ : 0);
+    const bool of_features = spec.name.ends_with("/feature_weight");
+    const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
     const bool bias = spec.kind == backend::TensorKind::bias || spec.kind == backend::TensorKind::output_bias;
     const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
     for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
@@ -31,10 +32,10 @@ void Network::initialise(std::uint64_t seed) {
                      : math::initial_weight(seed, number, index, inputs, spec.columns);
         ++index;
       }
-      backend_.import_rows(layout_, static_cast<int>(i), rows, values, parameters_->master());
+      network.write_rows(static_cast<int>(i), rows, values);
     }
   }
-  backend_.weights_changed(*parameters_);
+  network.finish_writing();
 }
 
 }  // namespace vaecf::model

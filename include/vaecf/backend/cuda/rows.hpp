@@ -1,24 +1,24 @@
 #pragma once
 
+#include <vaecf/backend/cuda/storage.hpp>
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "storage.hpp"
-
 namespace vaecf::cuda {
 
 /// Users' item lists. Item ids are in the device's memory, or in pinned memory of the host, which kernels
 /// read over the bus; offsets are always on the device.
-class CudaRows : public backend::UserRows {
+class UserRows {
  public:
   enum class Place { device, host };
   /// InputError for an item that is not one of `items`.
-  CudaRows(Device& device, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
-           Place place, std::string description);
-  std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
-  std::string description() const override { return description_; }
+  UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items, Place place,
+           std::string description);
+  std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
+  std::string description() const { return description_; }
 
   ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
@@ -39,10 +39,10 @@ class CudaRows : public backend::UserRows {
 };
 
 /// The epoch's rows on the device, and how large its largest batch is.
-class CudaOrder : public backend::BatchOrder {
+class BatchOrder {
  public:
-  std::int64_t batches() const override { return static_cast<std::int64_t>(begin.size()) - 1; }
-  std::int64_t users(std::int64_t batch) const override { return begin[batch + 1] - begin[batch]; }
+  std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const { return begin[batch + 1] - begin[batch]; }
 
   std::vector<std::int64_t> begin{0};      // (batches + 1)
   DeviceArray<std::int64_t> device_begin;  // (batches + 1)

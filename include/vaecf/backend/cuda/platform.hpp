@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/base/host_device.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,31 +10,21 @@
 #include <vector>
 
 /// All that the CUDA room asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
-/// products, scan and sort. There are two of it. platform_device.cpp, platform_runtime.cpp, matmuls.cpp and
-/// primitives.cu speak to the CUDA runtime, cuBLASLt and CUB. The twin in tests/support/cuda_twin keeps
-/// "device memory" on the host, runs each block of a kernel on EmulatedLanes and multiplies with plain loops:
-/// so every kernel body and all logic of this room are tested on machines without a GPU, and only this layer
-/// is not.
-///
-/// Kernels are function objects: copyable, with pointers and numbers as members, and
-///   static constexpr int threads = 128;          // per block, a multiple of 32
-///   static constexpr int scratch_bytes = 4096;   // shared memory that a block's threads see; may be 0
-///   static constexpr int blocks_at_once = 12;    // of a multiprocessor, which bounds registers; may be
-///   absent template <class Lanes> VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*
-///   scratch) const;
-/// All threads of a block run the whole body. What they do together they do through the verbs of math::Lanes
-/// (sum, max, each; each ends in a barrier); whatever stands outside a verb must give the same on every
-/// thread and write nothing.
+/// products, scan and sort; kernels are started by src/backend/cuda/launch.hpp. There are two of it.
+/// platform_device.cpp, platform_runtime.cpp, matmuls.cpp and primitives.cu speak to the CUDA runtime,
+/// cuBLASLt and CUB. The twin in tests/support/cuda_twin keeps "device memory" on the host, runs each block
+/// of a kernel on EmulatedLanes and multiplies with plain loops: so every kernel body and all logic of this
+/// room are tested on machines without a GPU, and only this layer is not.
 namespace vaecf::cuda {
 
 /// One GPU. Allocations are counted, zeroed, and 256-byte aligned.
-class Device {
+class Gpu {
  public:
   /// RunError where the device cannot be used.
-  explicit Device(int index);
-  ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  explicit Gpu(int index);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
 
   /// Makes it the calling thread's device; the thread that constructs it has done so. Before a thread's first
   /// other call, or the runtime would wake device 0 for it.
@@ -82,12 +70,12 @@ class Event {
 };
 
 /// Work captured from a queue, to be run again.
-class Graph {
+class CapturedGraph {
  public:
   struct State;
-  explicit Graph(std::unique_ptr<State> state);
-  ~Graph();
-  Graph(Graph&&) noexcept;
+  explicit CapturedGraph(std::unique_ptr<State> state);
+  ~CapturedGraph();
+  CapturedGraph(CapturedGraph&&) noexcept;
   State& state() const { return *state_; }
 
  private:
@@ -118,8 +106,8 @@ class Queue {
   /// What is put into this queue (and into queues that wait for it) is captured instead of run. Other threads
   /// go on using queues and events of their own meanwhile (capture mode: thread local).
   void begin_capture();
-  Graph end_capture();
-  void run(const Graph& graph);
+  CapturedGraph end_capture();
+  void run(const CapturedGraph& graph);
   bool capturing() const;
 
   void* native() const;  ///< cudaStream_t
@@ -141,7 +129,7 @@ template <class T>
 class DeviceArray {
  public:
   DeviceArray() = default;
-  DeviceArray(Device& device, std::int64_t size, const char* what) : device_(&device) { reset(size, what); }
+  DeviceArray(Gpu& gpu, std::int64_t size, const char* what) : gpu_(&gpu) { reset(size, what); }
   ~DeviceArray() { release(); }
   DeviceArray(DeviceArray&& other) noexcept { swap(other); }
   DeviceArray& operator=(DeviceArray&& other) noexcept {
@@ -156,17 +144,17 @@ class DeviceArray {
  private:
   void reset(std::int64_t size, const char* what) {
     size_ = size;
-    if (size > 0) values_ = static_cast<T*>(device_->allocate(bytes(), what));
+    if (size > 0) values_ = static_cast<T*>(gpu_->allocate(bytes(), what));
   }
   void release() noexcept {
-    if (values_ != nullptr) device_->release(values_, bytes());
+    if (values_ != nullptr) gpu_->release(values_, bytes());
   }
   void swap(DeviceArray& other) noexcept {
-    std::swap(device_, other.device_);
+    std::swap(gpu_, other.gpu_);
     std::swap(values_, other.values_);
     std::swap(size_, other.size_);
   }
-  Device* device_ = nullptr;
+  Gpu* gpu_ = nullptr;
   T* values_ = nullptr;
   std::int64_t size_ = 0;
 };
@@ -228,7 +216,7 @@ class Matmuls {
  public:
   /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
   /// large product waits for the queue, calling `check` as Queue::finish does.
-  Matmuls(Device& device, bool deterministic, std::function<void()> check = {},
+  Matmuls(Gpu& gpu, bool deterministic, std::function<void()> check = {},
           Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
@@ -240,7 +228,7 @@ class Matmuls {
   bool try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c, const void* bias);
 
   struct State;
-  Device& device_;
+  Gpu& gpu_;
   std::unique_ptr<State> state_;
   std::vector<DeviceArray<std::byte>> bias_copies_;  ///< aligned; kept, as graphs may read them
 };
@@ -248,7 +236,7 @@ class Matmuls {
 /// Whole-array primitives with their scratch memory. `reserve` before a capture, for the largest n to come.
 class Primitives {
  public:
-  explicit Primitives(Device& device);
+  explicit Primitives(Gpu& gpu);
   ~Primitives();
   void reserve(std::int64_t n);
   /// out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n + 1).
@@ -262,14 +250,4 @@ class Primitives {
   std::unique_ptr<State> state_;
 };
 
-/// Runs `body` on `blocks` blocks; none: nothing.
-template <class Body>
-void launch(Queue& queue, std::int64_t blocks, const Body& body);
-
 }  // namespace vaecf::cuda
-
-#if defined(__CUDACC__)
-#include "launch.cuh"
-#elif defined(VAECF_CUDA_TWIN)
-#include <support/cuda_twin/launch.hpp>
-#endif

@@ -1,14 +1,14 @@
-#include <vaecf/backend/backend.hpp>
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cpu/device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
 #include <initializer_list>
 
-#include "cpu/make_cpu_backend.hpp"
-#include "cuda/make_cuda_backend.hpp"
+#include "train/engine/engine_of.hpp"
+#include "train/engine/make_cuda_engine.hpp"
 
-namespace vaecf::backend {
+namespace vaecf::train {
 
 namespace {
 
@@ -22,25 +22,26 @@ void require_one_of(const std::string& value, const char* key, std::initializer_
 }
 
 /// Plain loops are a wish that only the CPU can fulfil.
-bool takes_gpu(const BackendOptions& options) {
+bool takes_gpu(const backend::BackendOptions& options) {
   if (options.device != "auto") return options.device == "cuda";
   return options.kernels != "portable" && cuda::availability().devices > 0;
 }
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const BackendOptions& options) {
+std::unique_ptr<Engine> make_engine(const backend::BackendOptions& options) {
   require_one_of(options.device, "device", {"auto", "cpu", "cuda"});
   require_one_of(options.kernels, "backend.kernels", {"auto", "portable"});
   require_one_of(options.resident, "backend.resident", {"auto", "on", "off"});
   require_one_of(options.graph, "backend.graph", {"auto", "on", "off"});
   if (!takes_gpu(options)) {
-    return cpu::make_cpu_backend(options, options.device == "auto" ? cuda::availability().reason : "");
+    const std::string why_no_gpu = options.device == "auto" ? cuda::availability().reason : "";
+    return std::make_unique<EngineOf<cpu::Device>>(cpu::make_device(options, why_no_gpu));
   }
   if (options.kernels == "portable") {
     throw InputError("backend.kernels: portable is for CPUs: use it with device: cpu, or auto with this one");
   }
-  return cuda::make_cuda_backend(options);
+  return make_cuda_engine(options);
 }
 
-}  // namespace vaecf::backend
+}  // namespace vaecf::train

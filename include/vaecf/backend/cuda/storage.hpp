@@ -1,14 +1,18 @@
 #pragma once
 
-#include <vaecf/backend/backend.hpp>
+#include <vaecf/backend/cuda/platform.hpp>
+#include <vaecf/backend/device.hpp>
+#include <vaecf/base/host_device.hpp>
 #include <vaecf/base/narrow.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
-
-#include "platform.hpp"
 
 namespace vaecf::cuda {
 
@@ -33,48 +37,28 @@ struct Generation {
 
 /// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
 template <class T>
-void grow(Device& device, Generation& generation, std::int64_t size, const char* what,
-          DeviceArray<T>& array) {
+void grow(Gpu& gpu, Generation& generation, std::int64_t size, const char* what, DeviceArray<T>& array) {
   if (array.size() >= size) return;
   generation.require_free(what);
   array = DeviceArray<T>();
-  array = DeviceArray<T>(device, size, what);
+  array = DeviceArray<T>(gpu, size, what);
   ++generation.value;
 }
 
-class CudaBuffer : public backend::FloatBuffer {
- public:
-  CudaBuffer(Device& device, std::int64_t size, const char* what) : values_(device, size, what) {}
-  float* data() override { return values_.data(); }
-  const float* data() const override { return values_.data(); }
-  std::int64_t size() const override { return values_.size(); }
-
- private:
-  DeviceArray<float> values_;
-};
-
-class CudaNarrowBuffer : public backend::NarrowBuffer {
- public:
-  CudaNarrowBuffer(Device& device, std::int64_t size) : values_(device, size, "numbers between ranks") {}
-  Bf16* data() override { return values_.data(); }
-  const Bf16* data() const override { return values_.data(); }
-  std::int64_t size() const override { return values_.size(); }
-
- private:
-  DeviceArray<Bf16> values_;
-};
+using FloatBuffer = DeviceArray<float>;
+using NarrowBuffer = DeviceArray<Bf16>;
 
 /// fp32 masters and, in bf16 and fp16 runs, a copy of all of them at the same offsets.
-class CudaParameters : public backend::Parameters {
+class Parameters {
  public:
-  CudaParameters(Device& device, const backend::ParameterLayout& layout, std::int64_t min_size, Number number)
+  Parameters(Gpu& gpu, const backend::ParameterLayout& layout, std::int64_t min_size, Number number)
       : layout_(layout),
-        master_(device, std::max(layout.size, min_size), "the weights"),
+        master_(gpu, std::max(layout.size, min_size), "the weights"),
         number_(number),
-        copies_(device, number == Number::fp32 ? 0 : layout.size, "the narrow copy of the weights") {}
-  const backend::ParameterLayout& layout() const override { return layout_; }
-  CudaBuffer& master() override { return master_; }
-  const CudaBuffer& master() const override { return master_; }
+        copies_(gpu, number == Number::fp32 ? 0 : layout.size, "the narrow copy of the weights") {}
+  const backend::ParameterLayout& layout() const { return layout_; }
+  FloatBuffer& master() { return master_; }
+  const FloatBuffer& master() const { return master_; }
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
   /// What products read: `Number` as the backend computes.
@@ -87,23 +71,23 @@ class CudaParameters : public backend::Parameters {
 
  private:
   backend::ParameterLayout layout_;
-  CudaBuffer master_;
+  FloatBuffer master_;
   Number number_;
   DeviceArray<std::uint16_t> copies_;
 };
 
 /// (rows, columns) row-major, rows `stride` apart, zeros behind the columns. fp32, and in narrow runs a copy
 /// as operand of products: whoever writes one writes both.
-class CudaActivations : public backend::Activations {
+class Activations {
  public:
-  CudaActivations(Device& device, std::int64_t max_rows, std::int64_t columns, Number number)
+  Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, Number number)
       : max_rows_(max_rows),
         columns_(columns),
         stride_(round_up(columns, row_alignment)),
-        values_(device, max_rows * stride_, "activations"),
-        copy_(device, number == Number::fp32 ? 0 : max_rows * stride_, "activations") {}
-  std::int64_t rows() const override { return rows_; }
-  std::int64_t columns() const override { return columns_; }
+        values_(gpu, max_rows * stride_, "activations"),
+        copy_(gpu, number == Number::fp32 ? 0 : max_rows * stride_, "activations") {}
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
   std::int64_t stride() const { return stride_; }
   std::int64_t max_rows() const { return max_rows_; }
   /// std::logic_error where they do not fit.
@@ -147,10 +131,10 @@ class ItemIds {
 
 /// The batch in work. What it holds on the device, by kernels alone, has room for `max_users` users and
 /// `max_entries` interactions; how many there are stands in offsets[users], which the host need not know.
-class CudaBatch : public backend::Batch {
+class Batch {
  public:
-  explicit CudaBatch(Device& device, Generation& generation) : device_(device), generation_(generation) {}
-  std::int64_t users() const override { return users_; }
+  Batch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
+  std::int64_t users() const { return users_; }
   /// Makes room; what was in it is lost, and recordings are void, where it has to grow.
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
@@ -168,7 +152,7 @@ class CudaBatch : public backend::Batch {
   DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
 
  private:
-  Device& device_;
+  Gpu& gpu_;
   Generation& generation_;
 };
 
@@ -183,15 +167,15 @@ struct StepRecord {
   backend::LossScale scale{1.0F, 0};
 };
 
-class CudaStep : public backend::StepState {
+class StepState {
  public:
-  explicit CudaStep(Device& device)
-      : record(device, 1, "a step's numbers"), verdict(device, 2, "a step's numbers"), look(1) {}
+  explicit StepState(Gpu& gpu)
+      : record(gpu, 1, "a step's numbers"), verdict(gpu, 2, "a step's numbers"), look(1) {}
 
   /// What begin_step was given, for decisions on the host.
   backend::StepNumbers numbers;
   DeviceArray<StepRecord> record;
-  CudaBuffer verdict;  ///< overflows and squares
+  FloatBuffer verdict;  ///< overflows and squares
   // The look at the losses that is on its way to the host.
   PinnedArray<StepRecord> look;
   Event arrived;
@@ -200,18 +184,42 @@ class CudaStep : public backend::StepState {
   backend::LossSums last_look;
 };
 
-class CudaMetrics : public backend::MetricTotals {
+class MetricTotals {
  public:
-  CudaMetrics(Device& device, std::size_t metrics)
-      : sums(device, static_cast<std::int64_t>(metrics), "metrics") {}
+  MetricTotals(Gpu& gpu, std::size_t metrics) : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
   DeviceArray<math::MetricSums> sums;
 };
+
+/// Operations that ran once, captured, and what they were captured in.
+struct Graph {
+  CapturedGraph work;
+  std::uint64_t generation;
+};
+
+class Stopwatch {
+ public:
+  Stopwatch(Queue& queue, const std::function<void()>& check) : queue_(queue), check_(check) {}
+  void mark();
+  std::vector<double> read();
+  std::chrono::steady_clock::time_point last() const { return last_; }
+
+ private:
+  Queue& queue_;
+  const std::function<void()>& check_;
+  std::vector<Event> events_;
+  std::size_t used_ = 0;
+  std::chrono::steady_clock::time_point last_;
+};
+
+using Moments = backend::Moments<FloatBuffer>;
+using FusedUpdate = backend::FusedUpdate<Parameters, FloatBuffer>;
+using SideInput = backend::SideInput<Batch>;
 
 /// Device memory that verbs use in passing, kept between calls; one slot per purpose.
 class Scratch {
  public:
   enum Slot { logits, products, per_user, per_entry, targets, ranks, flags, sums, slots };
-  Scratch(Device& device, Generation& generation) : device_(device), generation_(generation) {}
+  Scratch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
   /// At least `bytes`, not zeroed; growing makes recordings void. std::logic_error while a queue captures.
   void* bytes(Slot slot, std::int64_t bytes, const char* what);
   template <class T>
@@ -220,7 +228,7 @@ class Scratch {
   }
 
  private:
-  Device& device_;
+  Gpu& gpu_;
   Generation& generation_;
   DeviceArray<std::byte> memory_[slots];
 };

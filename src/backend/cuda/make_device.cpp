@@ -1,15 +1,13 @@
-#include "make_cuda_backend.hpp"
-
-#include <vaecf/backend/cuda_device.hpp>
+#include <vaecf/backend/cuda/device.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
 #include "backend/choose_gpu.hpp"
-#include "cuda_backend.hpp"
 
 namespace vaecf::cuda {
 
-std::unique_ptr<backend::Backend> make_cuda_backend(const backend::BackendOptions& options) {
+std::unique_ptr<Device> make_device(const backend::BackendOptions& options) {
   const Availability gpus = availability();
   if (gpus.devices == 0) {
     throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", gpus.reason));
@@ -21,7 +19,7 @@ std::unique_ptr<backend::Backend> make_cuda_backend(const backend::BackendOption
     throw InputError(format("GPU {} of this host cannot be used: {}, or leave it out of CUDA_VISIBLE_DEVICES",
                             chosen, too_old));
   }
-  return std::make_unique<CudaBackend>(options, chosen);
+  return std::make_unique<Device>(options, chosen);
 }
 
 }  // namespace vaecf::cuda

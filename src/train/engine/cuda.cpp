@@ -1,0 +1,12 @@
+#include <vaecf/backend/cuda/device.hpp>
+
+#include "train/engine/engine_of.hpp"
+#include "train/engine/make_cuda_engine.hpp"
+
+namespace vaecf::train {
+
+std::unique_ptr<Engine> make_cuda_engine(const backend::BackendOptions& options) {
+  return std::make_unique<EngineOf<cuda::Device>>(cuda::make_device(options));
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <vaecf/backend/cpu/device.hpp>
+#include <vaecf/model/make_model.hpp>
+#include <vaecf/train/engine.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "train/engine/collective_training.hpp"
+#include "train/parameter_server/training.hpp"
+
+namespace vaecf::train {
+
+/// The ways to train on a device. A parameter server passes messages between host memories.
+template <class Device>
+struct TrainingOn {
+  using Variant = std::variant<CollectiveTraining<Device>>;
+  static std::unique_ptr<Variant> start(Device& device, const TrainingSetup& setup) {
+    return std::make_unique<Variant>(std::in_place_index<0>, device, setup);
+  }
+};
+template <>
+struct TrainingOn<cpu::Device> {
+  using Variant = std::variant<CollectiveTraining<cpu::Device>, ParameterServerTraining>;
+  static std::unique_ptr<Variant> start(cpu::Device& device, const TrainingSetup& setup) {
+    if (setup.options.distributed.strategy == "parameter_server")
+      return std::make_unique<Variant>(std::in_place_index<1>, device, setup);
+    return std::make_unique<Variant>(std::in_place_index<0>, device, setup);
+  }
+};
+
+/// The engine of one device. Everything that it calls is compiled for that device, without virtual functions.
+template <class Device>
+class EngineOf final : public Engine {
+ public:
+  explicit EngineOf(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+
+  DeviceFacts facts() const override {
+    return {device_->description(), device_->device(),  device_->device_id(),
+            device_->precision(),   device_->threads(), device_->peak_device_bytes()};
+  }
+  double measure(Rate rate) override {
+    return rate == Rate::products ? device_->measure_gemm_rate() : device_->measure_memory_rate();
+  }
+  std::vector<comm::AllReduceTime> measure_all_reduce(comm::Communicator& communicator,
+                                                      std::span<const std::int64_t> sizes,
+                                                      double budget) override {
+    return comm::measure_all_reduce(communicator, *device_, sizes, budget);
+  }
+  std::unique_ptr<comm::Communicator> connect(comm::Communicator& control,
+                                              const comm::NcclOptions& options) override {
+    return comm::make_nccl_communicator(control, comm::queue_of(*device_), options);
+  }
+  std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
+                                           std::int64_t max_users) override {
+    return model::make_model(options, inputs, *device_, max_users);
+  }
+
+  void start_training(const TrainingSetup& setup) override {
+    if (training_) throw std::logic_error("an engine trains one model at a time");
+    training_ = TrainingOn<Device>::start(*device_, setup);
+  }
+  void end_training() noexcept override { training_.reset(); }
+  TrainingFacts training() const override {
+    return with([](auto& training) {
+      TrainingFacts facts = training.facts();
+      facts.shard_bytes =
+          training.data.items.bytes() + (training.data.features ? training.data.features->bytes() : 0);
+      facts.shard_description = training.data.items.held().description();
+      facts.flat_elements = training.data.network.layout().size;
+      return facts;
+    });
+  }
+  model::Model& model() override {
+    return with([](auto& training) -> model::Model& { return training.network(); });
+  }
+  double sum_of_squares() override {
+    return with([](auto& training) { return training.network().sum_of_squares(); });
+  }
+  void start_epoch(const data::EpochRows& batches) override {
+    with([&](auto& training) { training.start_epoch(batches); });
+  }
+  std::optional<backend::LossSums> step(backend::StepNumbers numbers, std::int64_t batch_users) override {
+    return with([&](auto& training) {
+      training.step(numbers, batch_users);
+      return device_->poll_losses(*training.data.state);
+    });
+  }
+  StepSums sums() override {
+    return with([&](auto& training) -> StepSums {
+      return {device_->read_losses(*training.data.state), device_->loss_scale(*training.data.state)};
+    });
+  }
+  void set_sums(const StepSums& sums) override {
+    with([&](auto& training) {
+      device_->set_losses(sums.losses, *training.data.state);
+      device_->set_loss_scale(sums.scale, *training.data.state);
+    });
+  }
+  void read(FlatState state, std::span<const std::span<float>> tensors) override {
+    with([&](auto& training) {
+      const auto& flat = training.flat(state);
+      const backend::ParameterLayout& layout = training.data.network.layout();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        device_->export_rows(layout, static_cast<int>(i), {0, layout.tensors[i].spec.rows}, flat, tensors[i]);
+      }
+    });
+  }
+  void write(FlatState state, bool updated, const std::function<void(const WriteRows&)>& fill) override {
+    with([&](auto& training) {
+      training.set_flat(state, [&](typename Device::Buffer& flat) {
+        fill([&](int tensor, Range rows, std::span<const float> values) {
+          device_->import_rows(training.data.network.layout(), tensor, rows, values, flat);
+        });
+      });
+      if (state == FlatState::weights && updated) training.round_weights();
+    });
+  }
+  void take_times(bool on) override {
+    with([&](auto& training) {
+      training.pause_graphs(on);
+      training.clock() = model::StepClock<Device>(*device_, on);
+    });
+  }
+  std::vector<model::StepLap> laps() override {
+    return with([](auto& training) { return training.clock().read(); });
+  }
+  std::optional<Staleness> take_staleness() override {
+    return with([](auto& training) { return training.take_staleness(); });
+  }
+
+ private:
+  template <class Call>
+  decltype(auto) with(Call&& call) const {
+    return std::visit(std::forward<Call>(call), *training_);
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<typename TrainingOn<Device>::Variant> training_;
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,134 @@
+#include "train/parameter_server/training.hpp"
+
+#include <vaecf/comm/reducer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "train/bucket_plan.hpp"
+
+namespace vaecf::train {
+
+ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup)
+    : data(device, setup, comm::BucketPlan::unit * setup.options.distributed.servers),
+      device_(device),
+      communicator_(setup.communicator),
+      clock_(device, false),
+      roles_(setup.options.distributed, setup.communicator.size()),
+      plan_(bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers)),
+      optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
+                 roles_.is_worker(communicator_.rank()) ? 0 : plan_.shard_size(),
+                 setup.options.train.clip_gradient_norm),
+      gradients_(device.make_buffer(plan_.padded_size())),
+      channel_(communicator_, device, plan_, roles_, setup.options.distributed.wire == "bf16"),
+      asynchronous_(setup.options.distributed.updates == "asynchronous"),
+      clips_(setup.options.train.clip_gradient_norm > 0.0),
+      own_gradient_(device.make_step_state()) {
+  if (roles_.is_worker(communicator_.rank())) return;
+  server_ = std::make_unique<ParameterServer>(setup.options, communicator_, device, data.network.layout(),
+                                              channel_, optimizer_);
+  pack(data.network.parameters().master(), server_->masters());
+}
+
+void ParameterServerTraining::step(backend::StepNumbers numbers, std::int64_t batch_users) {
+  clock_.start();
+  numbers.rule = optimizer_.rule(numbers.step, batch_users);
+  device_.begin_step(numbers, *data.state);
+  synced_ = false;
+  if (server_) {
+    server_->serve(numbers.step, *data.state, clock_);
+  } else {
+    const std::int64_t users = data.items.users(numbers.batch);
+    data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, clock_);
+    // All at once: nothing travels beside backward.
+    channel_.push_and_pull({numbers.step, users, gradient_squares(numbers.step, users)}, *gradients_,
+                           data.network.parameters());
+    clock_.lap(&model::StepSeconds::reduce);
+  }
+  device_.end_step(*data.state);
+  clock_.lap(&model::StepSeconds::update);
+}
+
+double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t users) {
+  if (!clips_ || !asynchronous_ || users == 0) return 0.0;
+  device_.begin_step({.rule = optimizer_.rule(step, users)}, *own_gradient_);
+  device_.inspect_gradients(*gradients_, {0, data.network.layout().size}, *own_gradient_);
+  return device_.verdict(*own_gradient_).data()[1];
+}
+
+void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard) {
+  const int server = roles_.server_index(communicator_.rank());
+  comm::pack_parts(device_, plan_, server, flat, shard);
+}
+
+model::Network<cpu::Device>& ParameterServerTraining::network() {
+  if (synced_) return data.network;
+  channel_.all_gather_shards(server_ ? &server_->masters() : nullptr, data.network.parameters().master());
+  device_.weights_changed(data.network.parameters());
+  round_weights();
+  synced_ = true;
+  return data.network;
+}
+
+void ParameterServerTraining::round_weights() {
+  if (channel_.bf16_wire()) comm::round_to_bf16_wire(device_, data.network.parameters(), gradients_->size());
+}
+
+void ParameterServerTraining::set_flat(FlatState state, const std::function<void(cpu::FloatBuffer&)>& fill) {
+  if (state == FlatState::weights) {
+    fill(data.network.parameters().master());
+    device_.weights_changed(data.network.parameters());
+    synced_ = true;
+    if (server_) pack(data.network.parameters().master(), server_->masters());
+    return;
+  }
+  device_.fill(*gradients_, 0.0F);
+  fill(*gradients_);
+  if (server_) pack(*gradients_, moment(state));
+}
+
+const cpu::FloatBuffer& ParameterServerTraining::flat(FlatState state) {
+  network();
+  if (state == FlatState::weights && !channel_.bf16_wire()) return data.network.parameters().master();
+  const cpu::FloatBuffer* shard = nullptr;
+  if (server_) shard = state == FlatState::weights ? &server_->masters() : &moment(state);
+  // Between steps the gradient's memory is free.
+  channel_.all_gather_shards(shard, *gradients_);
+  return *gradients_;
+}
+
+TrainingFacts ParameterServerTraining::facts() const {
+  return {.works = !server_, .update_bytes = update_bytes(), .wire = wire_bytes()};
+}
+
+double ParameterServerTraining::update_bytes() const {
+  const auto parameters = static_cast<double>(data.network.layout().parameter_count());
+  constexpr double in_and_out = 2.0 * sizeof(float);
+  if (server_) return parameters / roles_.servers * 4.0 * in_and_out;
+  return parameters * (in_and_out + (device_.precision() == backend::Precision::bf16 ? 2.0 : 0.0));
+}
+
+WireBytes ParameterServerTraining::wire_bytes() const {
+  const auto push = static_cast<double>(channel_.push_bytes());
+  const auto pull = static_cast<double>(channel_.pull_bytes());
+  return {.total = roles_.workers * roles_.servers * (push + pull),
+          .worker_out = roles_.servers * push,
+          .worker_in = roles_.servers * pull,
+          .server_out = roles_.workers * pull,
+          .server_in = roles_.workers * push};
+}
+
+std::optional<Staleness> ParameterServerTraining::take_staleness() {
+  if (!asynchronous_) return std::nullopt;
+  const Staleness mine = server_ ? server_->take_staleness() : Staleness{};
+  std::array<std::int64_t, 2> most = {mine.ahead, mine.age};
+  std::array<double, 2> sums = {static_cast<double>(mine.updates), mine.mean_age};
+  communicator_.all_reduce(std::span<std::int64_t>(most), comm::Reduction::max);
+  communicator_.all_reduce(std::span<double>(sums));
+  // Every server sees every gradient.
+  return Staleness{static_cast<std::int64_t>(sums[0]) / roles_.servers, most[0], most[1],
+                   sums[1] / std::max(1.0, sums[0])};
+}
+
+}  // namespace vaecf::train
