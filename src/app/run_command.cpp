@@ -100,8 +100,8 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
 
 void check_deterministic(const config::Config& config) {
   const auto& distributed = config.session.distributed;
-  if (!config.backend.deterministic || distributed.strategy != "parameter_server" ||
-      distributed.updates != "asynchronous")
+  if (!config.backend.deterministic || distributed.strategy != comm::Strategy::parameter_server ||
+      distributed.updates != comm::ServerUpdates::asynchronous)
     return;
   throw InputError(
       "train.deterministic: true asks for the same run every time, and distributed.updates: asynchronous "

@@ -101,20 +101,20 @@ void predict(const CommandLine& line) {
     }
   }
   const auto& distributed = config.session.distributed;
-  if (distributed.strategy != "allreduce") {
+  if (distributed.strategy != comm::Strategy::allreduce) {
     throw InputError(
         format("distributed.strategy: {} cannot be predicted: the model knows the ring of all-reduce only; "
                "measure it (launch/scaling --variants ps)",
-               distributed.strategy));
+               to_string(distributed.strategy)));
   }
   const std::int64_t shards = config.session.data.virtual_shards;
   const int most = *std::max_element(arguments.ranks.begin(), arguments.ranks.end());
   const scaling::Setting setting = {
       .ranks = 1,
       .users = static_cast<double>(config.session.train.batch_size),
-      .sharded = distributed.optimizer == "sharded",
-      .bf16_wire = distributed.wire == "bf16",
-      .overlap = distributed.overlap != "off",
+      .sharded = distributed.optimizer == comm::OptimizerPlacement::sharded,
+      .bf16_wire = distributed.wire == comm::Wire::bf16,
+      .overlap = distributed.overlap != Toggle::off,
       .bucket_bytes = 1048576.0 * distributed.bucket_mib,
       .virtual_shards = static_cast<int>(std::min<std::int64_t>(shards, std::numeric_limits<int>::max()))};
   print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), setting,

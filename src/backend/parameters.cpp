@@ -1,4 +1,3 @@
-#include <vaecf/backend/options.hpp>
 #include <vaecf/backend/parameters.hpp>
 
 #include <stdexcept>
@@ -16,22 +15,6 @@ std::int64_t ParameterLayout::parameter_count() const {
   std::int64_t count = 0;
   for (const TensorLayout& tensor : tensors) count += tensor.spec.rows * tensor.spec.columns;
   return count;
-}
-
-std::string to_string(Precision precision) {
-  switch (precision) {
-    case Precision::automatic:
-      return "auto";
-    case Precision::fp32:
-      return "fp32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::tf32:
-      return "tf32";
-  }
-  return "unknown";
 }
 
 }  // namespace vaecf::backend

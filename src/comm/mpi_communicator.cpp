@@ -76,10 +76,9 @@ class OwnComm {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(const std::string& algorithm, std::int64_t piece_elements, double loading_timeout)
+  MpiCommunicator(AllReduceAlgorithm algorithm, std::int64_t piece_elements, double loading_timeout)
       : joining_(std::make_unique<Deadline>(loading_timeout, not_joined(loading_timeout))),
         piece_(piece_elements),
-        session_(algorithm),
         blocking_(session_),
         started_(session_) {
     if (piece_ < 1 || piece_ > largest_mpi_piece) {
@@ -282,7 +281,7 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const std::string& algorithm, std::int64_t piece_elements,
+std::unique_ptr<Communicator> make_mpi_communicator(AllReduceAlgorithm algorithm, std::int64_t piece_elements,
                                                     double loading_timeout) {
   if (const std::string advice = launch_advice(); !advice.empty()) {
     // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says

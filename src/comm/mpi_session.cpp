@@ -23,13 +23,6 @@ constexpr int ring = 4;
 
 constexpr double seconds_to_finalise = 60.0;
 
-void check_name(const std::string& algorithm) {
-  if (algorithm == "auto" || algorithm == "ring") return;
-  throw InputError(vaecf::format(
-      "distributed.algorithm: \"{}\" is not an all-reduce that we can ask MPI for; use ring or auto",
-      algorithm));
-}
-
 /// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
 /// has no such variable.
 bool set_variable(const char* name, int value) {
@@ -52,8 +45,7 @@ bool set_variable(const char* name, int value) {
 
 }  // namespace
 
-MpiSession::MpiSession(const std::string& algorithm) : exceptions_at_start_(std::uncaught_exceptions()) {
-  check_name(algorithm);
+MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
   int finalised = 0;
   check_mpi(MPI_Finalized(&finalised), "MPI_Finalized");
   if (finalised != 0) throw RunError("MPI has ended in this process and cannot start again");
@@ -112,10 +104,10 @@ std::string MpiSession::thread_level() const {
   }
 }
 
-std::string MpiSession::choose_all_reduce(const std::string& algorithm) {
+std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
   // Ranks that ask for different ones would send messages that do not fit: then the library chooses, and
   // whoever compares the configurations can still say what differs.
-  int rings = algorithm == "ring" ? 1 : 0;
+  int rings = algorithm == AllReduceAlgorithm::ring ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   if (const char* users = std::getenv(all_reduce_in_environment)) {
     return vaecf::format("all-reduce {} of {}", users, all_reduce_in_environment);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/comm/distributed_options.hpp>
+
 #include <mpi.h>
 
 #include <string>
@@ -9,7 +11,7 @@ namespace vaecf::comm {
 /// MPI's life in this process: started here and finalised by the destructor, unless it already ran before.
 class MpiSession {
  public:
-  explicit MpiSession(const std::string& algorithm);
+  MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -23,7 +25,7 @@ class MpiSession {
   /// Chooses how communicators made from here on sum: "ring" where all ranks ask for it and the library has
   /// it, else the library's choice; what the user set in the environment stays. Collective. Returns what it
   /// came to, for the log.
-  static std::string choose_all_reduce(const std::string& algorithm);
+  static std::string choose_all_reduce(AllReduceAlgorithm algorithm);
 
   /// False while an exception thrown after the start unwinds, or after give_up(): other ranks may never come
   /// to a collective call, finalisation included.

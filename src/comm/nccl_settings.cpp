@@ -18,7 +18,8 @@ std::string variable(const char* name) {
 
 std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclSettings& settings) {
   std::vector<std::pair<std::string, std::string>> variables;
-  if (settings.deterministic || settings.algorithm == "ring") variables.emplace_back("NCCL_ALGO", "Ring");
+  if (settings.deterministic || settings.algorithm == AllReduceAlgorithm::ring)
+    variables.emplace_back("NCCL_ALGO", "Ring");
   if (settings.deterministic) variables.emplace_back("NCCL_PROTO", "Simple");
   // Sums in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and do not work on shared GPUs.
   if (settings.deterministic || settings.shared_gpu) variables.emplace_back("NCCL_NVLS_ENABLE", "0");

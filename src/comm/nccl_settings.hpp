@@ -9,7 +9,7 @@ namespace vaecf::comm {
 
 /// What decides how NCCL is set up.
 struct NcclSettings {
-  std::string algorithm = "ring";  ///< ring | auto
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   bool deterministic = false;
   bool shared_gpu = false;  ///< some ranks share a GPU
   int version = 0;          ///< of the library, as ncclGetVersion gives it

@@ -22,7 +22,13 @@ struct Rule {
   std::function<bool(const T&)> holds;
 };
 
-/// `field` maps a Config& to the value's place.
+/// A function that maps a configuration to one of its fields: FIELD(session.train.epochs).
+#define FIELD(path)         \
+  [](Config & c) -> auto& { \
+    return c.path;          \
+  }
+
+/// `field` is a FIELD.
 template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
 Key make_key(std::string path, Field field, std::string doc, std::type_identity_t<Rule<T>> rule = {}) {
   Key key;
@@ -30,7 +36,7 @@ Key make_key(std::string path, Field field, std::string doc, std::type_identity_
   key.doc = std::move(doc);
   key.wants = type_name(T{});
   key.rule = rule.text;
-  if constexpr (std::is_same_v<T, backend::Precision>) key.rule = precision_rule;
+  if constexpr (NamedEnum<T>) key.rule = "one of " + names_of<T>();
   key.read = [field, rule](Config& config, const YAML::Node& node) {
     T value{};
     read_value(node, value);
@@ -43,10 +49,8 @@ Key make_key(std::string path, Field field, std::string doc, std::type_identity_
 }
 
 /// One of several ways to give an amount: see Key::one_of_section.
-template <class Field>
-Key make_alternative(
-    std::string path, Field field, std::string doc,
-    std::type_identity_t<Rule<std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>> rule) {
+template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
+Key make_alternative(std::string path, Field field, std::string doc, std::type_identity_t<Rule<T>> rule) {
   Key key = make_key(std::move(path), field, std::move(doc), std::move(rule));
   key.one_of_section = key.path.substr(0, key.path.rfind('.') + 1);
   key.clear = [field](Config& config) { field(config) = {}; };
@@ -57,6 +61,12 @@ Key make_alternative(
 template <class T>
 Rule<T> at_least(T low) {
   return {format("at least {}", low), [low](const T& value) { return value >= low; }};
+}
+
+template <class T>
+Rule<T> between(T low, T high) {
+  return {format("between {} and {}", low, high),
+          [low, high](const T& value) { return value >= low && value <= high; }};
 }
 
 inline Rule<double> positive() {
@@ -118,6 +128,18 @@ inline Rule<std::vector<std::int64_t>> widths() {
 
 using Keys = std::vector<Key>;
 using i64 = std::int64_t;
+
+template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
+void add(Keys& keys, const char* path, Field field, const std::string& doc,
+         const std::type_identity_t<Rule<T>>& rule = {}) {
+  keys.push_back(make_key(path, field, doc, rule));
+}
+
+template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
+void add_alternative(Keys& keys, const char* path, Field field, const std::string& doc,
+                     const std::type_identity_t<Rule<T>>& rule) {
+  keys.push_back(make_alternative(path, field, doc, rule));
+}
 
 // One table for each part of the configuration; together they are all_keys().
 void add_data_keys(Keys& keys);

@@ -3,69 +3,45 @@
 namespace vaecf::config {
 
 void add_train_keys(Keys& keys) {
-  keys.push_back(make_key(
-      "train.epochs", [](Config & c) -> auto& { return c.session.train.epochs; },
-      "passes over the train users", at_least<i64>(1)));
-  keys.push_back(make_key(
-      "train.patience", [](Config & c) -> auto& { return c.session.train.patience; },
-      "stop after this many validations without a better one; 0: never", at_least<i64>(0)));
-  keys.push_back(make_key(
-      "train.last_batch", [](Config & c) -> auto& { return c.session.train.last_batch; },
-      "the short last batch of an epoch", one_of({"keep", "drop"})));
-  keys.push_back(make_key(
-      "train.batch_size", [](Config & c) -> auto& { return c.session.train.batch_size; },
-      "users per step over all ranks", at_least<i64>(1)));
-  keys.push_back(make_key(
-      "train.optimizer.type", [](Config & c) -> auto& { return c.session.optimizer.type; },
-      "how weights move", one_of({"adam", "rmsprop", "sgd"})));
-  keys.push_back(make_key(
-      "train.optimizer.learning_rate", [](Config & c) -> auto& { return c.session.optimizer.learning_rate; },
-      "step size, not scaled with ranks", positive()));
-  keys.push_back(make_key(
-      "train.optimizer.beta1", [](Config & c) -> auto& { return c.session.optimizer.beta1; },
-      "adam: decay of the first moment", fraction_below_one()));
-  keys.push_back(make_key(
-      "train.optimizer.beta2", [](Config & c) -> auto& { return c.session.optimizer.beta2; },
-      "adam: decay of the second moment; rmsprop: of the mean square", fraction_below_one()));
-  keys.push_back(make_key(
-      "train.optimizer.epsilon", [](Config & c) -> auto& { return c.session.optimizer.epsilon; },
-      "adam, rmsprop: keeps the divisor above 0", positive()));
-  keys.push_back(make_key(
-      "train.optimizer.momentum", [](Config & c) -> auto& { return c.session.optimizer.momentum; },
-      "rmsprop, sgd", fraction_below_one()));
-  keys.push_back(make_key("train.annealing.cap",
-                          [](Config & c) -> auto& { return c.session.train.annealing.cap; },
-                          "weight of the KL term: beta = min(cap, t / T)",
-                          {"at least 0", [](const double& v) { return v >= 0; }}));
-  keys.push_back(make_alternative(
-      "train.annealing.steps", [](Config & c) -> auto& { return c.session.train.annealing.steps; },
-      "T in updates; give exactly one of steps, epochs, users", positive()));
-  keys.push_back(make_alternative(
-      "train.annealing.epochs", [](Config & c) -> auto& { return c.session.train.annealing.epochs; },
-      "T in epochs, the same curve at any batch size", positive()));
-  keys.push_back(make_alternative(
-      "train.annealing.users", [](Config & c) -> auto& { return c.session.train.annealing.users; },
-      "T in users seen", positive()));
-  keys.push_back(make_key("train.weight_decay",
-                          [](Config & c) -> auto& { return c.session.train.weight_decay; },
-                          "lambda of lambda * sum of squared weights, part of the loss",
-                          {"at least 0", [](const double& v) { return v >= 0; }}));
-  keys.push_back(make_key(
-      "train.clip_gradient_norm", [](Config & c) -> auto& { return c.session.train.clip_gradient_norm; },
+  add(keys, "train.epochs", FIELD(session.train.epochs), "passes over the train users", at_least<i64>(1));
+  add(keys, "train.patience", FIELD(session.train.patience),
+      "stop after this many validations without a better one; 0: never", at_least<i64>(0));
+  add(keys, "train.last_batch", FIELD(session.train.last_batch), "the short last batch of an epoch");
+  add(keys, "train.batch_size", FIELD(session.train.batch_size), "users per step over all ranks",
+      at_least<i64>(1));
+  add(keys, "train.optimizer.type", FIELD(session.optimizer.type), "how weights move");
+  add(keys, "train.optimizer.learning_rate", FIELD(session.optimizer.learning_rate),
+      "step size, not scaled with ranks", positive());
+  add(keys, "train.optimizer.beta1", FIELD(session.optimizer.beta1), "adam: decay of the first moment",
+      fraction_below_one());
+  add(keys, "train.optimizer.beta2", FIELD(session.optimizer.beta2),
+      "adam: decay of the second moment; rmsprop: of the mean square", fraction_below_one());
+  add(keys, "train.optimizer.epsilon", FIELD(session.optimizer.epsilon),
+      "adam, rmsprop: keeps the divisor above 0", positive());
+  add(keys, "train.optimizer.momentum", FIELD(session.optimizer.momentum), "rmsprop, sgd",
+      fraction_below_one());
+  add(keys, "train.annealing.cap", FIELD(session.train.annealing.cap),
+      "weight of the KL term: beta = min(cap, t / T)", at_least(0.0));
+  add_alternative(keys, "train.annealing.steps", FIELD(session.train.annealing.steps),
+                  "T in updates; give exactly one of steps, epochs, users", positive());
+  add_alternative(keys, "train.annealing.epochs", FIELD(session.train.annealing.epochs),
+                  "T in epochs, the same curve at any batch size", positive());
+  add_alternative(keys, "train.annealing.users", FIELD(session.train.annealing.users), "T in users seen",
+                  positive());
+  add(keys, "train.weight_decay", FIELD(session.train.weight_decay),
+      "lambda of lambda * sum of squared weights, part of the loss", at_least(0.0));
+  add(keys, "train.clip_gradient_norm", FIELD(session.train.clip_gradient_norm),
       "gradients (means over users, without weight decay's part) of a larger norm are scaled down to it; 0: "
       "off; costs a pass over the gradient, and updates wait for all of it",
-      at_least(0.0)));
-  keys.push_back(make_key(
-      "train.precision", [](Config & c) -> auto& { return c.backend.precision; },
-      "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 and tf32 need CUDA"));
-  keys.push_back(make_key(
-      "train.seed", [](Config & c) -> auto& { return c.session.train.seed; },
-      "of initialisation, dropout, latent noise and shuffling"));
-  keys.push_back(make_key(
-      "train.deterministic", [](Config & c) -> auto& { return c.backend.deterministic; },
+      at_least(0.0));
+  add(keys, "train.precision", FIELD(backend.precision),
+      "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 and tf32 need CUDA");
+  add(keys, "train.seed", FIELD(session.train.seed),
+      "of initialisation, dropout, latent noise and shuffling");
+  add(keys, "train.deterministic", FIELD(backend.deterministic),
       "two runs on the same machines, ranks and threads give the same bits, on GPUs too, where that costs "
       "speed: no products tried out for the fastest, no sums that depend on timing, one algorithm between "
-      "GPUs"));
+      "GPUs");
 }
 
 }  // namespace vaecf::config

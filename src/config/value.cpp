@@ -13,14 +13,6 @@
 namespace vaecf::config {
 namespace {
 
-using backend::Precision;
-
-constexpr std::array<std::pair<std::string_view, Precision>, 5> precisions = {{{"auto", Precision::automatic},
-                                                                               {"fp32", Precision::fp32},
-                                                                               {"bf16", Precision::bf16},
-                                                                               {"fp16", Precision::fp16},
-                                                                               {"tf32", Precision::tf32}}};
-
 const std::string& scalar(const YAML::Node& node) {
   if (!node.IsScalar()) throw WrongType{};
   return node.Scalar();
@@ -139,17 +131,6 @@ void read_value(const YAML::Node& node, std::string& value) {
   value = text;
 }
 
-void read_value(const YAML::Node& node, Precision& value) {
-  const std::string& text = scalar(node);
-  for (const auto& [name, precision] : precisions) {
-    if (name == text) {
-      value = precision;
-      return;
-    }
-  }
-  throw OutOfRange{precision_rule};
-}
-
 void read_value(const YAML::Node& node, std::vector<std::int64_t>& value) {
   value = read_list<std::int64_t>(node);
 }
@@ -191,13 +172,6 @@ std::string write_value(const std::string& value) {
                                  }) &&
                      !value.empty() && value.front() != '-' && value.front() != '@';
   return plain && !looks_like_another_type(value) ? value : quoted(value);
-}
-
-std::string write_value(Precision value) {
-  for (const auto& [name, precision] : precisions) {
-    if (precision == value) return std::string(name);
-  }
-  return "auto";
 }
 
 std::string write_value(const std::vector<std::int64_t>& value) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/options.hpp>
+#include <vaecf/base/enum_names.hpp>
 
 #include <yaml-cpp/yaml.h>
 
@@ -15,9 +15,6 @@
 namespace vaecf::config {
 
 struct WrongType {};
-/// What train.precision may be.
-inline constexpr const char* precision_rule = "one of auto, fp32, bf16, fp16, tf32";
-
 struct OutOfRange {
   std::string limit;  ///< e.g. "at most 2147483647"
 };
@@ -29,7 +26,6 @@ void read_value(const YAML::Node& node, std::uint32_t& value);
 void read_value(const YAML::Node& node, std::uint64_t& value);
 void read_value(const YAML::Node& node, double& value);
 void read_value(const YAML::Node& node, std::string& value);
-void read_value(const YAML::Node& node, backend::Precision& value);
 void read_value(const YAML::Node& node, std::vector<std::int64_t>& value);
 void read_value(const YAML::Node& node, std::vector<std::string>& value);
 
@@ -40,7 +36,6 @@ std::string write_value(std::uint32_t value);
 std::string write_value(std::uint64_t value);
 std::string write_value(double value);
 std::string write_value(const std::string& value);
-std::string write_value(backend::Precision value);
 std::string write_value(const std::vector<std::int64_t>& value);
 std::string write_value(const std::vector<std::string>& value);
 
@@ -66,14 +61,28 @@ inline std::string type_name(double) {
 inline std::string type_name(const std::string&) {
   return "a text";
 }
-inline std::string type_name(backend::Precision) {
-  return "a text";
-}
 inline std::string type_name(const std::vector<std::int64_t>&) {
   return "a list of integers";
 }
 inline std::string type_name(const std::vector<std::string>&) {
   return "a list of texts";
+}
+
+template <NamedEnum E>
+void read_value(const YAML::Node& node, E& value) {
+  std::string name;
+  read_value(node, name);
+  const auto named = parse_enum<E>(name);
+  if (!named) throw OutOfRange{"one of " + names_of<E>()};
+  value = *named;
+}
+template <NamedEnum E>
+std::string write_value(E value) {
+  return write_value(to_string(value));
+}
+template <NamedEnum E>
+std::string type_name(E) {
+  return "a text";
 }
 
 /// Returns the node as an error message quotes it, cut short: "many", [1, 2], a section of keys, nothing.

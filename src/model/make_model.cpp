@@ -3,9 +3,9 @@
 
 namespace vaecf::model {
 
-std::vector<std::string_view> model_types() {
-  std::vector<std::string_view> names;
-  for (const auto& type : types_of_models<cpu::Device>) names.push_back(type.name);
+std::vector<std::string> model_types() {
+  std::vector<std::string> names;
+  for (const auto& type : types_of_models<cpu::Device>) names.emplace_back(type.name);
   return names;
 }
 

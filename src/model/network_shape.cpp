@@ -21,16 +21,13 @@ void require_width(const std::string& key, std::int64_t width) {
 }  // namespace
 
 void check(const ModelOptions& options) {
-  const std::vector<std::string_view> types = model_types();
+  const std::vector<std::string> types = model_types();
   if (std::ranges::find(types, options.type) == types.end()) {
     throw InputError(format("model.type: {} is not a model: choose {}", options.type,
-                            joined({types.begin(), types.end()}, " or ")));
+                            joined(types, " or ")));
   }
   for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
   require_width("model.latent", options.latent);
-  if (options.features != "auto" && options.features != "off") {
-    throw InputError(format("model.features: {} is not a choice: give auto or off", options.features));
-  }
   if (!(options.history_dropout >= 0.0 && options.history_dropout < 1.0)) {
     throw InputError(
         format("model.history_dropout: {} is not a share of users who can be seen without their items: give "

@@ -3,17 +3,9 @@
 #include <vaecf/optim/optimizer.hpp>
 
 #include <cmath>
-#include <string>
 
 namespace vaecf::optim {
 namespace {
-
-backend::OptimizerKind parse_kind(const std::string& type) {
-  if (type == "adam") return backend::OptimizerKind::adam;
-  if (type == "rmsprop") return backend::OptimizerKind::rmsprop;
-  if (type == "sgd") return backend::OptimizerKind::sgd;
-  throw InputError(format("train.optimizer.type: {} is not an optimizer: choose adam, rmsprop or sgd", type));
-}
 
 /// Also as the fp32 number that the update computes with.
 void require_share(const char* key, double value) {
@@ -33,7 +25,7 @@ void require_positive(const char* key, double value) {
 }  // namespace
 
 void check(const OptimizerOptions& options) {
-  const backend::OptimizerKind kind = parse_kind(options.type);
+  const backend::OptimizerKind kind = options.type;
   require_positive("learning_rate", options.learning_rate);
   if (kind == backend::OptimizerKind::adam) require_share("beta1", options.beta1);
   if (kind != backend::OptimizerKind::sgd) {
@@ -53,7 +45,7 @@ void check_clip_norm(double norm) {
 }
 
 Rules::Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
-    : options_(options), kind_(parse_kind(options.type)), weight_decay_(weight_decay), clip_norm_(clip_norm) {
+    : options_(options), kind_(options.type), weight_decay_(weight_decay), clip_norm_(clip_norm) {
   check(options);
   if (!std::isfinite(weight_decay) || weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", weight_decay));

@@ -134,7 +134,7 @@ class BenchmarkRun {
         static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
     std::array<double, step_phases.size()> theirs = mine;
     services_.communicator.broadcast(std::span<double>(theirs), chosen);
-    const bool served = options_.distributed.strategy == "parameter_server";
+    const bool served = options_.distributed.strategy == comm::Strategy::parameter_server;
     for (std::size_t p = 0; p < theirs.size(); ++p) {
       const bool updates = step_phases[p].seconds == &model::StepSeconds::update;
       result_.phase_milliseconds[step_phases[p].name] =
@@ -258,15 +258,15 @@ void add_setting(io::Event& event, const SessionOptions& options, const Services
       .set("usable_cores", result.usable_cores)
       .set("bound_cores", cores_of_process())
       .set("ranks_per_gpu", result.ranks_per_gpu)
-      .set("strategy", options.distributed.strategy)
-      .set("optimizer", options.distributed.optimizer)
-      .set("wire", options.distributed.wire)
+      .set("strategy", to_string(options.distributed.strategy))
+      .set("optimizer", to_string(options.distributed.optimizer))
+      .set("wire", to_string(options.distributed.wire))
       .set("overlap", result.overlap ? "on" : "off")
       .set("bucket_mib", options.distributed.bucket_mib)
       .set("virtual_shards", options.data.virtual_shards);
-  if (options.distributed.strategy == "parameter_server") {
+  if (options.distributed.strategy == comm::Strategy::parameter_server) {
     event.set("servers", std::int64_t{options.distributed.servers})
-        .set("server_updates", options.distributed.updates);
+        .set("server_updates", to_string(options.distributed.updates));
   }
   add_wire(event, result.wire);
   event.set("parameters", result.parameters)
@@ -282,7 +282,7 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
       .set("ranks", std::int64_t{services.communicator.size()})
       .set("threads", std::int64_t{device.threads})
       .set("device", device.device)
-      .set("precision", backend::to_string(device.precision))
+      .set("precision", vaecf::to_string(device.precision))
       .set("batch_size", options.train.batch_size)
       .set("warm_up_steps", result.warm_up_steps)
       .set("steps", result.steps)

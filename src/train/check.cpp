@@ -17,15 +17,6 @@
 namespace vaecf::train {
 namespace {
 
-void require_choice(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
-  std::string list;
-  for (const char* choice : choices) {
-    if (value == choice) return;
-    list += format("{}{}", list.empty() ? "" : ", ", choice);
-  }
-  throw InputError(format("{}: {} is not known: choose one of {}", key, value, list));
-}
-
 void require_at_least(const char* key, std::int64_t value, std::int64_t least) {
   if (value < least) throw InputError(format("{}: {} is too small: give {} or more", key, value, least));
 }
@@ -35,7 +26,6 @@ void check_training(const SessionOptions& options) {
   require_at_least("train.epochs", train.epochs, 1);
   require_at_least("train.batch_size", train.batch_size, 1);
   require_at_least("train.patience", train.patience, 0);
-  require_choice("train.last_batch", train.last_batch, {"keep", "drop"});
   if (!std::isfinite(train.weight_decay) || train.weight_decay < 0.0) {
     throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", train.weight_decay));
   }
@@ -73,9 +63,8 @@ void check_run(const RunOptions& run) {
 }
 
 void check_servers(const comm::DistributedOptions& distributed, const Services& services) {
-  if (distributed.strategy != "parameter_server") return;
+  if (distributed.strategy != comm::Strategy::parameter_server) return;
   require_at_least("distributed.servers", distributed.servers, 1);
-  require_choice("distributed.updates", distributed.updates, {"synchronous", "asynchronous"});
   require_at_least("distributed.staleness", distributed.staleness, 0);
   const int ranks = services.communicator.size();
   if (distributed.servers >= ranks) {
@@ -89,9 +78,9 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
     throw InputError(
         format("distributed.strategy: parameter_server passes messages between host memories, and this rank "
                "computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
-               device.device, backend::to_string(device.precision)));
+               device.device, vaecf::to_string(device.precision)));
   }
-  if (distributed.optimizer != "replicated") {
+  if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
         "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments "
         "once "
@@ -101,10 +90,6 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
 
 void check_distributed(const SessionOptions& options, const Services& services) {
   const comm::DistributedOptions& distributed = options.distributed;
-  require_choice("distributed.strategy", distributed.strategy, {"allreduce", "parameter_server"});
-  require_choice("distributed.optimizer", distributed.optimizer, {"replicated", "sharded"});
-  require_choice("distributed.wire", distributed.wire, {"fp32", "bf16"});
-  require_choice("distributed.overlap", distributed.overlap, {"auto", "on", "off"});
   if (!(distributed.bucket_mib >= comm::least_bucket_mib &&
         distributed.bucket_mib <= comm::most_bucket_mib)) {
     throw InputError(format("distributed.bucket_mib: {} is not between {} and {}; set a size in this range",
@@ -133,7 +118,7 @@ void check_dataset(const SessionOptions& options, const Services& services) {
                "weaker filters or fewer held-out users",
                options.data.file, rows, dataset.items()));
   }
-  if (options.train.last_batch == "drop" && options.train.batch_size > rows) {
+  if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(
         format("train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than "
                "the {} train users; keep the last batch or make batches smaller",
@@ -146,8 +131,8 @@ void check_dataset(const SessionOptions& options, const Services& services) {
   // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
   // what is on its way as bf16.
   const int ranks = services.communicator.size();
-  const bool sharded = options.distributed.optimizer == "sharded" && ranks > 1;
-  const double wire = options.distributed.wire == "bf16" && ranks > 1 ? 2.0 : 0.0;
+  const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
+  const double wire = options.distributed.wire == comm::Wire::bf16 && ranks > 1 ? 2.0 : 0.0;
   const comm::Roles roles(options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
   // A server's: weights and gradient, and of its slice masters, moments and the sum.

@@ -8,7 +8,7 @@
 namespace vaecf::train {
 
 model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset) {
-  return {dataset.items(), options.model.features == "off" ? 0 : dataset.features()};
+  return {dataset.items(), options.model.features == model::FeaturesInput::off ? 0 : dataset.features()};
 }
 
 std::string feature_hashing_of(const io::DatasetFile& dataset) {

@@ -166,7 +166,7 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
       .set("config", options.configuration_text)
       .set("ranks", std::int64_t{services.communicator.size()})
       .set("device", device.device)
-      .set("precision", backend::to_string(device.precision))
+      .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
       .set("backend", device.description)
       .set("users", users)

@@ -26,7 +26,8 @@ namespace {
 
 /// Workers that are to run ahead of each other must not meet at every step.
 std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
-  const bool free = distributed.strategy == "parameter_server" && distributed.updates == "asynchronous";
+  const bool free = distributed.strategy == comm::Strategy::parameter_server &&
+                    distributed.updates == comm::ServerUpdates::asynchronous;
   return free ? 2 * (distributed.staleness + 1) : 1;
 }
 

@@ -33,7 +33,7 @@ Trainer::Trainer(const SessionOptions& options, const Services& services, const 
       services_(services),
       shards_(dataset.rows("train"), options.data.virtual_shards),
       owned_(owned_shards(options, services.communicator, shards_)),
-      order_(shards_, owned_, options.train.batch_size, options.train.last_batch == "keep",
+      order_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
              options.train.seed),
       annealing_(options.train.annealing, order_.steps_per_epoch()) {
   services_.engine.start_training({options, services.communicator, dataset, shards_.rows_of(owned_),

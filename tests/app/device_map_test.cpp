@@ -57,7 +57,7 @@ TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
 TEST(DeviceMap, RanksLearnOfEachOther) {
   comm::run_ranks(3, [](comm::Communicator& communicator) {
     backend::BackendOptions options;
-    options.device = "cpu";
+    options.device = backend::DeviceChoice::cpu;
     options.threads = 1;
     options = at_rank(options, communicator);
     EXPECT_EQ(options.local_rank, communicator.local_rank());

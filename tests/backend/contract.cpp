@@ -201,6 +201,13 @@ std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
   return export_tensor(layer.layout, layer.layer.bias, *layer.gradients);
 }
 
+void LayerContract::add_loss(const Device::Activations& hidden, const TestBatch& batch,
+                             const TestLayer& layer, Device::StepState& state) {
+  const auto d_hidden = device().make_activations(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
+  device().softmax_layer_step(hidden, *batch.device, *layer.parameters, layer.layer, state, *d_hidden,
+                              *layer.gradients, {});
+}
+
 void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();

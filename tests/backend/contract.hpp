@@ -140,6 +140,10 @@ class LayerContract : public Contract {
   /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
   void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch);
 
+  /// Adds the loss of `batch` to `state`; its gradients are not looked at.
+  void add_loss(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
+                Device::StepState& state);
+
   /// Collects what a verb reports; `check` tests that each of the layer's elements came exactly once, in
   /// layout order, and was final when it came.
   class Reports {

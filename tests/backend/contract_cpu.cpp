@@ -30,10 +30,11 @@ std::vector<ContractDevice> contract_devices() {
   std::vector<ContractDevice> all;
   for (const auto& [precision, precision_name] :
        {std::pair{backend::Precision::fp32, "fp32"}, std::pair{backend::Precision::bf16, "bf16"}}) {
-    for (const char* kernels : {"auto", "portable"}) {
-      const backend::BackendOptions options{"cpu", precision, kernels, 2};
-      all.push_back({std::string("cpu_") + precision_name + "_" + kernels,
-                     [options] { return cpu::make_device(options); }, read, std::string(kernels) == "auto"});
+    for (const auto kernels : {backend::Kernels::automatic, backend::Kernels::portable}) {
+      const backend::BackendOptions options{backend::DeviceChoice::cpu, precision, kernels, 2};
+      all.push_back({std::string("cpu_") + precision_name + "_" + to_string(kernels),
+                     [options] { return cpu::make_device(options); }, read,
+                     kernels == backend::Kernels::automatic});
     }
   }
   // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.

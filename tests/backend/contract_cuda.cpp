@@ -30,9 +30,11 @@ std::vector<ContractDevice> contract_devices() {
   };
   for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,
                                              backend::Precision::fp16, backend::Precision::tf32}) {
-    add(backend::to_string(precision), {.device = "cuda", .precision = precision});
+    add(vaecf::to_string(precision), {.device = backend::DeviceChoice::cuda, .precision = precision});
   }
-  add("host_rows", {.device = "cuda", .precision = backend::Precision::bf16, .resident = "off"});
+  add("host_rows", {.device = backend::DeviceChoice::cuda,
+                    .precision = backend::Precision::bf16,
+                    .resident = Toggle::off});
   return all;
 }
 

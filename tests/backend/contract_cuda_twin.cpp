@@ -20,10 +20,12 @@ std::vector<ContractDevice> contract_devices() {
   for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,
                                              backend::Precision::fp16, backend::Precision::tf32}) {
     // The real size takes its time: once, in the precision that runs use.
-    add(backend::to_string(precision), {.device = "cuda", .precision = precision},
+    add(vaecf::to_string(precision), {.device = backend::DeviceChoice::cuda, .precision = precision},
         precision == backend::Precision::bf16);
   }
-  add("host_rows", {.device = "cuda", .precision = backend::Precision::fp32, .resident = "off"}, false);
+  add("host_rows",
+      {.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp32, .resident = Toggle::off},
+      false);
   return all;
 }
 

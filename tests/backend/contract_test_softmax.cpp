@@ -39,12 +39,6 @@ class Softmax : public LayerContract {
     expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
     expect_zero_padding(layer.layout, *layer.gradients);
     reports.check();
-
-    device().softmax_layer_loss(input, *batch.device, *layer.parameters, layer.layer, begin());
-    const LossSums alone = losses();
-    expect_loss(alone.nll, expected.nll);
-    EXPECT_EQ(alone.kl, 0.0);
-    EXPECT_EQ(alone.users, hidden.rows);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
@@ -159,8 +153,6 @@ TEST_P(Softmax, NanReachesTheLoss) {
     EXPECT_EQ(sums.broken_step, 7);
     EXPECT_FALSE(std::isfinite(sums.broken_nll));
     EXPECT_EQ(sums.broken_kl, 0.0);
-    device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
-    EXPECT_FALSE(std::isfinite(losses().nll));
   }
 }
 
@@ -186,8 +178,7 @@ TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, false, batch);
   const auto hidden = activations(random_matrix(5, 8, 2));
-  EXPECT_THROW(device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin()),
-               std::logic_error);
+  EXPECT_THROW(add_loss(*hidden, batch, layer, begin()), std::logic_error);
 }
 
 TEST_P(Softmax, SameResultTwice) {

@@ -85,7 +85,7 @@ TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
   const auto hidden = activations(random_matrix(5, 7, 2));
   const auto one_step = [&](Device::StepState& state) {
     device().begin_step({1, 7, 0, 0.5F, {}}, state);
-    device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, state);
+    add_loss(*hidden, batch, layer, state);
     device().end_step(state);
   };
   const auto alone = device().make_step_state();
@@ -125,7 +125,7 @@ TEST_P(Step, PollingEndsUpWithTheSums) {
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, true, batch);
   const auto hidden = activations(random_matrix(5, 7, 2));
-  device().softmax_layer_loss(*hidden, *batch.device, *layer.parameters, layer.layer, begin());
+  add_loss(*hidden, batch, layer, begin());
   device().end_step(step());
   device().synchronize();
   // One look may have been under way since before; the next one starts behind the step.

@@ -17,8 +17,8 @@ namespace {
 constexpr int small_device = 256;
 
 ContractDevice twin(backend::Precision precision, int device) {
-  const backend::BackendOptions options{.device = "cuda", .precision = precision};
-  return {"cuda_twin_" + backend::to_string(precision) + (device == small_device ? "_small" : ""),
+  const backend::BackendOptions options{.device = backend::DeviceChoice::cuda, .precision = precision};
+  return {"cuda_twin_" + vaecf::to_string(precision) + (device == small_device ? "_small" : ""),
           [=] { return std::make_unique<cuda::Device>(options, device); },
           [](const cuda::FloatBuffer& buffer) {
             return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
@@ -67,9 +67,6 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
 
   const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
-
-  device().softmax_layer_loss(*input, *batch.device, *layer.parameters, layer.layer, begin());
-  EXPECT_EQ(losses().nll, sums.nll);
 }
 
 // More rows than strands of sums, and not a multiple of them.
@@ -93,7 +90,7 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
 
 // With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
 TEST(CudaLayersInFp16, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
-  cuda::Device backend({.device = "cuda", .precision = backend::Precision::fp16}, 0);
+  cuda::Device backend({.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp16}, 0);
   const std::vector<backend::TensorSpec> specs = {
       {"layer/weight", 1, 1, backend::TensorKind::output_table, true},
       {"layer/bias", 1, 1, backend::TensorKind::output_bias, false}};

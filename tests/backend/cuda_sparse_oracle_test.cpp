@@ -129,7 +129,8 @@ class CudaSparseOracle : public cuda_test::GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    backend_ = cuda::make_device({.device = "cuda", .precision = backend::Precision::fp32});
+    backend_ =
+        cuda::make_device({.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp32});
     const std::vector<backend::TensorSpec> tensors = {
         {"weight", items, width, backend::TensorKind::input_table, true},
         {"bias", 1, width, backend::TensorKind::bias, false}};

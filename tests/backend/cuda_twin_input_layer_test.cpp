@@ -50,7 +50,7 @@ HostBatch popular_items(std::int64_t users, std::int64_t items) {
 /// Backend, layer and batch.
 struct SparseLayer {
   SparseLayer(Precision precision, const HostBatch& host, std::int64_t width)
-      : backend({.device = "cuda", .precision = precision}, 0),
+      : backend({.device = backend::DeviceChoice::cuda, .precision = precision}, 0),
         layout(backend.plan_parameters(
             std::vector<backend::TensorSpec>{{"w", host.items, width, TensorKind::input_table, true},
                                              {"b", 1, width, TensorKind::bias, false}})),

@@ -43,13 +43,13 @@ Numbers shuffled(std::int64_t n, std::int64_t stride) {
   return rows;
 }
 
-backend::BackendOptions options(const char* resident) {
-  return {.device = "cuda", .precision = backend::Precision::fp32, .resident = resident};
+backend::BackendOptions options(Toggle resident) {
+  return {.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp32, .resident = resident};
 }
 
 /// A source with an order of batches, on a backend of its own.
 struct Reader {
-  Reader(const char* resident, const Csr& all, std::int64_t item_count)
+  Reader(Toggle resident, const Csr& all, std::int64_t item_count)
       : backend(options(resident), 0),
         rows(all),
         items(item_count),
@@ -130,9 +130,9 @@ struct Reader {
   Numbers plan, begin;
 };
 
-class CudaTwinRows : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Resident, CudaTwinRows, ::testing::Values("on", "off"),
-                         [](const auto& place) { return std::string(place.param); });
+class CudaTwinRows : public ::testing::TestWithParam<Toggle> {};
+INSTANTIATE_TEST_SUITE_P(Resident, CudaTwinRows, ::testing::Values(Toggle::on, Toggle::off),
+                         [](const auto& place) { return to_string(place.param); });
 
 TEST_P(CudaTwinRows, BatchesHoldTheirUsersItems) {
   for (const std::int64_t items : {1, 50, 65536, 65537, 70001}) {
@@ -234,7 +234,7 @@ TEST(CudaTwinRowsPlace, LongRowsComeInPieces) {
   Csr rows = one_row(2300000);
   for (std::size_t k = 0; k < rows.columns.size(); ++k)
     rows.columns[k] = static_cast<std::int32_t>(k * 7919 % 50000);
-  Device backend(options("on"), 0);
+  Device backend(options(Toggle::on), 0);
   const auto held = backend.hold_rows(rows.view(), first_user, 50000);
   EXPECT_EQ(held->description().substr(0, 51), "1 users, 2.3 M interactions resident on the GPU: 4.");
   backend.synchronize();
@@ -245,20 +245,21 @@ TEST(CudaTwinRowsPlace, LongRowsComeInPieces) {
 }
 
 TEST(CudaTwinRowsPlace, StayOnTheHostWhereTheyDoNotFit) {
-  const auto place = [&](const char* resident, std::int64_t entries) {
+  const auto place = [&](Toggle resident, std::int64_t entries) {
     // The twin with number n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);
     return backend.hold_rows(one_row(entries << 10).view(), 0, 50)->description();
   };
-  EXPECT_EQ(place("auto", 150),
+  EXPECT_EQ(place(Toggle::automatic, 150),
             "1 users, 153600 interactions resident on the GPU: 300 KiB in 16-bit ids, 724 KiB free");
-  EXPECT_EQ(place("auto", 450),
+  EXPECT_EQ(place(Toggle::automatic, 450),
             "1 users, 460800 interactions read from the host: 900 KiB are needed and 1.0 MiB free (256 KiB "
             "stay so for weights, activations and logits)");
-  EXPECT_NE(place("on", 450).find("resident on the GPU"), std::string::npos);
-  EXPECT_EQ(place("off", 150), "1 users, 153600 interactions read from the host: backend.resident is off");
+  EXPECT_NE(place(Toggle::on, 450).find("resident on the GPU"), std::string::npos);
+  EXPECT_EQ(place(Toggle::off, 150),
+            "1 users, 153600 interactions read from the host: backend.resident is off");
   try {
-    place("on", 600);
+    place(Toggle::on, 600);
     FAIL() << "more than there is";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("1.2 MiB are needed and 1.0 MiB free; set it to auto or off"),

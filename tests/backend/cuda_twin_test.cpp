@@ -156,8 +156,8 @@ TEST_F(CudaTwin, RefusesMemoryThatIsNotTheDevices) {
 
 class CudaTwinBackend : public ::testing::Test {
  protected:
-  static BackendOptions options(Precision precision, const char* graph = "auto") {
-    return {.device = "cuda", .precision = precision, .graph = graph};
+  static BackendOptions options(Precision precision, Toggle graph = Toggle::automatic) {
+    return {.device = backend::DeviceChoice::cuda, .precision = precision, .graph = graph};
   }
   static float first(Device& backend, const FloatBuffer& buffer) {
     backend.synchronize();
@@ -196,7 +196,7 @@ TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
 }
 
 TEST_F(CudaTwinBackend, DoesNotRecordWhereToldNotTo) {
-  Device backend(options(Precision::fp32, "off"), 0);
+  Device backend(options(Precision::fp32, Toggle::off), 0);
   const auto buffer = backend.make_buffer(1);
   int calls = 0;
   EXPECT_EQ(backend.record([&] {

@@ -88,7 +88,8 @@ double seconds_of(const std::function<void()>& work) {
 // By turns within one run, the best of each: noise of the machine hits both. Without flushing, moments in the
 // denormal range make this some 5 to 50 times slower.
 TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
-  const auto device = make_device({.device = "cpu", .precision = Precision::bf16, .threads = 1});
+  const auto device =
+      make_device({.device = backend::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 1});
   for (const UpdateRule& rule : rules) {
     Fading layer(*device);
     double ordinary = std::numeric_limits<double>::max();
@@ -111,7 +112,8 @@ TEST(Denormals, ALongRunOfZeroGradientsDoesNotSlowTheUpdateDown) {
 
 /// Every way in which a step changes weights and moments, from moments that are about to fade away.
 std::vector<float> train_layers(int users) {
-  const auto device = make_device({.device = "cpu", .precision = Precision::fp32, .threads = 3});
+  const auto device =
+      make_device({.device = backend::DeviceChoice::cpu, .precision = Precision::fp32, .threads = 3});
   const TensorSpec specs[] = {{"decoder_1/weight", row_width, item_count, TensorKind::output_table, false},
                               {"decoder_1/bias", 1, item_count, TensorKind::output_bias, false},
                               {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},

@@ -15,7 +15,7 @@ namespace {
 TEST(MakeDevice, Fp16IsRefusedOnTheCpu) {
   for (const auto& [precision, name] : {std::pair{Precision::fp16, "fp16"}, {Precision::tf32, "tf32"}}) {
     try {
-      cpu::make_device({.device = "cpu", .precision = precision}, "there is no GPU");
+      cpu::make_device({.device = backend::DeviceChoice::cpu, .precision = precision}, "there is no GPU");
       ADD_FAILURE() << name << " was accepted";
     } catch (const InputError& error) {
       const std::string text = error.what();
@@ -58,17 +58,19 @@ TEST(ChooseGpu, LeavesOldOnesAlone) {
 
 TEST(MakeDevice, AutoTakesBf16OnlyWithAmx) {
   const auto expected = cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
-  EXPECT_EQ(cpu::make_device({.device = "cpu", .threads = 1})->precision(), expected);
-  EXPECT_EQ(cpu::make_device({.kernels = "portable", .threads = 1})->precision(), Precision::fp32);
+  EXPECT_EQ(cpu::make_device({.device = backend::DeviceChoice::cpu, .threads = 1})->precision(), expected);
+  EXPECT_EQ(cpu::make_device({.kernels = backend::Kernels::portable, .threads = 1})->precision(),
+            Precision::fp32);
 }
 
 TEST(MakeDevice, TheDescriptionNamesTheKernelsThatRun) {
   const auto text =
-      cpu::make_device({.device = "cpu", .precision = Precision::bf16, .threads = 2})->description();
+      cpu::make_device({.device = backend::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 2})
+          ->description();
   EXPECT_EQ(text.find("cpu, 2 threads, products in "), 0U) << text;
   const char* kernels[] = {"AMX", "AVX-512", "rounded to bf16"};
   EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_products())]), std::string::npos) << text;
-  const auto plain = cpu::make_device({.kernels = "portable", .threads = 1})->description();
+  const auto plain = cpu::make_device({.kernels = backend::Kernels::portable, .threads = 1})->description();
   EXPECT_NE(plain.find("plain loops"), std::string::npos) << plain;
 }
 

@@ -22,7 +22,8 @@ struct Sums {
 
 /// Of sin(1), sin(2), .. as gradient and as weights.
 Sums sums_on(int threads) {
-  const auto device = make_device({"cpu", Precision::fp32, "portable", threads});
+  const auto device =
+      make_device({backend::DeviceChoice::cpu, Precision::fp32, backend::Kernels::portable, threads});
   constexpr std::int64_t rows = 701;
   constexpr std::int64_t columns = 997;
   const auto parameters =

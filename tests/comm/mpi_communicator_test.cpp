@@ -60,7 +60,8 @@ TEST(MpiCommunicator, DescribesItself) {
 }
 
 TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
-  const auto comm = make_mpi_communicator(mpi_world().rank() == 0 ? "ring" : "auto");
+  const auto comm = make_mpi_communicator(mpi_world().rank() == 0 ? AllReduceAlgorithm::ring
+                                                                  : AllReduceAlgorithm::automatic);
   std::vector<float> values(100000, 1.0F);
   comm->all_reduce(std::span(values));
   EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
@@ -70,14 +71,14 @@ TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
 }
 
 TEST(MpiCommunicator, PiecesThatMpiCannotCountAreRefused) {
-  EXPECT_THROW(make_mpi_communicator("ring", 0), std::invalid_argument);
-  EXPECT_THROW(make_mpi_communicator("ring", largest_mpi_piece + 1), std::invalid_argument);
+  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring, 0), std::invalid_argument);
+  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring, largest_mpi_piece + 1), std::invalid_argument);
 }
 
 TEST(MpiCommunicator, AFailedCallIsARunErrorThatNamesIt) {
   std::vector<float> values(3);
   try {
-    make_mpi_communicator("ring")->broadcast(std::span(values), mpi_world().size());
+    make_mpi_communicator(AllReduceAlgorithm::ring)->broadcast(std::span(values), mpi_world().size());
     FAIL() << "a root beyond the world was taken";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("MPI_Bcast failed"), std::string::npos) << error.what();
@@ -89,7 +90,7 @@ TEST(MpiCommunicator, AWorldOfOneUnderALauncherOfMoreIsRefused) {
   const char* before = std::getenv("OMPI_COMM_WORLD_SIZE");
   const std::string kept = before == nullptr ? "" : before;
   setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
-  EXPECT_THROW(make_mpi_communicator("ring"), InputError);
+  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring), InputError);
   if (before == nullptr)
     unsetenv("OMPI_COMM_WORLD_SIZE");
   else

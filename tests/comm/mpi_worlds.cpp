@@ -11,7 +11,7 @@ namespace {
 /// Making a communicator takes a fifth of a second, so all tests share one; it must go before MPI ends.
 class CutMessages : public testing::Environment {
  public:
-  void SetUp() override { communicator = make_mpi_communicator("ring", test_piece); }
+  void SetUp() override { communicator = make_mpi_communicator(AllReduceAlgorithm::ring, test_piece); }
   void TearDown() override { communicator.reset(); }
   std::unique_ptr<Communicator> communicator;
 };

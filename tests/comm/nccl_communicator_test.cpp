@@ -70,7 +70,7 @@ class Nccl : public testing::Test {
       }
       GTEST_SKIP() << found.reason;
     }
-    device_ = cuda::make_device({.device = "cuda",
+    device_ = cuda::make_device({.device = backend::DeviceChoice::cuda,
                                  .precision = backend::Precision::fp32,
                                  .local_rank = control_.local_rank(),
                                  .local_size = control_.local_size(),

@@ -50,7 +50,8 @@ class NcclProtocol : public testing::Test {
   void TearDown() override { library().abort_hangs = false; }
   static fakes::Library& library() { return fakes::library(); }
   std::unique_ptr<Communicator> make(double timeout = 30.0) {
-    return make_nccl_communicator(*control_, queue_of(device_), {.algorithm = "auto", .timeout = timeout});
+    return make_nccl_communicator(*control_, queue_of(device_),
+                                  {.algorithm = AllReduceAlgorithm::automatic, .timeout = timeout});
   }
   static std::string message_of(const std::function<void()>& work) {
     try {

@@ -37,19 +37,21 @@ class NcclEnvironment : public testing::Test {
 using NcclAgreement = NcclEnvironment;
 
 TEST_F(NcclEnvironment, RingIsAskedForAndAutoAsksForNothing) {
-  EXPECT_EQ(chosen({.algorithm = "ring", .version = 22809}), (Variables{{"NCCL_ALGO", "Ring"}}));
-  EXPECT_EQ(chosen({.algorithm = "auto", .version = 22809}), Variables{});
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::ring, .version = 22809}),
+            (Variables{{"NCCL_ALGO", "Ring"}}));
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::automatic, .version = 22809}), Variables{});
 }
 
 TEST_F(NcclEnvironment, DeterministicFixesAlgorithmAndProtocolWhateverElseIsAskedFor) {
   const Variables fixed{{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
-  EXPECT_EQ(chosen({.algorithm = "auto", .deterministic = true, .version = 22809}), fixed);
-  EXPECT_EQ(chosen({.algorithm = "ring", .deterministic = true, .version = 23007}), fixed);
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::automatic, .deterministic = true, .version = 22809}),
+            fixed);
+  EXPECT_EQ(chosen({.algorithm = AllReduceAlgorithm::ring, .deterministic = true, .version = 23007}), fixed);
 }
 
 TEST_F(NcclEnvironment, SharedGpusAreHostsOfTheirOwnBefore230) {
   EXPECT_EQ(
-      chosen({.algorithm = "auto", .shared_gpu = true, .version = 22999, .rank = 3}),
+      chosen({.algorithm = AllReduceAlgorithm::automatic, .shared_gpu = true, .version = 22999, .rank = 3}),
       (Variables{{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_HOSTID", "vaecf-rank-3"}, {"NCCL_IB_DISABLE", "1"}}));
   EXPECT_NE(chosen({.shared_gpu = true, .version = 22999, .rank = 1}).at("NCCL_HOSTID"),
             chosen({.shared_gpu = true, .version = 22999, .rank = 0}).at("NCCL_HOSTID"));
@@ -57,23 +59,23 @@ TEST_F(NcclEnvironment, SharedGpusAreHostsOfTheirOwnBefore230) {
 
 TEST_F(NcclEnvironment, SharedGpusAreAllowedFrom230On) {
   EXPECT_EQ(
-      chosen({.algorithm = "auto", .shared_gpu = true, .version = 23000, .rank = 3}),
+      chosen({.algorithm = AllReduceAlgorithm::automatic, .shared_gpu = true, .version = 23000, .rank = 3}),
       (Variables{{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}, {"NCCL_MAX_CTAS", "4"}}));
 }
 
 TEST_F(NcclEnvironment, WhatTheUserSetStays) {
   setenv("NCCL_ALGO", "Tree", 1);
-  set_nccl_environment({.algorithm = "ring", .deterministic = true, .version = 22809});
+  set_nccl_environment({.algorithm = AllReduceAlgorithm::ring, .deterministic = true, .version = 22809});
   EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Tree");
   EXPECT_STREQ(std::getenv("NCCL_PROTO"), "Simple");
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
 }
 
 TEST_F(NcclEnvironment, TheLogSaysWhatCameOutOfIt) {
-  NcclSettings settings{.algorithm = "auto", .version = 22809};
+  NcclSettings settings{.algorithm = AllReduceAlgorithm::automatic, .version = 22809};
   set_nccl_environment(settings);
   EXPECT_EQ(nccl_choice(settings), "NCCL's choice of algorithm");
-  settings.algorithm = "ring";
+  settings.algorithm = AllReduceAlgorithm::ring;
   set_nccl_environment(settings);
   EXPECT_EQ(nccl_choice(settings), "ring");
   EXPECT_EQ(nccl_agreement(22809), "NCCL 2.28.9 NCCL_ALGO=Ring");
@@ -114,8 +116,8 @@ TEST(NcclFailures, SayWhatFailedAndWhatHelps) {
 
 TEST_F(NcclAgreement, RanksOfOneMindGoOn) {
   run_ranks(3, [](Communicator& control) {
-    const auto settings =
-        agree_on_nccl(control, {.algorithm = "auto"}, vaecf::format("GPU-{}", control.rank()), 22809);
+    const auto settings = agree_on_nccl(control, {.algorithm = AllReduceAlgorithm::automatic},
+                                        vaecf::format("GPU-{}", control.rank()), 22809);
     EXPECT_EQ(settings.rank, control.rank());
     EXPECT_FALSE(settings.shared_gpu);
     EXPECT_EQ(settings.version, 22809);
@@ -126,8 +128,8 @@ TEST_F(NcclAgreement, AnotherVersionIsToldOnAllRanks) {
   std::atomic<int> told = 0;
   run_ranks(3, [&](Communicator& control) {
     try {
-      agree_on_nccl(control, {.algorithm = "auto"}, vaecf::format("GPU-{}", control.rank()),
-                    control.rank() == 1 ? 23007 : 22809);
+      agree_on_nccl(control, {.algorithm = AllReduceAlgorithm::automatic},
+                    vaecf::format("GPU-{}", control.rank()), control.rank() == 1 ? 23007 : 22809);
     } catch (const InputError& error) {
       const std::string text = error.what();
       EXPECT_NE(text.find("rank 1 has NCCL 2.30.7"), std::string::npos) << text;
@@ -144,13 +146,13 @@ TEST_F(NcclAgreement, SharedGpusNeedLeave) {
   const auto id = [](int rank) { return rank == 0 ? "GPU-a" : "GPU-b"; };
   run_ranks(3, [&](Communicator& control) {
     try {
-      agree_on_nccl(control, {.algorithm = "auto"}, id(control.rank()), 22809);
+      agree_on_nccl(control, {.algorithm = AllReduceAlgorithm::automatic}, id(control.rank()), 22809);
     } catch (const InputError& error) {
       EXPECT_NE(std::string(error.what()).find("two ranks compute on GPU-b"), std::string::npos);
       EXPECT_NE(std::string(error.what()).find("allow_shared_gpu"), std::string::npos);
       ++told;
     }
-    const NcclOptions allowed{.algorithm = "auto", .allow_shared_gpu = true};
+    const NcclOptions allowed{.algorithm = AllReduceAlgorithm::automatic, .allow_shared_gpu = true};
     if (agree_on_nccl(control, allowed, id(control.rank()), 22809).shared_gpu) ++shared;
   });
   EXPECT_EQ(told, 3);

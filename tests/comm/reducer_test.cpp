@@ -58,7 +58,8 @@ std::vector<Range> ranges_of(std::int64_t step, int order) {
 struct Rank {
   Rank(Communicator& communicator, ReducerMode mode, std::int64_t bucket)
       : comm(communicator),
-        device(cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1})),
+        device(cpu::make_device(
+            {backend::DeviceChoice::cpu, backend::Precision::fp32, backend::Kernels::portable, 1})),
         plan(flat_size, bucket, communicator.size()),
         gradients(device->make_buffer(plan.padded_size())),
         weights(device->make_parameters(device->plan_parameters(std::vector<backend::TensorSpec>{

@@ -54,23 +54,23 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.session.model.latent, 50);
   EXPECT_EQ(config.session.model.dropout, 0.25);
   EXPECT_EQ(config.session.train.epochs, 3);
-  EXPECT_EQ(config.session.optimizer.type, "sgd");
+  EXPECT_EQ(config.session.optimizer.type, backend::OptimizerKind::sgd);
   EXPECT_EQ(config.session.optimizer.learning_rate, 0.01);
   EXPECT_EQ(config.session.optimizer.momentum, 0.9);
   EXPECT_EQ(config.backend.precision, backend::Precision::bf16);
   EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
   EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
-  EXPECT_EQ(config.backend.device, "cpu");
+  EXPECT_EQ(config.backend.device, backend::DeviceChoice::cpu);
   EXPECT_EQ(config.session.train.clip_gradient_norm, 2.5);
   EXPECT_TRUE(config.backend.deterministic);
-  EXPECT_EQ(config.backend.resident, "off");
-  EXPECT_EQ(config.backend.graph, "on");
+  EXPECT_EQ(config.backend.resident, Toggle::off);
+  EXPECT_EQ(config.backend.graph, Toggle::on);
   EXPECT_TRUE(config.backend.allow_shared_gpu);
-  EXPECT_EQ(config.session.distributed.algorithm, "auto");
-  EXPECT_EQ(config.session.distributed.optimizer, "sharded");
-  EXPECT_EQ(config.session.distributed.wire, "bf16");
+  EXPECT_EQ(config.session.distributed.algorithm, comm::AllReduceAlgorithm::automatic);
+  EXPECT_EQ(config.session.distributed.optimizer, comm::OptimizerPlacement::sharded);
+  EXPECT_EQ(config.session.distributed.wire, comm::Wire::bf16);
   EXPECT_EQ(config.session.distributed.bucket_mib, 0.5);
-  EXPECT_EQ(config.session.distributed.overlap, "on");
+  EXPECT_EQ(config.session.distributed.overlap, Toggle::on);
   EXPECT_EQ(config.session.distributed.warn_after, 2.5);
   EXPECT_EQ(config.session.distributed.timeout, 12.5);
   EXPECT_EQ(config.session.distributed.loading_timeout, 100.0);
@@ -303,7 +303,7 @@ TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
   EXPECT_EQ(config.session.train.epochs, 2);
   EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{32, 16}));
   EXPECT_EQ(config.session.name, "a=b");
-  EXPECT_EQ(config.session.optimizer.type, "sgd");
+  EXPECT_EQ(config.session.optimizer.type, backend::OptimizerKind::sgd);
   EXPECT_EQ(refusal("", {"train.epochs=x"}),
             "--set train.epochs=x: train.epochs wants an integer, got \"x\"");
   EXPECT_EQ(refusal("", {"train.epoch=2"}),

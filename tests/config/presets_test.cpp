@@ -56,14 +56,14 @@ TEST(Presets, PaperIsAsPublished) {
 TEST(Presets, LargeBatchesAreAsPublished) {
   const auto nvidia = preset("ml20m-nvidia").session;
   EXPECT_EQ(nvidia.train.batch_size, 24576);
-  EXPECT_EQ(nvidia.train.last_batch, "drop");
+  EXPECT_EQ(nvidia.train.last_batch, train::LastBatch::drop);
   EXPECT_EQ(nvidia.optimizer.beta2, 0.90);
   EXPECT_EQ(nvidia.optimizer.learning_rate, 4e-3);
   EXPECT_EQ(nvidia.train.annealing.steps, 15000);
   EXPECT_EQ(nvidia.train.annealing.cap, 0.1);
   const auto thesis = preset("ml20m-thesis").session;
   EXPECT_EQ(thesis.train.batch_size, 58016);
-  EXPECT_EQ(thesis.train.last_batch, "drop");
+  EXPECT_EQ(thesis.train.last_batch, train::LastBatch::drop);
   EXPECT_EQ(thesis.optimizer.learning_rate, 7e-3);
   EXPECT_EQ(thesis.train.annealing.steps, 1000);
 }

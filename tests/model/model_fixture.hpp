@@ -12,8 +12,8 @@
 
 namespace vaecf::model {
 
-inline std::unique_ptr<cpu::Device> fp32_device(const std::string& kernels = "auto") {
-  return cpu::make_device({"cpu", backend::Precision::fp32, kernels, 1});
+inline std::unique_ptr<cpu::Device> fp32_device(backend::Kernels kernels = backend::Kernels::automatic) {
+  return cpu::make_device({backend::DeviceChoice::cpu, backend::Precision::fp32, kernels, 1});
 }
 
 inline std::vector<float> export_tensor(const cpu::Device& device, const backend::ParameterLayout& layout,

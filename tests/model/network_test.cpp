@@ -90,7 +90,6 @@ TEST(Network, RefusesOptionsByTheirKey) {
   EXPECT_EQ(message({"mult_vae", {600, 0}, 200, 0.5}).find("model.hidden: 0"), 0U);
   EXPECT_EQ(message({"mult_vae", {600}, -1, 0.5}).find("model.latent: -1"), 0U);
   EXPECT_EQ(message({"mult_vae", {600}, 200, 1.0}).find("model.dropout: 1"), 0U);
-  EXPECT_EQ(message({"mult_vae", {600}, 200, 0.5, 0.0, "on"}).find("model.features: on"), 0U);
   EXPECT_EQ(message({"mult_vae", {600}, 200, 0.5, 1.0}).find("model.history_dropout: 1"), 0U);
 }
 

@@ -13,16 +13,16 @@
 namespace vaecf::model {
 namespace {
 
-struct Kernels {
+struct Case {
   int number;
-  const char* kernels;
-  friend std::ostream& operator<<(std::ostream& stream, const Kernels& k) {
-    return stream << "case " << k.number << " " << k.kernels;
+  backend::Kernels kernels;
+  friend std::ostream& operator<<(std::ostream& stream, const Case& k) {
+    return stream << "case " << k.number << " " << to_string(k.kernels);
   }
 };
 
 /// The program against an independent rendering in fp64, with the same dropout masks and noise.
-class Reference : public ::testing::TestWithParam<Kernels> {
+class Reference : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     file_.emplace(VAECF_REFERENCE_FILE);
@@ -213,12 +213,17 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Reference,
-                         ::testing::Values(Kernels{0, "auto"}, Kernels{0, "portable"}, Kernels{1, "auto"},
-                                           Kernels{1, "portable"}, Kernels{2, "auto"}, Kernels{2, "portable"},
-                                           Kernels{3, "auto"}, Kernels{3, "portable"}),
+INSTANTIATE_TEST_SUITE_P(Cases, Reference, ::testing::ValuesIn([] {
+                           std::vector<Case> all;
+                           for (int number = 0; number < 4; ++number) {
+                             all.push_back({number, backend::Kernels::automatic});
+                             all.push_back({number, backend::Kernels::portable});
+                           }
+                           return all;
+                         }()),
                          [](const auto& param) {
-                           return "case_" + std::to_string(param.param.number) + "_" + param.param.kernels;
+                           return "case_" + std::to_string(param.param.number) + "_" +
+                                  to_string(param.param.kernels);
                          });
 
 }  // namespace

@@ -10,7 +10,7 @@ class Benchmark : public TrainTest {
  protected:
   BenchmarkResult measure(int ranks) {
     options_.train.epochs = 2;
-    backend_.kernels = "auto";
+    backend_.kernels = backend::Kernels::automatic;
     BenchmarkResult result;
     on_ranks(ranks, [&](const Services& services) {
       const BenchmarkResult mine = benchmark(options_, services);

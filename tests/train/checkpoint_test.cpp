@@ -105,13 +105,13 @@ TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
   const Tensors weights = weights_;
   const Tensors first = first_;
   const Tensors second = second_;
-  options_.distributed.optimizer = "sharded";
-  for (const char* wire : {"fp32", "bf16"}) {
-    SCOPED_TRACE(wire);
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    SCOPED_TRACE(to_string(wire));
     options_.distributed.wire = wire;
     const EvaluationResult trained = save(3, file("sharded.h5"));
     expect_tensors(io::CheckpointFile(file("sharded.h5")));
-    const bool wide = options_.distributed.wire == "fp32";
+    const bool wide = options_.distributed.wire == comm::Wire::fp32;
     const Difference off = difference(weights, weights_);
     EXPECT_LE(off.relative, wide ? 1e-5 : 1e-2);
     EXPECT_LE(off.largest, (wide ? 0.1 : 2.0) * options_.optimizer.learning_rate);
@@ -183,7 +183,7 @@ TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
 TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
-  options_.distributed.optimizer = "sharded";
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
   EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
 }
 

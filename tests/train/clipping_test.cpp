@@ -11,10 +11,10 @@ class Clipping : public WorldOfRanks {
  protected:
   void SetUp() override {
     WorldOfRanks::SetUp();
-    options_.optimizer.type = "sgd";
+    options_.optimizer.type = backend::OptimizerKind::sgd;
     options_.optimizer.learning_rate = rate;
   }
-  World run_as(const char* optimizer, double clip, int ranks, std::int64_t steps = 20) {
+  World run_as(comm::OptimizerPlacement optimizer, double clip, int ranks, std::int64_t steps = 20) {
     options_.distributed.optimizer = optimizer;
     options_.train.clip_gradient_norm = clip;
     return run(ranks, steps);
@@ -22,10 +22,10 @@ class Clipping : public WorldOfRanks {
 };
 
 TEST_F(Clipping, OneCurveForAnyNumberOfRanksAndWhoeverUpdates) {
-  const World one = run_as("replicated", clip_norm, 1);
+  const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
   for (int ranks = 2; ranks <= 4; ++ranks) {
-    for (const char* optimizer : {"replicated", "sharded"}) {
-      SCOPED_TRACE(::testing::Message() << optimizer << " on " << ranks << " ranks");
+    for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
+      SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
       expect_same_curve(one, run_as(optimizer, clip_norm, ranks));
     }
   }
@@ -34,24 +34,24 @@ TEST_F(Clipping, OneCurveForAnyNumberOfRanksAndWhoeverUpdates) {
 TEST_F(Clipping, WithAdamAndDecay) {
   options_.optimizer = {};
   options_.train.weight_decay = 0.01;
-  const World one = run_as("replicated", clip_norm, 1);
-  expect_same_curve(one, run_as("replicated", clip_norm, 3));
-  expect_same_curve(one, run_as("sharded", clip_norm, 3));
+  const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
+  expect_same_curve(one, run_as(comm::OptimizerPlacement::replicated, clip_norm, 3));
+  expect_same_curve(one, run_as(comm::OptimizerPlacement::sharded, clip_norm, 3));
 }
 
 TEST_F(Clipping, ANormThatIsNeverReachedChangesNoBit) {
-  for (const char* optimizer : {"replicated", "sharded"}) {
+  for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     const World off = run_as(optimizer, 0.0, 2);
     const World on = run_as(optimizer, 1e6, 2);
-    EXPECT_EQ(on.masters[0], off.masters[0]) << optimizer;
-    EXPECT_NE(run_as(optimizer, clip_norm, 2).masters[0], off.masters[0]) << optimizer;
+    EXPECT_EQ(on.masters[0], off.masters[0]) << to_string(optimizer);
+    EXPECT_NE(run_as(optimizer, clip_norm, 2).masters[0], off.masters[0]) << to_string(optimizer);
   }
 }
 
 TEST_F(Clipping, NoUpdateIsLongerThanTheNormAllows) {
-  for (const char* optimizer : {"replicated", "sharded"}) {
+  for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     for (const int ranks : {1, 3}) {
-      SCOPED_TRACE(::testing::Message() << optimizer << " on " << ranks << " ranks");
+      SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
       options_.distributed.optimizer = optimizer;
       for (const double clip : {0.0, clip_norm}) {
         options_.train.clip_gradient_norm = clip;

@@ -58,7 +58,7 @@ class CudaTwinRecording : public WorldOfRanks {
   };
 
   /// Each rank's, of some epochs, the first rank alone evaluating after each.
-  std::vector<Outcome> train_on(int ranks, const std::string& graph) {
+  std::vector<Outcome> train_on(int ranks, Toggle graph) {
     backend_.graph = graph;
     std::vector<Outcome> all(static_cast<std::size_t>(ranks));
     comm::run_ranks(ranks, [&](comm::Communicator& host) {
@@ -95,14 +95,14 @@ TEST_F(CudaTwinRecording, RanksRecordAndReplayTheSameSteps) {
   options_.train.batch_size = 40;
   for (const int ranks : {2, 3, 5}) {
     SCOPED_TRACE(ranks);
-    const std::vector<Outcome> recorded = train_on(ranks, "auto");
+    const std::vector<Outcome> recorded = train_on(ranks, Toggle::automatic);
     for (const Outcome& rank : recorded) {
       EXPECT_EQ(rank.steps, recorded[0].steps);
       EXPECT_EQ(rank.weights, recorded[0].weights);
     }
     EXPECT_EQ(recorded[0].steps.size(), 4U * 25U);
     EXPECT_GT(std::ranges::count(recorded[0].steps, '>'), 20) << recorded[0].steps;
-    EXPECT_EQ(train_on(ranks, "off")[0].weights, recorded[0].weights);
+    EXPECT_EQ(train_on(ranks, Toggle::off)[0].weights, recorded[0].weights);
   }
 }
 

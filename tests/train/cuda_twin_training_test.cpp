@@ -50,8 +50,7 @@ class CudaTwinTraining : public WorldOfRanks {
     return run;
   }
 
-  OneRun on_twin(Precision precision, const std::string& graph = "auto",
-                 const std::string& resident = "auto") {
+  OneRun on_twin(Precision precision, Toggle graph = Toggle::automatic, Toggle resident = Toggle::automatic) {
     backend_.precision = precision;
     backend_.graph = graph;
     backend_.resident = resident;
@@ -94,7 +93,7 @@ TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
   EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
   for (const auto& [precision, loss, weights, metric] :
        {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
-    SCOPED_TRACE(backend::to_string(precision));
+    SCOPED_TRACE(vaecf::to_string(precision));
     const OneRun twin = on_twin(precision);
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
       EXPECT_EQ(twin.epochs[epoch].users, 203);
@@ -162,23 +161,23 @@ TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
 TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
   give_users_features();
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-    SCOPED_TRACE(backend::to_string(precision));
+    SCOPED_TRACE(vaecf::to_string(precision));
     const OneRun recorded = on_twin(precision);
     expect_same_bits(recorded, on_twin(precision));
-    expect_same_bits(recorded, on_twin(precision, "off"));
-    expect_same_bits(recorded, on_twin(precision, "auto", "off"));
+    expect_same_bits(recorded, on_twin(precision, Toggle::off));
+    expect_same_bits(recorded, on_twin(precision, Toggle::automatic, Toggle::off));
   }
 }
 
 TEST_F(CudaTwinTraining, NarrowRunsGiveOneCurveForAnyNumberOfRanks) {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     backend_.precision = precision;
-    for (const char* optimizer : {"replicated", "sharded"}) {
+    for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
       options_.distributed.optimizer = optimizer;
       const World one = run(1, 12);
       for (int ranks = 2; ranks <= 4; ++ranks) {
-        SCOPED_TRACE(::testing::Message()
-                     << backend::to_string(precision) << " " << optimizer << " on " << ranks << " ranks");
+        SCOPED_TRACE(::testing::Message() << vaecf::to_string(precision) << " " << to_string(optimizer)
+                                          << " on " << ranks << " ranks");
         const World many = run(ranks, 12);
         expect_same_on_all_ranks(many);
         EXPECT_LE(difference(one.gradient[0], many.gradient[0]).relative, 1e-3);

@@ -23,7 +23,7 @@ TEST_F(Deterministic, TwoRunsOnOneRank) {
 }
 
 TEST_F(Deterministic, TwoRunsWithLibraryProducts) {
-  backend_.kernels = "auto";
+  backend_.kernels = backend::Kernels::automatic;
   for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16}) {
     backend_.precision = precision;
     expect_same_bits_twice(1);
@@ -32,11 +32,11 @@ TEST_F(Deterministic, TwoRunsWithLibraryProducts) {
 
 TEST_F(Deterministic, TwoRunsOnThreeRanks) {
   options_.train.clip_gradient_norm = 0.1;
-  for (const char* optimizer : {"replicated", "sharded"}) {
+  for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     options_.distributed.optimizer = optimizer;
-    for (const char* wire : {"fp32", "bf16"}) {
+    for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
       options_.distributed.wire = wire;
-      SCOPED_TRACE(::testing::Message() << optimizer << ", " << wire);
+      SCOPED_TRACE(::testing::Message() << to_string(optimizer) << ", " << to_string(wire));
       expect_same_bits_twice(3);
     }
   }

@@ -105,7 +105,7 @@ TEST_F(Edge, TheLastBatchIsKeptOrDropped) {
   const Outcome keep = train_three_epochs(2);  // 203 = 5 * 37 + 18
   EXPECT_EQ(keep.steps, 3 * 6);
   EXPECT_EQ(keep.users_seen, 3 * 203);
-  options_.train.last_batch = "drop";
+  options_.train.last_batch = LastBatch::drop;
   const Outcome drop = train_three_epochs(2);
   EXPECT_EQ(drop.steps, 3 * 5);
   EXPECT_EQ(drop.users_seen, 3 * 5 * 37);
@@ -113,7 +113,7 @@ TEST_F(Edge, TheLastBatchIsKeptOrDropped) {
 }
 
 TEST_F(Edge, ALossThatIsNoNumberEndsTheRunNamingTheStep) {
-  options_.optimizer.type = "sgd";
+  options_.optimizer.type = backend::OptimizerKind::sgd;
   options_.optimizer.learning_rate = 1e30;
   for (int ranks = 1; ranks <= 3; ranks += 2) {
     const std::string message = message_of<RunError>([&] { train_three_epochs(ranks); });

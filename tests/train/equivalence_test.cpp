@@ -51,9 +51,9 @@ TEST_F(Equivalence, ALearntCurveIsNotTheStart) {
 }
 
 TEST_F(Equivalence, OverlapChangesNothing) {
-  options_.distributed.overlap = "off";
+  options_.distributed.overlap = Toggle::off;
   const World off = run(3, 20);
-  options_.distributed.overlap = "on";
+  options_.distributed.overlap = Toggle::on;
   const World on = run(3, 20);
   EXPECT_EQ(off.weights[0], on.weights[0]);
 }

@@ -48,14 +48,14 @@ TEST_F(Features, TheSameCurveForAnyNumberOfRanks) {
     SCOPED_TRACE(::testing::Message() << ranks << " ranks");
     expect_same_curve(one, run(ranks, 20));
   }
-  options_.distributed.optimizer = "sharded";
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
   expect_same_curve(one, run(3, 20));
 }
 
 TEST_F(Features, WhereTheyAreOffAllIsAsWithoutThem) {
-  options_.model.features = "off";
+  options_.model.features = model::FeaturesInput::off;
   const World off = run(1, 20);
-  options_.model.features = "auto";
+  options_.model.features = model::FeaturesInput::automatic;
   EXPECT_NE(run(1, 20).weights[0].at("encoder_2/weight"), off.weights[0].at("encoder_2/weight"));
   options_.data.file = make("data.h5", {});
   EXPECT_EQ(run(1, 20).weights[0], off.weights[0]);
@@ -122,10 +122,10 @@ TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
     });
     return message;
   };
-  options_.model.features = "off";
+  options_.model.features = model::FeaturesInput::off;
   EXPECT_NE(refusal().find("trained with 8 features of users, and model.features is off; set it to auto"),
             std::string::npos);
-  options_.model.features = "auto";
+  options_.model.features = model::FeaturesInput::automatic;
   const std::string with = options_.data.file;
   options_.data.file = make("data.h5", {});
   EXPECT_NE(refusal().find("has none; name the dataset it was trained on"), std::string::npos);
@@ -135,11 +135,11 @@ TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
   EXPECT_NE(refusal().find("so that they do not mean the same"), std::string::npos);
 
   options_.data.file = with;
-  options_.model.features = "off";
+  options_.model.features = model::FeaturesInput::off;
   train_alone();
   EXPECT_FALSE(test_on(1).cold);
   EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
-  options_.model.features = "auto";
+  options_.model.features = model::FeaturesInput::automatic;
   EXPECT_NE(refusal().find("trained without features of users"), std::string::npos);
 }
 

@@ -17,9 +17,9 @@ TEST_F(Resume, IsBitwiseTheSameInBf16) {
 }
 
 TEST_F(Resume, IsBitwiseTheSameWithAShardedOptimiser) {
-  options_.distributed.optimizer = "sharded";
-  for (const char* wire : {"fp32", "bf16"}) {
-    SCOPED_TRACE(wire);
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    SCOPED_TRACE(to_string(wire));
     options_.distributed.wire = wire;
     expect_same_from_everywhere(3);
     std::filesystem::remove_all(folder("whole"));
@@ -38,7 +38,7 @@ TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
        [](SessionOptions& o) {
          o.train.annealing = {0.2, 0, 4, 0};
        }},
-      {"short batches dropped", [](SessionOptions& o) { o.train.last_batch = "drop"; }},
+      {"short batches dropped", [](SessionOptions& o) { o.train.last_batch = LastBatch::drop; }},
       {"clipping and decay",
        [](SessionOptions& o) {
          o.train.clip_gradient_norm = 0.5;
@@ -50,7 +50,7 @@ TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
       {"one is kept", [](SessionOptions& o) { o.run.keep = 1; }},
       {"rmsprop",
        [](SessionOptions& o) {
-         o.optimizer.type = "rmsprop";
+         o.optimizer.type = backend::OptimizerKind::rmsprop;
          o.optimizer.momentum = 0.5;
        }},
   };

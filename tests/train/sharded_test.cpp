@@ -9,18 +9,18 @@ namespace {
 
 class Sharded : public WorldOfRanks {
  protected:
-  World run_as(const char* optimizer, const char* wire, int ranks, std::int64_t steps = 20) {
+  World run_as(comm::OptimizerPlacement optimizer, comm::Wire wire, int ranks, std::int64_t steps = 20) {
     options_.distributed.optimizer = optimizer;
     options_.distributed.wire = wire;
     return run(ranks, steps);
   }
 
   void expect_same_curve_as_replicated() {
-    const World one = run_as("replicated", "fp32", 1);
+    const World one = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
     for (int ranks = 1; ranks <= 4; ++ranks) {
       SCOPED_TRACE(::testing::Message() << ranks << " ranks");
-      const World replicated = run_as("replicated", "fp32", ranks);
-      const World sharded = run_as("sharded", "fp32", ranks);
+      const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, ranks);
+      const World sharded = run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, ranks);
       expect_same_curve(one, sharded);
       expect_same_curve(replicated, sharded);
       EXPECT_LE(difference(replicated.moments[0], sharded.moments[0]).relative, 1e-4);
@@ -46,32 +46,34 @@ TEST_F(Sharded, OneBucketThatIsMostlyPaddingForSomeRanks) {
 }
 
 TEST_F(Sharded, RmspropWithMomentum) {
-  options_.optimizer.type = "rmsprop";
+  options_.optimizer.type = backend::OptimizerKind::rmsprop;
   options_.optimizer.momentum = 0.9;
   options_.optimizer.epsilon = 1e-4;  // small gradients would be blown up, differences and all
   expect_same_curve_as_replicated();
 }
 
 TEST_F(Sharded, AWorldOfOneIsReplicatedToTheBit) {
-  const World replicated = run_as("replicated", "fp32", 1);
-  for (const char* wire : {"fp32", "bf16"}) {
-    const World sharded = run_as("sharded", wire, 1);
-    EXPECT_EQ(sharded.weights[0], replicated.weights[0]) << wire;
-    EXPECT_EQ(sharded.moments[0], replicated.moments[0]) << wire;
+  const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    const World sharded = run_as(comm::OptimizerPlacement::sharded, wire, 1);
+    EXPECT_EQ(sharded.weights[0], replicated.weights[0]) << to_string(wire);
+    EXPECT_EQ(sharded.moments[0], replicated.moments[0]) << to_string(wire);
   }
 }
 
 TEST_F(Sharded, OverlapAndBucketsOfAnySizeChangeNothing) {
-  for (const char* wire : {"fp32", "bf16"}) {
-    options_.distributed.overlap = "off";
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    options_.distributed.overlap = Toggle::off;
     options_.distributed.bucket_mib = 0.001;
-    const World off = run_as("sharded", wire, 3);
-    options_.distributed.overlap = "on";
-    EXPECT_EQ(off.weights[0], run_as("sharded", wire, 3).weights[0]) << wire;
-    options_.distributed.overlap = "auto";  // decides within these steps
+    const World off = run_as(comm::OptimizerPlacement::sharded, wire, 3);
+    options_.distributed.overlap = Toggle::on;
+    EXPECT_EQ(off.weights[0], run_as(comm::OptimizerPlacement::sharded, wire, 3).weights[0])
+        << to_string(wire);
+    options_.distributed.overlap = Toggle::automatic;  // decides within these steps
     // Threads sum in rank order whatever the parts are: buckets only move the borders between them.
     options_.distributed.bucket_mib = 0.005;
-    EXPECT_EQ(off.weights[0], run_as("sharded", wire, 3).weights[0]) << wire;
+    EXPECT_EQ(off.weights[0], run_as(comm::OptimizerPlacement::sharded, wire, 3).weights[0])
+        << to_string(wire);
   }
 }
 
@@ -79,11 +81,11 @@ TEST_F(Sharded, OverlapAndBucketsOfAnySizeChangeNothing) {
 // where the terms cancel, single weights may walk another way for some steps. Seen: 0.004, and once the
 // learning rate.
 TEST_F(Sharded, ANarrowWireStaysNear) {
-  for (const char* optimizer : {"replicated", "sharded"}) {
+  for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
-      SCOPED_TRACE(::testing::Message() << optimizer << " on " << ranks << " ranks");
-      const World wide = run_as("replicated", "fp32", ranks);
-      const World narrow = run_as(optimizer, "bf16", ranks);
+      SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
+      const World wide = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, ranks);
+      const World narrow = run_as(optimizer, comm::Wire::bf16, ranks);
       expect_same_on_all_ranks(narrow);
       const Difference gradient = difference(wide.gradient[0], narrow.gradient[0]);
       EXPECT_LE(gradient.relative, 0x1p-7);
@@ -96,7 +98,7 @@ TEST_F(Sharded, ANarrowWireStaysNear) {
 }
 
 TEST_F(Sharded, AllComputeWithTheRoundedMasters) {
-  const World narrow = run_as("sharded", "bf16", 3);
+  const World narrow = run_as(comm::OptimizerPlacement::sharded, comm::Wire::bf16, 3);
   std::int64_t rounded = 0;
   for (const auto& [name, masters] : narrow.masters[0]) {
     const std::vector<float>& weights = narrow.weights[0].at(name);
@@ -106,13 +108,13 @@ TEST_F(Sharded, AllComputeWithTheRoundedMasters) {
     }
   }
   EXPECT_GT(rounded, 100);
-  const World wide = run_as("sharded", "fp32", 3);
+  const World wide = run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, 3);
   EXPECT_EQ(wide.weights[0], wide.masters[0]);
 }
 
 TEST_F(Sharded, TheLossAfterSomeEpochsIsTheSame) {
   options_.optimizer.learning_rate = 0.01;
-  const auto losses = [&](const char* optimizer, const char* wire, int ranks) {
+  const auto losses = [&](comm::OptimizerPlacement optimizer, comm::Wire wire, int ranks) {
     options_.distributed.optimizer = optimizer;
     options_.distributed.wire = wire;
     std::vector<double> by_epoch;
@@ -130,13 +132,19 @@ TEST_F(Sharded, TheLossAfterSomeEpochsIsTheSame) {
     });
     return by_epoch;
   };
-  const auto one = losses("replicated", "fp32", 1);
+  const auto one = losses(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
   EXPECT_LT(one.back(), 0.9 * one.front());
   for (int ranks = 2; ranks <= 4; ++ranks) {
-    EXPECT_NEAR(losses("sharded", "fp32", ranks).back() / one.back(), 1.0, 1e-4) << ranks << " ranks";
+    EXPECT_NEAR(losses(comm::OptimizerPlacement::sharded, comm::Wire::fp32, ranks).back() / one.back(), 1.0,
+                1e-4)
+        << ranks << " ranks";
     // Seen: 5e-5.
-    EXPECT_NEAR(losses("sharded", "bf16", ranks).back() / one.back(), 1.0, 1e-3) << ranks << " ranks";
-    EXPECT_NEAR(losses("replicated", "bf16", ranks).back() / one.back(), 1.0, 1e-3) << ranks << " ranks";
+    EXPECT_NEAR(losses(comm::OptimizerPlacement::sharded, comm::Wire::bf16, ranks).back() / one.back(), 1.0,
+                1e-3)
+        << ranks << " ranks";
+    EXPECT_NEAR(losses(comm::OptimizerPlacement::replicated, comm::Wire::bf16, ranks).back() / one.back(),
+                1.0, 1e-3)
+        << ranks << " ranks";
   }
 }
 
@@ -163,7 +171,7 @@ class Overflowing : public cpu::Device {
 
 // Replicated, the gradient is everybody's, but a loss that is no number may be one rank's alone.
 TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
-  for (const char* optimizer : {"sharded", "replicated"}) {
+  for (const auto optimizer : {comm::OptimizerPlacement::sharded, comm::OptimizerPlacement::replicated}) {
     options_.distributed.optimizer = optimizer;
     comm::run_ranks(3, [&](comm::Communicator& communicator) {
       EngineOf<Overflowing> engine(std::make_unique<Overflowing>(1, communicator.rank() == 2));
@@ -178,17 +186,17 @@ TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
         trainer.step(t);
         weights.push_back(weights_of(trainer.model()));
       }
-      EXPECT_EQ(weights[0], weights[1]) << optimizer << ", rank " << communicator.rank();
-      EXPECT_NE(weights[1], weights[2]) << optimizer << ", rank " << communicator.rank();
-      EXPECT_NE(weights[2], weights[3]) << optimizer << ", rank " << communicator.rank();
+      EXPECT_EQ(weights[0], weights[1]) << to_string(optimizer) << ", rank " << communicator.rank();
+      EXPECT_NE(weights[1], weights[2]) << to_string(optimizer) << ", rank " << communicator.rank();
+      EXPECT_NE(weights[2], weights[3]) << to_string(optimizer) << ", rank " << communicator.rank();
     });
   }
 }
 
 TEST_F(Sharded, Bf16ProductsFollowTheMasters) {
   backend_.precision = backend::Precision::bf16;  // products read bf16 copies of the weights
-  const World replicated = run_as("replicated", "fp32", 2);
-  expect_same_curve(replicated, run_as("sharded", "fp32", 2));
+  const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 2);
+  expect_same_curve(replicated, run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, 2));
 }
 
 }  // namespace

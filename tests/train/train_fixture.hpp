@@ -129,7 +129,8 @@ class TrainTest : public ::testing::Test {
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
   SessionOptions options_;
-  backend::BackendOptions backend_ = {"cpu", backend::Precision::fp32, "portable", 1};
+  backend::BackendOptions backend_ = {backend::DeviceChoice::cpu, backend::Precision::fp32,
+                                      backend::Kernels::portable, 1};
 };
 
 /// Tensors by name, logical.

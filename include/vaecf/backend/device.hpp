@@ -210,7 +210,6 @@ concept Device = requires(
   // from the gradient before the activation that input_gradient() has left; never fused.
   device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused);
   { idle.fuses_updates() } -> std::same_as<bool>;
-  device.softmax_layer_loss(in, batch, fixed, layer, step);
   device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready);
   device.latent_backward(batch, in, step, in, gradient);
   device.input_gradient(batch, layout, layer, act, keep, step, in, gradient, buffer, ready, fused);

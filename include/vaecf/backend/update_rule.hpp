@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/host_device.hpp>
 
 #include <cmath>
@@ -35,3 +36,9 @@ VAECF_HD inline float clip_factor(const UpdateRule& rule, float squares) {
 }
 
 }  // namespace vaecf::backend
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::backend::OptimizerKind, 3>
+    vaecf::enum_names<vaecf::backend::OptimizerKind>{{{vaecf::backend::OptimizerKind::adam, "adam"},
+                                                      {vaecf::backend::OptimizerKind::rmsprop, "rmsprop"},
+                                                      {vaecf::backend::OptimizerKind::sgd, "sgd"}}};

@@ -4,6 +4,7 @@
 #include <vaecf/base/activity.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/narrow.hpp>
+#include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/comm/exchanges.hpp>
 
 #include <cstddef>
@@ -131,27 +132,6 @@ class Communicator {
 /// Every rank's text, of any length, in rank order, on all ranks. Collective.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);
 
-/// Limits of DistributedOptions::bucket_mib.
-inline constexpr double least_bucket_mib = 0.001;
-inline constexpr double most_bucket_mib = 1024.0;
-
-/// What a run may choose about its ranks.
-struct DistributedOptions {
-  std::string strategy = "allreduce";    ///< allreduce | parameter_server
-  std::string algorithm = "ring";        ///< ring | auto (the library's own choice)
-  std::string optimizer = "replicated";  ///< replicated | sharded: each rank updates all weights or its part
-  std::string wire = "fp32";             ///< fp32 | bf16: gradients (and sharded weights) between ranks
-  double bucket_mib = 4.0;               ///< gradients are reduced in pieces of this size
-  std::string overlap = "auto";          ///< auto | on | off: reduce while backward still runs; auto: on GPUs
-  int servers = 1;                       ///< parameter_server: so many ranks, the last ones, hold the weights
-  std::string updates = "synchronous";   ///< parameter_server: synchronous | asynchronous
-  std::int64_t staleness = 4;          ///< asynchronous: steps that a worker may be ahead of the slowest one
-  double warn_after = 60.0;            ///< seconds without progress after which the late rank is named
-  double timeout = 300.0;              ///< seconds without progress after which the run is ended
-  double loading_timeout = 3600.0;     ///< the same while ranks find each other, set up and load
-  double validation_timeout = 3600.0;  ///< the same in validation, test, benchmark and writing a checkpoint
-};
-
 /// A world of one: a real communicator, without MPI.
 std::unique_ptr<Communicator> make_self_communicator();
 
@@ -170,7 +150,7 @@ inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 /// `loading_timeout` seconds, or has not ended a minute after it was asked to, a message and _Exit(1) end
 /// this process. Errors: InputError where a launcher started several processes that MPI does not join.
 std::unique_ptr<Communicator> make_mpi_communicator(
-    const std::string& algorithm, std::int64_t piece_elements = largest_mpi_piece,
+    AllReduceAlgorithm algorithm, std::int64_t piece_elements = largest_mpi_piece,
     double loading_timeout = DistributedOptions().loading_timeout);
 
 }  // namespace vaecf::comm

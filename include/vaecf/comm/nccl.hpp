@@ -12,11 +12,11 @@ namespace vaecf::comm {
 
 /// How ranks that compute on GPUs reach each other.
 struct NcclOptions {
-  std::string algorithm = "ring";  ///< ring | auto, as in DistributedOptions
-  bool deterministic = false;      ///< the same bits from run to run
-  bool allow_shared_gpu = false;   ///< ranks may share a GPU: for tests, timings mean nothing
-  double timeout = 300.0;          ///< seconds without progress after which a wait is given up
-  double grace = 0.0;              ///< seconds more, in which a Watchdog may name the rank at fault first
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  bool deterministic = false;     ///< the same bits from run to run
+  bool allow_shared_gpu = false;  ///< ranks may share a GPU: for tests, timings mean nothing
+  double timeout = 300.0;         ///< seconds without progress after which a wait is given up
+  double grace = 0.0;             ///< seconds more, in which a Watchdog may name the rank at fault first
 };
 
 /// What a communicator needs of the device whose memory it works on: its id, a mark of the operations so far

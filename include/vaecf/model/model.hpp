@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace vaecf::model {
@@ -69,6 +69,6 @@ class Model {
 };
 
 /// Returns the names that model.type may have, in the order of the table in make_model.hpp.
-std::vector<std::string_view> model_types();
+std::vector<std::string> model_types();
 
 }  // namespace vaecf::model

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <string>
+#include <vaecf/backend/update_rule.hpp>
 
 namespace vaecf::optim {
 
 struct OptimizerOptions {
-  std::string type = "adam";  ///< adam | rmsprop | sgd
+  backend::OptimizerKind type = backend::OptimizerKind::adam;
   double learning_rate = 1.0e-3;
   double beta1 = 0.9;    ///< adam: first moment
   double beta2 = 0.999;  ///< adam: second moment; rmsprop: decay of the mean square

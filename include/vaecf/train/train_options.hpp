@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,11 +17,14 @@ struct AnnealingOptions {
   double users = 0;
 };
 
+/// The short last batch of an epoch.
+enum class LastBatch { keep, drop };
+
 struct TrainOptions {
   std::int64_t epochs = 200;
-  std::int64_t patience = 0;        ///< stop after this many validations without a better one; 0 = never
-  std::string last_batch = "keep";  ///< keep | drop
-  std::int64_t batch_size = 500;    ///< users per step over all ranks
+  std::int64_t patience = 0;  ///< stop after this many validations without a better one; 0 = never
+  LastBatch last_batch = LastBatch::keep;
+  std::int64_t batch_size = 500;  ///< users per step over all ranks
   AnnealingOptions annealing;
   double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2, weights only
   double clip_gradient_norm = 0.0;  ///< of the mean over users, without the decay's part; 0 = not clipped
@@ -53,3 +58,7 @@ struct BenchmarkOptions {
 };
 
 }  // namespace vaecf::train
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::train::LastBatch, 2> vaecf::enum_names<vaecf::train::LastBatch>{
+    {{vaecf::train::LastBatch::keep, "keep"}, {vaecf::train::LastBatch::drop, "drop"}}};

@@ -33,7 +33,7 @@ class Examination {
     comm::Communicator& ranks = ranks_;
     backend::BackendOptions options = options_for_rank(order_.config, ranks);
     if (options.threads == 0) options.threads = wanted_threads(order_.config);
-    options.device = "cpu";
+    options.device = backend::DeviceChoice::cpu;
     host_ = look_at_host();
     look_at_ranks(options.threads);
     look_around();
@@ -46,7 +46,7 @@ class Examination {
           [&] { return check_products(order_.quick ? only_named(options) : rates_); });
     const bool gpus_everywhere =
         ranks.all_reduce(std::int64_t{gpus_.availability.devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!order_.quick && gpus_everywhere && order_.config.backend.device != "cpu") {
+    if (!order_.quick && gpus_everywhere && order_.config.backend.device != backend::DeviceChoice::cpu) {
       report.measured.push_back(measure_gpus());
     }
     for (const DeviceMeasurements& measured : report.measured) add_on_root(check_pace(measured));
@@ -113,7 +113,7 @@ class Examination {
                {},
                "",
                host_.nvidia_driver,
-               order_.config.backend.device,
+               vaecf::to_string(order_.config.backend.device),
                ranks_.local_size(),
                shared,
                order_.config.backend.allow_shared_gpu};
@@ -195,7 +195,7 @@ class Examination {
     measured.device = "cuda";
     const auto options = [&] {
       auto wanted = options_for_rank(order_.config, ranks_);
-      wanted.device = "cuda";
+      wanted.device = backend::DeviceChoice::cuda;
       return wanted;
     }();
     train::MachineRates mine;

@@ -17,7 +17,7 @@ std::unique_ptr<Device> make_device(const backend::BackendOptions& options, cons
         format("train.precision: {0} needs a GPU, no CPU has {0} products{1}{2}; use bf16, fp32 or auto",
                to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));
   }
-  const bool portable = options.kernels == "portable";
+  const bool portable = options.kernels == backend::Kernels::portable;
   Precision precision = options.precision;
   if (precision == Precision::automatic) {
     precision = !portable && bf16_products() == Bf16Products::amx ? Precision::bf16 : Precision::fp32;

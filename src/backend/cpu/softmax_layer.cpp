@@ -80,15 +80,14 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
                         .bf16 = is_bf16};
   }
 
-  double forward(bool keep_exponentials) override {
+  double forward() override {
     // Rows of absent users (width is a multiple of 4) are zero: their logits are the bias, their factor 0.
     Operand* to = hidden_operand();
     on_each(threads_, users_.size(), [&](int, std::int64_t u) { to_operand(hidden(u), to + u * k_, k_); });
     std::fill_n(to + users_.size() * k_, (width_ - users_.size()) * k_, Operand{0});
     engines_[0]->pack(forward_, to, *w_.forward_operand);
     for (PerThread& t : w_.threads) std::fill_n(t.own_logits.data(), width_, 0.0);
-    on_each(threads_, tiles_,
-            [&](int thread, std::int64_t t) { forward_tile(thread, t, keep_exponentials); });
+    on_each(threads_, tiles_, [&](int thread, std::int64_t t) { forward_tile(thread, t); });
     return finish_softmax();
   }
 
@@ -124,7 +123,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
 
   std::int64_t rows_of(std::int64_t tile) const { return std::min(tile_items, items_ - tile * tile_items); }
 
-  void forward_tile(int thread, std::int64_t t, bool keep_exponentials) {
+  void forward_tile(int thread, std::int64_t t) {
     PerThread& mine = w_.threads[thread];
     float* tile = mine.logits.data();
     engines_[thread]->run_packed(forward_, table_ + t * tile_items * k_, *w_.forward_operand, tile);
@@ -136,10 +135,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = tile + r * width_;
       for_users_of(t * tile_items + r, [&](std::int64_t u) { mine.own_logits[u] += row[u]; });
-      if (keep_exponentials)
-        exponentials_of_row(row, maximum, exponentials(t) + r * width_, sum, width_);
-      else
-        exponentials_of_row(row, maximum, row, sum, width_);
+      exponentials_of_row(row, maximum, exponentials(t) + r * width_, sum, width_);
     }
   }
 
@@ -238,7 +234,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
   for_slices(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
     const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});
-    step.nll += slice->forward(true);
+    step.nll += slice->forward();
     sink.first_slice = first;
     sink.last_slice = last;
     const bool reports = last && ready && fused == nullptr;
@@ -252,16 +248,6 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     }
     if (reports) ready(bias.range, {});
     slice->finish_hidden_gradient(d_hidden);
-  });
-}
-
-void Device::softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                                backend::Layer layer, StepState& step) {
-  step.users = hidden.rows();
-  if (hidden.rows() == 0) return;
-  for_slices(hidden.rows(), slice_users, [&](Range users, bool, bool) {
-    const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});
-    step.nll += slice->forward(false);
   });
 }
 

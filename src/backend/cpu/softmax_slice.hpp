@@ -73,7 +73,7 @@ class SoftmaxSlice {
  public:
   virtual ~SoftmaxSlice() = default;
   /// Pass 1; returns the slice's negative log-likelihood.
-  virtual double forward(bool keep_exponentials) = 0;
+  virtual double forward() = 0;
   /// Pass 2 over some items, whole tiles of tile_items but for the last; those from 0 on have to come first.
   virtual void backward(Range items, const GradientSink& sink) = 0;
   /// Sums up the threads' shares when all blocks are through.

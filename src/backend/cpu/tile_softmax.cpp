@@ -78,12 +78,12 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     }
   }
 
-  double forward(bool keep_exponentials) override {
-    if (keep_exponentials) w_.e16.reserve(blocks_ * user_tiles_ * tile_numbers);
+  double forward() override {
+    w_.e16.reserve(blocks_ * user_tiles_ * tile_numbers);
     load_hidden();
     choose_references();
-    run_pass(keep_exponentials);
-    if (raise_references()) run_pass(keep_exponentials);
+    run_pass();
+    if (raise_references()) run_pass();
     return finish_softmax();
   }
 
@@ -172,13 +172,13 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     });
   }
 
-  void run_pass(bool keep_exponentials) {
+  void run_pass() {
     for (PerThread& t : w_.threads) {
       std::fill(t.sum.begin(), t.sum.end(), 0.0);
       std::fill_n(t.own_logits.data(), users_.size(), 0.0);
       std::fill(t.largest.begin(), t.largest.end(), -far);
     }
-    for_each(blocks_, [&](PerThread& mine, std::int64_t b) { forward_block(mine, b, keep_exponentials); });
+    for_each(blocks_, [&](PerThread& mine, std::int64_t b) { forward_block(mine, b); });
   }
 
   // Whether a user's exponentials might have overflowed, and all have to be made again.
@@ -213,7 +213,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     });
   }
 
-  void forward_block(PerThread& mine, std::int64_t block, bool keep_exponentials) {
+  void forward_block(PerThread& mine, std::int64_t block) {
     for (std::int64_t k = 0; k < k_tiles_; ++k)
       pack_weights(block, k, mine.weights.data() + k * tile_numbers);
     sort_own_items(mine, block);
@@ -235,7 +235,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
         const int place = mine.own[i];
         mine.own_logits[user + place % tile_side] += logits[place] + bias[place / tile_side];
       }
-      std::uint16_t* e = keep_exponentials ? exponentials(block) + u * tile_numbers : mine.bf16.data();
+      std::uint16_t* e = exponentials(block) + u * tile_numbers;
       alignas(64) float sum[tile_side] = {};
       kernels_.exponentials(logits, bias, w_.reference.data() + user, e, sum, mine.largest.data() + user);
       for (std::int64_t c = 0; c < tile_side; ++c) mine.sum[user + c] += static_cast<double>(sum[c]);

@@ -62,7 +62,7 @@ Number Device::number() const {
 std::string Device::description() const {
   return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
          products_of(precision_) + " by cuBLASLt, steps " +
-         (options_.graph == "off" ? "not recorded" : "recorded as CUDA graphs") +
+         (options_.graph == Toggle::off ? "not recorded" : "recorded as CUDA graphs") +
          (options_.deterministic ? ", deterministic" : "");
 }
 

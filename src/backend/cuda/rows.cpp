@@ -96,21 +96,21 @@ std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_use
   const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
   const std::int64_t free = gpu_.free_bytes();
   const std::int64_t reserved = gpu_.total_bytes() / reserved_share;
-  const std::string& resident = options_.resident;
-  const bool fits = needed <= (resident == "on" ? free : free - reserved);
+  const Toggle resident = options_.resident;
+  const bool fits = needed <= (resident == Toggle::on ? free : free - reserved);
   const std::string why = bytes_text(needed) + " are needed and " + bytes_text(free) + " free";
-  if (resident == "on" && !fits) {
+  if (resident == Toggle::on && !fits) {
     throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + why +
                    "; set it to auto or off, so that the GPU reads them in the host's memory");
   }
-  const bool on_device = fits && resident != "off";
+  const bool on_device = fits && resident != Toggle::off;
   const std::string text = std::to_string(rows.rows()) + " users, " + count_text(rows.entries()) +
                            " interactions " + (on_device ? "resident on the GPU: " : "read from the host: ");
   const std::string reason = on_device ? bytes_text(needed) + " in " + std::to_string(8 * id_bytes(items)) +
                                              "-bit ids, " + bytes_text(free - needed) + " free"
-                             : resident == "off" ? "backend.resident is off"
-                                                 : why + " (" + bytes_text(reserved) +
-                                                       " stay so for weights, activations and logits)";
+                             : resident == Toggle::off ? "backend.resident is off"
+                                                       : why + " (" + bytes_text(reserved) +
+                                                             " stay so for weights, activations and logits)";
   return std::make_unique<UserRows>(gpu_, queue_, rows, first_user, items,
                                     on_device ? UserRows::Place::device : UserRows::Place::host,
                                     text + reason);

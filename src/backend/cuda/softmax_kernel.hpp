@@ -29,7 +29,7 @@ struct SoftmaxOfUser {
   const std::int32_t* columns;  // likewise
   const StepRecord* record;     // holds the loss scale
   double* nll;                  // (users of the batch)
-  float* own_logits;            // (entries of the batch); null: no gradient is wanted
+  float* own_logits;            // (entries of the batch)
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
@@ -43,7 +43,7 @@ struct SoftmaxOfUser {
         count, [&](std::int64_t k) { return static_cast<double>(widened(row[columns[begin + k]])); });
     // One logarithm in fp64, which many GPUs are slow at, not 256.
     lanes.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
-    if (own_logits != nullptr) write_gradient(lanes, row, softmax, begin, count);
+    write_gradient(lanes, row, softmax, begin, count);
   }
 
  private:

@@ -62,12 +62,6 @@ class OutputLayer {
 
   std::int64_t users() const { return hidden_.rows(); }
 
-  void loss() {
-    logits_ = room_for_logits(std::min(chunk_, users()));
-    for_parts({0, users()}, chunk_, [&](Range chunk) { forward(chunk, logits_, nullptr); });
-    add_losses(queue_, nll_, users(), &record_->nll, &record_->users);
-  }
-
   /// `weights_done` is called when d_weight and d_bias are final.
   ///
   /// Gradients of the weights come first, in one product over the slice, and those of the hidden units after
@@ -114,7 +108,7 @@ class OutputLayer {
     return static_cast<const std::byte*>(hidden_.operand()) + user * hidden_.stride() * size_of(number_);
   }
 
-  /// Logits and losses of `chunk`; with `own_logits` gradients in the logits' place.
+  /// Logits and losses of `chunk`, with gradients in the logits' place.
   void forward(Range chunk, std::byte* logits, float* own_logits) {
     const MatmulSpec spec{.m = chunk.size(),
                           .n = stride_,
@@ -214,14 +208,6 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
 
 bool Device::fuses_updates() const {
   return false;
-}
-
-void Device::softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                                backend::Layer layer, StepState& step) {
-  const NvtxRange nvtx("loss: output layer");
-  OutputLayer output(gpu_, queue_, matmuls_, scratch_, number(), hidden, batch, parameters, layer,
-                     step.record.data());
-  if (output.users() > 0) output.loss();
 }
 
 }  // namespace vaecf::cuda

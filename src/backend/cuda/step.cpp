@@ -253,7 +253,7 @@ void Device::set_loss_scale(backend::LossScale scale, StepState& step) {
 std::unique_ptr<Graph> Device::record(const std::function<void()>& work) {
   if (queue_.capturing()) throw std::logic_error("record: a recording within a recording");
   work();
-  if (options_.graph == "off") return nullptr;
+  if (options_.graph == Toggle::off) return nullptr;
   // The first run has made room for everything, planned the products and loaded the kernels.
   queue_.begin_capture();
   generation_.recording = true;

@@ -49,7 +49,7 @@ class MpiMessages final : public Messages {
 
   Exchanges& exchanges_;
   std::int64_t piece_;
-  MpiSession session_{"auto"};
+  MpiSession session_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   // Kept between calls for their memory.
   std::vector<MPI_Request> requests_;

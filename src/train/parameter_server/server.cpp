@@ -32,7 +32,7 @@ ParameterServer::ParameterServer(const SessionOptions& options, comm::Communicat
     : device_(device),
       channel_(channel),
       optimizer_(optimizer),
-      asynchronous_(options.distributed.updates == "asynchronous"),
+      asynchronous_(options.distributed.updates == comm::ServerUpdates::asynchronous),
       clips_(options.train.clip_gradient_norm > 0.0),
       workers_(static_cast<std::size_t>(channel.roles().workers)),
       layout_(layout),

@@ -21,8 +21,8 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
                  roles_.is_worker(communicator_.rank()) ? 0 : plan_.shard_size(),
                  setup.options.train.clip_gradient_norm),
       gradients_(device.make_buffer(plan_.padded_size())),
-      channel_(communicator_, device, plan_, roles_, setup.options.distributed.wire == "bf16"),
-      asynchronous_(setup.options.distributed.updates == "asynchronous"),
+      channel_(communicator_, device, plan_, roles_, setup.options.distributed.wire == comm::Wire::bf16),
+      asynchronous_(setup.options.distributed.updates == comm::ServerUpdates::asynchronous),
       clips_(setup.options.train.clip_gradient_norm > 0.0),
       own_gradient_(device.make_step_state()) {
   if (roles_.is_worker(communicator_.rank())) return;

@@ -37,10 +37,10 @@ class OptimizerState {
                   : bucket_plan(options, model.layout(), communicator.size())),
         gradients_(device_.make_buffer(plan_.padded_size())),
         reducer_(communicator, device_, plan_,
-                 {.sharded = options.distributed.optimizer == "sharded",
-                  .bf16_wire = options.distributed.wire == "bf16",
-                  .overlap = options.distributed.overlap == "on" ||
-                             (options.distributed.overlap == "auto" && communicator.recordable())},
+                 {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
+                  .bf16_wire = options.distributed.wire == comm::Wire::bf16,
+                  .overlap = options.distributed.overlap == Toggle::on ||
+                             (options.distributed.overlap == Toggle::automatic && communicator.recordable())},
                  *gradients_),
         optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.own_size(),
                    options.train.clip_gradient_norm),

@@ -23,7 +23,8 @@ float gradient_of(int worker, std::int64_t i) {
 struct Part {
   Part(Communicator& comm, int servers, bool bf16)
       : roles(comm.size() - servers, servers),
-        device(cpu::make_device({"cpu", backend::Precision::fp32, "portable", 1})),
+        device(cpu::make_device(
+            {backend::DeviceChoice::cpu, backend::Precision::fp32, backend::Kernels::portable, 1})),
         plan(pushed_size, 256, servers),
         link(comm, *device, plan, roles, bf16),
         layout(device->plan_parameters(

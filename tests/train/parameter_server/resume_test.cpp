@@ -5,17 +5,17 @@ namespace {
 
 class ServedResume : public Resume {
  protected:
-  void serve(const char* updates, int servers) {
-    options_.distributed.strategy = "parameter_server";
+  void serve(comm::ServerUpdates updates, int servers) {
+    options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.updates = updates;
     options_.distributed.servers = servers;
   }
 };
 
 TEST_F(ServedResume, SynchronousIsBitwiseTheRunThatWasNotInterrupted) {
-  serve("synchronous", 2);
-  for (const char* wire : {"fp32", "bf16"}) {
-    SCOPED_TRACE(wire);
+  serve(comm::ServerUpdates::synchronous, 2);
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    SCOPED_TRACE(to_string(wire));
     options_.distributed.wire = wire;
     expect_same_from_everywhere(4);
     std::filesystem::remove_all(folder("whole"));
@@ -23,8 +23,8 @@ TEST_F(ServedResume, SynchronousIsBitwiseTheRunThatWasNotInterrupted) {
 }
 
 TEST_F(ServedResume, AStopLeavesACheckpointToGoOnFrom) {
-  for (const char* updates : {"synchronous", "asynchronous"}) {
-    SCOPED_TRACE(updates);
+  for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
+    SCOPED_TRACE(to_string(updates));
     serve(updates, 1);
     options_.distributed.staleness = 1;
     std::filesystem::remove_all(folder("again"));
@@ -45,10 +45,12 @@ TEST_F(ServedResume, StrategiesTakeOverFromEachOther) {
     SCOPED_TRACE(served_first);
     std::filesystem::remove_all(folder("again"));
     options_.train.epochs = 1;
-    options_.distributed.strategy = served_first ? "parameter_server" : "allreduce";
+    options_.distributed.strategy =
+        served_first ? comm::Strategy::parameter_server : comm::Strategy::allreduce;
     run(3, "again");
     options_.train.epochs = 3;
-    options_.distributed.strategy = served_first ? "allreduce" : "parameter_server";
+    options_.distributed.strategy =
+        served_first ? comm::Strategy::allreduce : comm::Strategy::parameter_server;
     run(3, "again", "auto");
     const Difference apart = difference(whole, tensors_of(checkpoints("again") + "/epoch-0003.h5"));
     EXPECT_LE(apart.relative, 1e-4);  // of the moments; Equivalence holds the weights to less

@@ -15,10 +15,10 @@ namespace {
 class ParameterServer : public WorldOfRanks {
  protected:
   World run_served(int workers, int servers, std::int64_t steps = 20) {
-    options_.distributed.strategy = "parameter_server";
+    options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.servers = servers;
     const World world = run(workers + servers, steps);
-    options_.distributed.strategy = "allreduce";
+    options_.distributed.strategy = comm::Strategy::allreduce;
     return world;
   }
 
@@ -36,8 +36,8 @@ class ParameterServer : public WorldOfRanks {
   /// With one server: `work(rank, trainer, step)` runs a step of each.
   template <class Work>
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
-    options_.distributed.strategy = "parameter_server";
-    options_.distributed.updates = "asynchronous";
+    options_.distributed.strategy = comm::Strategy::parameter_server;
+    options_.distributed.updates = comm::ServerUpdates::asynchronous;
     Staleness staleness;
     on_ranks(workers + 1, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
@@ -82,12 +82,12 @@ TEST_F(ParameterServer, AClippedGradientAndOneBucketThatIsMostlyPadding) {
 }
 
 TEST_F(ParameterServer, RunsOfTheSameRanksAreTheSameToTheBit) {
-  for (const char* wire : {"fp32", "bf16"}) {
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     options_.distributed.wire = wire;
     const World first = run_served(2, 2);
     const World second = run_served(2, 2);
-    EXPECT_EQ(first.masters[0], second.masters[0]) << wire;
-    EXPECT_EQ(first.moments[0], second.moments[0]) << wire;
+    EXPECT_EQ(first.masters[0], second.masters[0]) << to_string(wire);
+    EXPECT_EQ(first.moments[0], second.moments[0]) << to_string(wire);
   }
 }
 
@@ -100,7 +100,7 @@ TEST_F(ParameterServer, HowManyServersThereAreChangesNothing) {
 
 TEST_F(ParameterServer, ANarrowWireStaysNear) {
   const World wide = run_served(2, 2);
-  options_.distributed.wire = "bf16";
+  options_.distributed.wire = comm::Wire::bf16;
   const World narrow = run_served(2, 2);
   expect_same_on_all_ranks(narrow);
   EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "nothing was rounded";
@@ -110,11 +110,11 @@ TEST_F(ParameterServer, ANarrowWireStaysNear) {
 }
 
 TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
-  options_.distributed.strategy = "parameter_server";
+  options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.servers = 2;
-  for (const char* updates : {"synchronous", "asynchronous"}) {
-    for (const char* wire : {"fp32", "bf16"}) {
-      SCOPED_TRACE(::testing::Message() << updates << " " << wire);
+  for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
+    for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+      SCOPED_TRACE(::testing::Message() << to_string(updates) << " " << to_string(wire));
       options_.distributed.updates = updates;
       options_.distributed.wire = wire;
       std::atomic<std::int64_t> total = 0;
@@ -162,8 +162,8 @@ TEST_F(ParameterServer, ServersRefuseToRunAheadOfTheSlowest) {
 }
 
 TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
-  options_.distributed.updates = "asynchronous";
-  for (const char* wire : {"fp32", "bf16"}) {
+  options_.distributed.updates = comm::ServerUpdates::asynchronous;
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     options_.distributed.wire = wire;
     const World served = run_served(3, 2);
     expect_same_on_all_ranks(served);
@@ -174,7 +174,7 @@ TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
 TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
   options_.train.clip_gradient_norm = 0.05;
   const World synchronous = run_served(1, 2);
-  options_.distributed.updates = "asynchronous";
+  options_.distributed.updates = comm::ServerUpdates::asynchronous;
   const World asynchronous = run_served(1, 2);
   EXPECT_LE(difference(synchronous.masters[0], asynchronous.masters[0]).relative, 1e-6);
 }
@@ -190,8 +190,8 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   options_.train.epochs = 25;
   options_.train.batch_size = 40;
   options_.optimizer.learning_rate = 0.01;
-  options_.distributed.strategy = "parameter_server";
-  options_.distributed.updates = "asynchronous";
+  options_.distributed.strategy = comm::Strategy::parameter_server;
+  options_.distributed.updates = comm::ServerUpdates::asynchronous;
   options_.distributed.servers = 2;
   on_ranks(5, [&](const Services& services) {
     train(options_, services);
@@ -209,7 +209,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
 TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
   const auto refusal = [&](int ranks, const std::function<void(comm::DistributedOptions&)>& set) {
     options_.distributed = {};
-    options_.distributed.strategy = "parameter_server";
+    options_.distributed.strategy = comm::Strategy::parameter_server;
     set(options_.distributed);
     std::string message;
     on_ranks(ranks, [&](const Services& services) {
@@ -228,9 +228,8 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
          "distributed.servers: 3 leaves no worker in a world of 3");
   expect(refusal(2, [](auto& d) { d.servers = 0; }), "distributed.servers: 0 is too small");
   expect(refusal(2, [](auto& d) { d.staleness = -1; }), "distributed.staleness: -1 is too small");
-  expect(refusal(2, [](auto& d) { d.updates = "lazy"; }), "distributed.updates: lazy is not known");
-  expect(refusal(2, [](auto& d) { d.strategy = "gossip"; }), "distributed.strategy: gossip is not known");
-  expect(refusal(2, [](auto& d) { d.optimizer = "sharded"; }), "distributed.optimizer: sharded is a way of");
+  expect(refusal(2, [](auto& d) { d.optimizer = comm::OptimizerPlacement::sharded; }),
+         "distributed.optimizer: sharded is a way of");
 }
 
 /// Claims to be a GPU.
@@ -241,7 +240,7 @@ class Elsewhere : public cpu::Device {
 };
 
 TEST_F(ParameterServer, IsForHostMemory) {
-  options_.distributed.strategy = "parameter_server";
+  options_.distributed.strategy = comm::Strategy::parameter_server;
   comm::run_ranks(2, [&](comm::Communicator& communicator) {
     Log log;
     Progress progress;

@@ -127,8 +127,6 @@ class Device {
                           backend::Layer layer, StepState& step, Activations& d_hidden, Buffer& gradients,
                           const backend::GradientReady& ready, const FusedUpdate* fused = nullptr);
   bool fuses_updates() const { return true; }
-  void softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                          backend::Layer layer, StepState& step);
   void linear_backward(const Activations& input, const Parameters& parameters, backend::Layer layer,
                        backend::Activation act, const Activations& output, Activations& d_output,
                        Activations* d_input, Buffer& gradients, const backend::GradientReady& ready);

@@ -24,7 +24,6 @@ class Device {
   using Buffer = FloatBuffer;
   using NarrowBuffer = cuda::NarrowBuffer;
   using Parameters = cuda::Parameters;
-  using Weights = Parameters;
   using Activations = cuda::Activations;
   using UserRows = cuda::UserRows;
   using BatchOrder = cuda::BatchOrder;
@@ -100,8 +99,6 @@ class Device {
                           FloatBuffer& gradients, const backend::GradientReady& ready,
                           const FusedUpdate* fused = nullptr);
   bool fuses_updates() const;
-  void softmax_layer_loss(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                          backend::Layer layer, StepState& step);
   void linear_backward(const Activations& input, const Parameters& parameters, backend::Layer layer,
                        backend::Activation act, const Activations& output, Activations& d_output,
                        Activations* d_input, FloatBuffer& gradients, const backend::GradientReady& ready);

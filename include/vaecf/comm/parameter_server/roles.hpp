@@ -12,7 +12,7 @@ struct Roles {
 
   Roles(int workers_, int servers_) : workers(workers_), servers(servers_) {}
   Roles(const DistributedOptions& options, int ranks)
-      : Roles(ranks, options.strategy == "parameter_server" ? options.servers : 0) {
+      : Roles(ranks, options.strategy == Strategy::parameter_server ? options.servers : 0) {
     workers -= servers;
   }
 

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace vaecf {
+
+/// The values of an enumeration with the names that users give them, in files and logs.
+template <class E, int N>
+using EnumNames = std::array<std::pair<E, const char*>, N>;
+
+/// Specialized for each enumeration that users name, as an EnumNames.
+template <class E>
+inline constexpr int enum_names = 0;
+
+template <class E>
+concept NamedEnum = std::is_enum_v<E> && !std::is_same_v<decltype(enum_names<E>), const int>;
+
+template <NamedEnum E>
+std::string to_string(E value) {
+  for (const auto& [named, name] : enum_names<E>) {
+    if (named == value) return std::string(name);
+  }
+  return "unknown";
+}
+
+/// Returns the value called `name`; nothing if there is none.
+template <NamedEnum E>
+std::optional<E> parse_enum(std::string_view name) {
+  for (const auto& [value, its_name] : enum_names<E>) {
+    if (its_name == name) return value;
+  }
+  return std::nullopt;
+}
+
+/// Returns all names: "auto, on, off".
+template <NamedEnum E>
+std::string names_of() {
+  std::string all;
+  for (const auto& [value, name] : enum_names<E>) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
+enum class Toggle { automatic, on, off };
+template <>
+inline constexpr EnumNames<Toggle, 3> enum_names<Toggle>{
+    {{Toggle::automatic, "auto"}, {Toggle::on, "on"}, {Toggle::off, "off"}}};
+
+}  // namespace vaecf
