@@ -12,7 +12,7 @@ namespace vaecf::app {
 
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
   if (!comm::launched_by_mpi()) return comm::make_self_communicator();
-  return comm::make_mpi_communicator(options.algorithm, comm::largest_mpi_piece, options.loading_timeout);
+  return comm::make_mpi_communicator(options);
 }
 
 int wanted_threads(const config::Config& config) {

@@ -60,77 +60,153 @@ void MpiCollectives::all_reduce(void* values, std::int64_t count, MPI_Datatype t
   }
 }
 
-void MpiCollectives::all_reduce_sum(std::span<Bf16> values) {
-  const auto ranks = static_cast<std::size_t>(size_);
-  const std::size_t share = values.size() / ranks;
-  const auto even = values.first(share * ranks);
-  const auto mine = even.subspan(share * static_cast<std::size_t>(rank_), share);
-  reduce_scatter_sum(even, mine);
-  all_gather(std::as_bytes(mine), std::as_writable_bytes(even));
+bool Posted::arrived() {
+  int all = 0;
+  check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+            "MPI_Testall");
+  return all != 0;
+}
 
-  // Fewer than there are ranks are left: everybody adds all of them up.
-  const auto rest = values.subspan(even.size());
-  std::vector<Bf16> all(rest.size() * ranks);
+void Posted::wait() {
+  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+            "MPI_Waitall");
+  requests.clear();
+  if (finish) finish();
+}
+
+/// The elements of `values` that can be shared out evenly.
+template <class T>
+std::span<T> even(std::span<T> values, int ranks) {
+  return values.first(values.size() / static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+}
+template <class T>
+std::span<T> part_of(std::span<T> all, int rank, int ranks) {
+  const std::size_t share = all.size() / static_cast<std::size_t>(ranks);
+  return all.subspan(share * static_cast<std::size_t>(rank), share);
+}
+
+template <class T>
+void MpiCollectives::all_reduce_sum(std::span<T> values) {
+  const auto shared = even(values, size_);
+  reduce_scatter_sum(std::span<const T>(shared), part_of(shared, rank_, size_));
+  finish_all_reduce(values);
+}
+
+template <class T>
+void MpiCollectives::post_all_reduce_sum(std::span<T> values, Posted& to) {
+  const auto shared = even(values, size_);
+  post_reduce_scatter_sum(std::span<const T>(shared), part_of(shared, rank_, size_), to);
+  to.finish = [this, values, sum = std::move(to.finish)] {
+    sum();
+    finish_all_reduce(values);
+  };
+}
+
+/// The sums of all parts to all ranks. Fewer elements than there are ranks are left: every rank adds up all
+/// of them.
+template <class T>
+void MpiCollectives::finish_all_reduce(std::span<T> values) {
+  const auto shared = even(values, size_);
+  all_gather(std::as_bytes(part_of(shared, rank_, size_)), std::as_writable_bytes(shared));
+  const auto rest = values.subspan(shared.size());
+  std::vector<T> all(rest.size() * static_cast<std::size_t>(size_));
   all_gather(std::as_bytes(rest), std::as_writable_bytes(std::span(all)));
-  std::vector<const Bf16*> terms;
-  for (std::size_t r = 0; r < ranks; ++r) terms.push_back(all.data() + r * rest.size());
+  std::vector<const T*> terms;
+  for (int r = 0; r < size_; ++r) terms.push_back(part_of(std::span(all), r, size_).data());
   sum_terms(terms, static_cast<std::int64_t>(rest.size()), rest.data());
-}
-
-void MpiCollectives::reduce_scatter_sum(std::span<const float> values, std::span<float> part) {
-  reduce_scatter<float>(values, part, received_);
-}
-
-void MpiCollectives::reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part) {
-  reduce_scatter<Bf16>(values, part, received_narrow_);
 }
 
 /// All parts to their owners, then a sum there: MPI_Reduce_scatter_block takes three times as long on one
 /// host.
 template <class T>
-void MpiCollectives::reduce_scatter(std::span<const T> values, std::span<T> part, std::vector<T>& received) {
-  constexpr std::int64_t few_mib_a_rank = std::int64_t{1} << 20;
+std::vector<const T*> MpiCollectives::post_parts(std::span<const T> values, std::int64_t part_size,
+                                                 Range range, T* received,
+                                                 std::vector<MPI_Request>& requests) {
   constexpr int tag = 0;
+  const auto bytes = static_cast<int>(range.size() * static_cast<std::int64_t>(sizeof(T)));
+  std::vector<const T*> terms(static_cast<std::size_t>(size_));
+  terms[static_cast<std::size_t>(rank_)] = values.data() + rank_ * part_size + range.begin;
+  for (int k = 1; k < size_; ++k, received += range.size()) {
+    const int from = (rank_ - k + size_) % size_;
+    terms[static_cast<std::size_t>(from)] = received;
+    check_mpi(MPI_Irecv(received, bytes, MPI_BYTE, from, tag, communicator_, &requests.emplace_back()),
+              "MPI_Irecv");
+  }
+  for (int k = 1; k < size_; ++k) {
+    const int to = (rank_ + k) % size_;
+    check_mpi(MPI_Isend(values.data() + to * part_size + range.begin, bytes, MPI_BYTE, to, tag, communicator_,
+                        &requests.emplace_back()),
+              "MPI_Isend");
+  }
+  return terms;
+}
+
+template <class T>
+void MpiCollectives::reduce_scatter_sum(std::span<const T> values, std::span<T> part) {
+  constexpr std::int64_t few_mib_a_rank = std::int64_t{1} << 20;
   const auto count = static_cast<std::int64_t>(part.size());
   const std::int64_t largest = std::min({piece_, few_mib_a_rank, count});
-  received.resize(std::max(received.size(), static_cast<std::size_t>(largest * (size_ - 1))));
-  std::vector<const T*> terms(static_cast<std::size_t>(size_));
-  std::vector<MPI_Request> requests;
+  std::vector<std::byte>& memory = blocking_.received;
+  memory.resize(std::max(memory.size(), static_cast<std::size_t>(largest * (size_ - 1)) * sizeof(T)));
   for (std::int64_t begin = 0; begin < count; begin += largest) {
-    const std::int64_t piece = std::min(largest, count - begin);
-    const auto bytes = static_cast<int>(piece * static_cast<std::int64_t>(sizeof(T)));
-    requests.clear();
-    terms[static_cast<std::size_t>(rank_)] = values.data() + rank_ * count + begin;
-    T* place = received.data();
-    for (int k = 1; k < size_; ++k, place += piece) {
-      const int from = (rank_ - k + size_) % size_;
-      terms[static_cast<std::size_t>(from)] = place;
-      check_mpi(MPI_Irecv(place, bytes, MPI_BYTE, from, tag, communicator_, &requests.emplace_back()),
-                "MPI_Irecv");
-    }
-    for (int k = 1; k < size_; ++k) {
-      const int to = (rank_ + k) % size_;
-      check_mpi(MPI_Isend(values.data() + to * count + begin, bytes, MPI_BYTE, to, tag, communicator_,
-                          &requests.emplace_back()),
-                "MPI_Isend");
-    }
-    check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-              "MPI_Waitall");
-    sum_terms(terms, piece, part.data() + begin);
+    const Range range{begin, std::min(begin + largest, count)};
+    const auto terms =
+        post_parts(values, count, range, reinterpret_cast<T*>(memory.data()), blocking_.requests);
+    blocking_.wait();
+    sum_terms(std::span(terms), range.size(), part.data() + begin);
   }
 }
 
+template <class T>
+void MpiCollectives::post_reduce_scatter_sum(std::span<const T> values, std::span<T> part, Posted& to) {
+  const auto count = static_cast<std::int64_t>(part.size());
+  to.received.resize(part.size() * static_cast<std::size_t>(size_ - 1) * sizeof(T));
+  auto* received = reinterpret_cast<T*>(to.received.data());
+  std::vector<std::function<void()>> sums;
+  for (std::int64_t begin = 0; begin < count; begin += piece_) {
+    const Range range{begin, std::min(begin + piece_, count)};
+    sums.emplace_back([terms = post_parts(values, count, range, received, to.requests), range, part] {
+      sum_terms(std::span(terms), range.size(), part.data() + range.begin);
+    });
+    received += range.size() * (size_ - 1);
+  }
+  to.finish = [sums = std::move(sums)] {
+    for (const auto& sum : sums) sum();
+  };
+}
+
 void MpiCollectives::all_gather(std::span<const std::byte> part, std::span<std::byte> all) {
+  for_pieces(part, all, [&](const void* from, int count, void* to, MPI_Datatype row) {
+    check_mpi(MPI_Allgather(from, count, MPI_BYTE, to, 1, row, communicator_), "MPI_Allgather");
+  });
+}
+
+void MpiCollectives::post_all_gather(std::span<const std::byte> part, std::span<std::byte> all, Posted& to) {
+  for_pieces(part, all, [&](const void* from, int count, void* out, MPI_Datatype row) {
+    check_mpi(MPI_Iallgather(from, count, MPI_BYTE, out, 1, row, communicator_, &to.requests.emplace_back()),
+              "MPI_Iallgather");
+  });
+}
+
+/// Calls gather(from, bytes, to, type) for each piece of the part; `type` is a piece of every rank's part.
+template <class Gather>
+void MpiCollectives::for_pieces(std::span<const std::byte> part, std::span<std::byte> all, Gather&& gather) {
   const auto count = static_cast<std::int64_t>(part.size());
   const bool in_place = part.data() == all.data() + rank_ * count;
   for (std::int64_t begin = 0; begin < count; begin += piece_) {
     const std::int64_t piece = std::min(piece_, count - begin);
     const Strided row(piece, count);
-    check_mpi(
-        MPI_Allgather(in_place ? MPI_IN_PLACE : part.data() + begin, in_place ? 0 : static_cast<int>(piece),
-                      MPI_BYTE, all.data() + begin, 1, row.type, communicator_),
-        "MPI_Allgather");
+    gather(in_place ? MPI_IN_PLACE : part.data() + begin, in_place ? 0 : static_cast<int>(piece),
+           all.data() + begin, row.type);
   }
 }
+
+template void MpiCollectives::all_reduce_sum(std::span<Bf16>);
+template void MpiCollectives::reduce_scatter_sum(std::span<const float>, std::span<float>);
+template void MpiCollectives::reduce_scatter_sum(std::span<const Bf16>, std::span<Bf16>);
+template void MpiCollectives::post_all_reduce_sum(std::span<float>, Posted&);
+template void MpiCollectives::post_all_reduce_sum(std::span<Bf16>, Posted&);
+template void MpiCollectives::post_reduce_scatter_sum(std::span<const float>, std::span<float>, Posted&);
+template void MpiCollectives::post_reduce_scatter_sum(std::span<const Bf16>, std::span<Bf16>, Posted&);
 
 }  // namespace vaecf::comm

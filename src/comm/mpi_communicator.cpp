@@ -4,7 +4,6 @@
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
-#include "work_queue.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -17,6 +16,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -76,31 +77,26 @@ class OwnComm {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(AllReduceAlgorithm algorithm, std::int64_t piece_elements, double loading_timeout)
-      : joining_(std::make_unique<Deadline>(loading_timeout, not_joined(loading_timeout))),
+  MpiCommunicator(const DistributedOptions& options, std::int64_t piece_elements)
+      : joining_(std::make_unique<Deadline>(options.loading_timeout, not_joined(options.loading_timeout))),
         piece_(piece_elements),
-        blocking_(session_),
-        started_(session_) {
+        overlaps_(options.overlap == Toggle::on),
+        comm_(session_) {
     if (piece_ < 1 || piece_ > largest_mpi_piece) {
       throw std::invalid_argument(vaecf::format("MPI messages of {} elements are not possible", piece_));
     }
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     refuse_separate_worlds();
-    algorithm_ = MpiSession::choose_all_reduce(algorithm);
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &blocking_.comm), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &started_.comm), "MPI_Comm_dup");
-    now_ = std::make_unique<MpiCollectives>(blocking_.comm, piece_);
-    later_ = std::make_shared<MpiCollectives>(started_.comm, piece_);
+    algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
+    if (overlaps_) algorithm_ += ", but gradients are summed by their owners (distributed.overlap: on)";
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
+    mpi_ = std::make_unique<MpiCollectives>(comm_.comm, piece_);
     find_neighbours();
     joining_.reset();
   }
 
-  ~MpiCommunicator() override {
-    if (session_.healthy()) return;
-    settle();
-    queue_.abandon();
-  }
+  ~MpiCommunicator() override { settle(); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -114,35 +110,39 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    collective("barrier", [&] { now_->barrier(); });
+    collective("barrier", [&] { mpi_->barrier(); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    collective("broadcast", [&] { now_->broadcast(bytes, root); });
+    collective("broadcast", [&] { mpi_->broadcast(bytes, root); });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
     collective("all-reduce",
-               [&] { now_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
+               [&] { mpi_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     check_parts(all.size(), part.size(), "all_gather");
-    collective("all-gather", [&] { now_->all_gather(part, all); });
+    collective("all-gather", [&] { mpi_->all_gather(part, all); });
   }
 
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    collective("reduce-scatter", [&] { now_->reduce_scatter_sum(values, part); });
+    collective("reduce-scatter", [&] { mpi_->reduce_scatter_sum(values, part); });
   }
 
   Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
-    return start("all-reduce", values.size_bytes(), [=](MpiCollectives& mpi) {
-      mpi.all_reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_FLOAT, MPI_SUM);
-    });
+    const auto run = [=, this] {
+      mpi_->all_reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_FLOAT, MPI_SUM);
+    };
+    return start("all-reduce", values.size_bytes(), run,
+                 [=, this](Posted& to) { mpi_->post_all_reduce_sum(values, to); });
   }
   Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
-    return start("all-reduce", values.size_bytes(), [=](MpiCollectives& mpi) { mpi.all_reduce_sum(values); });
+    return start(
+        "all-reduce", values.size_bytes(), [=, this] { mpi_->all_reduce_sum(values); },
+        [=, this](Posted& to) { mpi_->post_all_reduce_sum(values, to); });
   }
   Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
                                   backend::Completion) override {
@@ -153,22 +153,41 @@ class MpiCommunicator final : public Communicator {
     return start_reduce_scatter(values, part);
   }
   Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
-    return start_gather(part, all);
+    return start_gather(std::as_bytes(part), std::as_writable_bytes(all));
   }
   Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
-    return start_gather(part, all);
+    return start_gather(std::as_bytes(part), std::as_writable_bytes(all));
   }
 
   backend::Completion wait(Ticket ticket) override {
-    if (session_.threads()) {
-      call("wait", [&] { queue_.wait(ticket.number); });
-    } else if (ticket.number < 0 || ticket.number >= done_at_start_) {
+    const std::int64_t begun = finished_ + static_cast<std::int64_t>(started_.size());
+    if (ticket.number < 0 || ticket.number >= begun) {
       throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
+    }
+    // In the order of starting, which is the same on all ranks.
+    for (; finished_ <= ticket.number; ++finished_) {
+      const Started next = std::move(started_.front());
+      started_.pop_front();
+      call("wait", next.finish);
     }
     return {};
   }
 
-  void settle() noexcept override { queue_.settle(seconds_to_settle); }
+  void settle() noexcept override {
+    const auto end = std::chrono::steady_clock::now() + time_to_settle;
+    try {
+      while (!started_.empty() && std::chrono::steady_clock::now() < end) {
+        if (!started_.front().posted || started_.front().posted->arrived())
+          started_.pop_front();
+        else
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    } catch (const RunError&) {
+    }
+    // What other ranks may still send must find its memory: it is not given back.
+    if (!started_.empty()) new std::deque<Started>(std::move(started_));
+    started_.clear();
+  }
 
   [[noreturn]] void abort(int code) override {
     const Deadline deadline(seconds_to_abort, "", code);
@@ -197,32 +216,46 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// Where threads may not call MPI at the same time, the work is done here and now.
-  template <class Work>
-  Ticket start(const char* name, std::size_t bytes, Work work) {
+  /// A collective that was started: what is left to do when it is waited for.
+  struct Started {
+    std::function<void()> finish;
+    std::shared_ptr<Posted> posted;  // null if it has not begun
+  };
+
+  /// MPI makes no progress by itself: without overlap, a collective runs when it is waited for. With overlap,
+  /// its messages are posted now, and go on their way whenever MPI is called.
+  template <class Run, class Post>
+  Ticket start(const char* name, std::size_t bytes, Run run, Post post) {
     exchanges().enter();
-    if (session_.threads()) {
-      return {queue_.push([mpi = later_, work, timeline = exchanges().timeline(), name, bytes] {
-        const Timeline::Span span(timeline, Track::communication, name, "bytes",
-                                  static_cast<std::int64_t>(bytes));
-        work(*mpi);
-      })};
+    const auto span = [this, name, bytes] {
+      return std::make_shared<Timeline::Span>(exchanges().timeline(), Track::communication, name, "bytes",
+                                              static_cast<std::int64_t>(bytes));
+    };
+    if (overlaps_) {
+      const auto posted = std::make_shared<Posted>();
+      call(name, [&] { post(*posted); });
+      started_.push_back({[posted, span = span()] { posted->wait(); }, posted});
+    } else {
+      started_.push_back({[run, span] {
+                            const auto whole = span();
+                            run();
+                          },
+                          nullptr});
     }
-    call(name, [&] { work(*later_); });
-    return {done_at_start_++};
+    return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
   }
   template <class T>
   Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
     check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    return start("reduce-scatter", values.size_bytes(),
-                 [=](MpiCollectives& mpi) { mpi.reduce_scatter_sum(values, part); });
+    return start(
+        "reduce-scatter", values.size_bytes(), [=, this] { mpi_->reduce_scatter_sum(values, part); },
+        [=, this](Posted& to) { mpi_->post_reduce_scatter_sum(values, part, to); });
   }
-  template <class T>
-  Ticket start_gather(std::span<const T> part, std::span<T> all) {
+  Ticket start_gather(std::span<const std::byte> part, std::span<std::byte> all) {
     check_parts(all.size(), part.size(), "all_gather");
-    return start("all-gather", all.size_bytes(), [=](MpiCollectives& mpi) {
-      mpi.all_gather(std::as_bytes(part), std::as_writable_bytes(all));
-    });
+    return start(
+        "all-gather", all.size(), [=, this] { mpi_->all_gather(part, all); },
+        [=, this](Posted& to) { mpi_->post_all_gather(part, all, to); });
   }
 
   void check_parts(std::size_t all, std::size_t part, const char* name) const {
@@ -255,34 +288,32 @@ class MpiCommunicator final : public Communicator {
     hosts_ = all_reduce(std::int64_t{local_rank_ == 0 ? 1 : 0});
   }
 
-  static constexpr double seconds_to_settle = 2.0;
+  static constexpr std::chrono::seconds time_to_settle{2};
   static constexpr double seconds_to_abort = 5.0;
   static constexpr double seconds_to_end_launcher = 10.0;
 
   std::unique_ptr<Deadline> joining_;
-  // Destroyed in reverse order: the queue's thread ends before its communicator, all communicators before
-  // MPI.
+  // Destroyed in reverse order: the communicator before MPI.
   std::int64_t piece_;
+  bool overlaps_;
   MpiSession session_;
   std::string algorithm_;
-  OwnComm blocking_;
-  OwnComm started_;
-  std::unique_ptr<MpiCollectives> now_;
-  std::shared_ptr<MpiCollectives> later_;  // also held by work in the queue, whose thread may outlive us
-  WorkQueue queue_;
+  OwnComm comm_;
+  std::unique_ptr<MpiCollectives> mpi_;
+  std::deque<Started> started_;
+  std::int64_t finished_ = 0;  // tickets
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
   int local_size_ = 1;
   std::int64_t hosts_ = 1;
   std::string host_;
-  std::int64_t done_at_start_ = 0;  // tickets, where threads may not call MPI
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(AllReduceAlgorithm algorithm, std::int64_t piece_elements,
-                                                    double loading_timeout) {
+std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options,
+                                                    std::int64_t piece_elements) {
   if (const std::string advice = launch_advice(); !advice.empty()) {
     // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
     // why.
@@ -292,7 +323,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(AllReduceAlgorithm algorithm
       std::this_thread::sleep_for(std::chrono::seconds(3));
     }
   }
-  return std::make_unique<MpiCommunicator>(algorithm, piece_elements, loading_timeout);
+  return std::make_unique<MpiCommunicator>(options, piece_elements);
 }
 
 }  // namespace vaecf::comm

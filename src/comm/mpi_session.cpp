@@ -96,11 +96,11 @@ std::string MpiSession::thread_level() const {
     case MPI_THREAD_MULTIPLE:
       return "thread level multiple";
     case MPI_THREAD_SERIALIZED:
-      return "thread level serialized: no overlap";
+      return "thread level serialized";
     case MPI_THREAD_FUNNELED:
-      return "thread level funneled: no overlap";
+      return "thread level funneled";
     default:
-      return "thread level single: no overlap";
+      return "thread level single";
   }
 }
 

@@ -171,10 +171,7 @@ TEST(Collectives, SumsAreBitwiseEqualOnAllRanks) {
       std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
       std::vector<float> values(count);
       for (float& v : values) v = uniform(random) * std::exp2(20.0F * uniform(random));
-      std::vector<float> started = values;
       comm.all_reduce(std::span(values));
-      comm.wait(comm.start_all_reduce_sum(started, {}));
-      EXPECT_EQ(std::memcmp(values.data(), started.data(), count * sizeof(float)), 0);
       std::vector<float> all(count * static_cast<std::size_t>(comm.size()));
       comm.all_gather(std::span<const float>(values), std::span(all));
       for (int r = 0; r < comm.size(); ++r) {

@@ -43,12 +43,18 @@ TEST(MpiCommunicator, TheRingIsReallyTaken) {
 }
 
 TEST(MpiCommunicator, NothingTouchesMemoryAfterSettling) {
-  Communicator& comm = mpi_world();
-  std::vector<std::vector<float>> sums(8, std::vector<float>(1 << 18, 1.0F));
-  for (auto& values : sums) comm.start_all_reduce_sum(std::span(values), {});
-  comm.settle();
-  for (const auto& values : sums) EXPECT_EQ(values.back(), static_cast<float>(comm.size()));
-  comm.barrier();  // no rank goes on, and frees them, before the others have looked
+  for (const Toggle overlap : {Toggle::off, Toggle::on}) {
+    const auto comm = make_mpi_communicator({.overlap = overlap});
+    {
+      std::vector<std::vector<float>> dropped(8, std::vector<float>(1 << 18, 1.0F));
+      for (auto& values : dropped) comm->start_all_reduce_sum(std::span(values), {});
+      comm->settle();
+      for (const auto& values : dropped) EXPECT_EQ(values.back(), 1.0F);
+    }
+    std::vector<float> values(1 << 18, 1.0F);
+    comm->wait(comm->start_all_reduce_sum(std::span(values), {}));
+    EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
+  }
 }
 
 TEST(MpiCommunicator, DescribesItself) {
@@ -60,8 +66,8 @@ TEST(MpiCommunicator, DescribesItself) {
 }
 
 TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
-  const auto comm = make_mpi_communicator(mpi_world().rank() == 0 ? AllReduceAlgorithm::ring
-                                                                  : AllReduceAlgorithm::automatic);
+  const auto comm = make_mpi_communicator(
+      {.algorithm = mpi_world().rank() == 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic});
   std::vector<float> values(100000, 1.0F);
   comm->all_reduce(std::span(values));
   EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
@@ -71,14 +77,14 @@ TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
 }
 
 TEST(MpiCommunicator, PiecesThatMpiCannotCountAreRefused) {
-  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring, 0), std::invalid_argument);
-  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring, largest_mpi_piece + 1), std::invalid_argument);
+  EXPECT_THROW(make_mpi_communicator({}, 0), std::invalid_argument);
+  EXPECT_THROW(make_mpi_communicator({}, largest_mpi_piece + 1), std::invalid_argument);
 }
 
 TEST(MpiCommunicator, AFailedCallIsARunErrorThatNamesIt) {
   std::vector<float> values(3);
   try {
-    make_mpi_communicator(AllReduceAlgorithm::ring)->broadcast(std::span(values), mpi_world().size());
+    make_mpi_communicator()->broadcast(std::span(values), mpi_world().size());
     FAIL() << "a root beyond the world was taken";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("MPI_Bcast failed"), std::string::npos) << error.what();
@@ -90,7 +96,7 @@ TEST(MpiCommunicator, AWorldOfOneUnderALauncherOfMoreIsRefused) {
   const char* before = std::getenv("OMPI_COMM_WORLD_SIZE");
   const std::string kept = before == nullptr ? "" : before;
   setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
-  EXPECT_THROW(make_mpi_communicator(AllReduceAlgorithm::ring), InputError);
+  EXPECT_THROW(make_mpi_communicator(), InputError);
   if (before == nullptr)
     unsetenv("OMPI_COMM_WORLD_SIZE");
   else

@@ -11,9 +11,16 @@ namespace {
 /// Making a communicator takes a fifth of a second, so all tests share one; it must go before MPI ends.
 class CutMessages : public testing::Environment {
  public:
-  void SetUp() override { communicator = make_mpi_communicator(AllReduceAlgorithm::ring, test_piece); }
-  void TearDown() override { communicator.reset(); }
+  void SetUp() override {
+    communicator = make_mpi_communicator({}, test_piece);
+    overlapping = make_mpi_communicator({.overlap = Toggle::on}, test_piece);
+  }
+  void TearDown() override {
+    communicator.reset();
+    overlapping.reset();
+  }
   std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Communicator> overlapping;
 };
 
 CutMessages& cut_messages() {
@@ -29,8 +36,12 @@ void on_worlds(const std::function<void(Communicator&)>& body) {
     SCOPED_TRACE("whole messages");
     body(mpi_world());
   }
-  SCOPED_TRACE("cut messages");
-  body(*cut_messages().communicator);
+  {
+    SCOPED_TRACE("cut messages");
+    body(*cut_messages().communicator);
+  }
+  SCOPED_TRACE("overlap");
+  body(*cut_messages().overlapping);
 }
 
 }  // namespace vaecf::comm

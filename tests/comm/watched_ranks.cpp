@@ -97,8 +97,7 @@ int main(int, char** argv) {
     leave(plan.folder / (rank + ".pid"), std::to_string(getpid()) + "\n");
     if (plan.how == "never_starts" && rank == argv[2]) pause_for(60.0);
     const MpiWithoutThreads mpi(plan.how.starts_with("no_threads"));
-    const auto comm = comm::make_mpi_communicator(vaecf::comm::AllReduceAlgorithm::ring,
-                                                  comm::largest_mpi_piece, options.loading_timeout);
+    const auto comm = comm::make_mpi_communicator(options);
     comm::Watchdog watchdog(*comm, options);
     return work(*comm, watchdog, plan);
   } catch (const std::exception& error) {

@@ -47,7 +47,7 @@ Communicator& mpi_world() {
 
 int run_tests_on_ranks(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  world() = make_mpi_communicator(AllReduceAlgorithm::ring);
+  world() = make_mpi_communicator();
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (mpi_world().rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());

@@ -17,7 +17,7 @@ enum class Track : std::uint8_t {
   run,            ///< loading, epochs, validation, checkpoints, tests
   compute,        ///< the phases of training steps, on the device where there is one
   waiting,        ///< the thread that works waits for other ranks
-  communication,  ///< exchanges in a thread of their own, beside compute
+  communication,  ///< sums and gathers that were started
   writer,         ///< checkpoints on their way to disk
 };
 inline constexpr std::array<const char*, 5> track_names = {"run", "compute", "waiting", "communication",

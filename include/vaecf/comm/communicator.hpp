@@ -142,15 +142,18 @@ bool launched_by_mpi();
 /// Elements (bytes, for untyped calls) in one MPI call: its counts are 32-bit.
 inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 
-/// Over MPI_COMM_WORLD, host memory. Initialises MPI; the first one made finalises it when it is destroyed,
-/// unless an exception is unwinding: then other ranks may never come, and the process should end by abort()
-/// or exit. A communicator made while another lives shares its MPI. After MPI has ended there can be no
-/// other. `algorithm` as in DistributedOptions; where ranks ask for different ones, the library's choice
-/// stands. Longer messages than `piece_elements` are cut. Where MPI has not joined the ranks after
-/// `loading_timeout` seconds, or has not ended a minute after it was asked to, a message and _Exit(1) end
-/// this process. Errors: InputError where a launcher started several processes that MPI does not join.
-std::unique_ptr<Communicator> make_mpi_communicator(
-    AllReduceAlgorithm algorithm, std::int64_t piece_elements = largest_mpi_piece,
-    double loading_timeout = DistributedOptions().loading_timeout);
+/// Makes a communicator of MPI_COMM_WORLD for host memory. Initializes MPI; the first one made finalizes it
+/// when it is destroyed, unless an exception is unwinding: then other ranks may never come, and the process
+/// should end by abort() or exit. A communicator made while another lives shares its MPI. After MPI has ended
+/// there can be no other.
+///
+/// If ranks ask for different options.algorithm, the library's choice stands. MPI makes no progress by
+/// itself: started forms run when they are waited for; with options.overlap `on` their messages are posted at
+/// once, and all-reduces are sums by the owners of the parts. Longer messages than `piece_elements` are cut.
+/// If MPI has not joined the ranks after options.loading_timeout seconds, or has not ended a minute after it
+/// was asked to, a message and _Exit(1) end this process. Throws InputError if a launcher started several
+/// processes that MPI does not join.
+std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {},
+                                                    std::int64_t piece_elements = largest_mpi_piece);
 
 }  // namespace vaecf::comm
