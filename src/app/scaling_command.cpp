@@ -1,7 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/text_file.hpp>
+#include <vaecf/io/output_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/scaling/report.hpp>
 #include <vaecf/train/session.hpp>

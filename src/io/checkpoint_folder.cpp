@@ -1,10 +1,10 @@
 #include <vaecf/io/checkpoint_folder.hpp>
 
-#include "io/staged_file.hpp"
-#include "io/temporaries.hpp"
+#include "io/file_system.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -47,20 +48,17 @@ std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
 }
 
 void copy_file(const std::string& file, const std::string& alias) {
-  const int source = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (source < 0) {
-    throw RunError(
-        format("{}: cannot be made from {}: {}", alias, file, std::generic_category().message(errno)));
+  std::ifstream source(file, std::ios::binary);
+  OutputFile copy(alias);
+  std::string piece(std::size_t{1} << 20, '\0');
+  errno = 0;
+  while (source.read(piece.data(), static_cast<std::streamsize>(piece.size())), source.gcount() > 0)
+    copy.write(std::string_view(piece).substr(0, static_cast<std::size_t>(source.gcount())));
+  if (!source.eof()) {
+    throw RunError(format("{}: cannot be made from {}: {}; check that it can be read", alias, file,
+                          std::generic_category().message(errno == 0 ? ENOENT : errno)));
   }
-  try {
-    StagedFile staged(alias);
-    copy_bytes(source, staged.descriptor(), alias);
-    staged.publish();
-  } catch (...) {
-    ::close(source);
-    throw;
-  }
-  ::close(source);
+  copy.commit();
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "io/checkpoint_seal.hpp"
 
+#include "io/file_system.hpp"
 #include "io/input_file.hpp"
-#include "io/staged_file.hpp"
 
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/descriptor.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -34,31 +33,8 @@ struct Seal {
 };
 static_assert(sizeof(Seal) == 24);
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path) : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value() const { return value_; }
-
- private:
-  int value_;
-};
-
-/// Fills `out` from `offset` as far as the file goes; -1 with errno set where reading fails.
-ssize_t read_at(int descriptor, char* out, std::size_t size, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::pread(descriptor, out + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return -1;
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return static_cast<ssize_t>(done);
+Descriptor open_file(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 /// Length and hash of all bytes behind the block; false with errno set where reading fails.
@@ -70,7 +46,8 @@ bool measure(int descriptor, Seal& seal) {
   const auto piece = std::make_unique_for_overwrite<char[]>(piece_bytes);
   seal.length = 0;
   for (;;) {
-    const ssize_t got = read_at(descriptor, piece.get(), piece_bytes, seal_bytes + seal.length);
+    const ssize_t got =
+        read_at(descriptor, piece.get(), piece_bytes, static_cast<off_t>(seal_bytes + seal.length));
     if (got < 0) return false;
     if (got == 0) break;
     XXH3_64bits_update(state.get(), piece.get(), static_cast<std::size_t>(got));
@@ -94,9 +71,9 @@ SealBlock make_seal(int descriptor, const std::string& path) {
 std::uint64_t verify_seal(const std::string& path) {
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
-  const Descriptor file(path);
+  const Descriptor file = open_file(path);
   SealBlock block{};
-  const ssize_t got = file.value() < 0 ? -1 : read_at(file.value(), block.data(), block.size(), 0);
+  const ssize_t got = !file.is_open() ? -1 : read_at(file.value(), block.data(), block.size(), 0);
   if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
   if (!std::equal(magic.begin(), magic.end(), block.begin())) {
     fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
@@ -127,9 +104,9 @@ std::uint64_t verify_seal(const std::string& path) {
 }
 
 bool is_checkpoint(const std::string& path) {
-  const Descriptor file(path);
+  const Descriptor file = open_file(path);
   std::array<char, magic.size()> start{};
-  return file.value() >= 0 && read_at(file.value(), start.data(), start.size(), 0) == magic.size() &&
+  return file.is_open() && read_at(file.value(), start.data(), start.size(), 0) == magic.size() &&
          std::equal(magic.begin(), magic.end(), start.begin());
 }
 

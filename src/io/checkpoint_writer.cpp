@@ -2,13 +2,10 @@
 
 #include "io/attributes.hpp"
 #include "io/checkpoint_seal.hpp"
-#include "io/staged_hdf5.hpp"
-
-#include <unistd.h>
+#include "io/hdf5_writer.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <vector>
 
 namespace vaecf::io {
@@ -16,9 +13,9 @@ namespace {
 
 constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
 
-/// Copies a tensor into the file by blocks of rows. Not inside StagedHdf5::write: what `source` throws is its
+/// Copies a tensor into the file by blocks of rows. Not inside Hdf5Writer::write: what `source` throws is its
 /// own affair.
-void write_tensor(StagedHdf5& file, const TensorSource& source) {
+void write_tensor(Hdf5Writer& file, const TensorSource& source) {
   if (source.rows < 0 || source.columns < 0 || (source.vector && source.rows != 1)) {
     throw RunError(format("{}: tensor {} has an impossible shape ({}, {})", file.path(), source.name,
                           source.rows, source.columns));
@@ -41,27 +38,18 @@ void write_tensor(StagedHdf5& file, const TensorSource& source) {
   }
 }
 
-void write_block(int descriptor, const SealBlock& block, const std::string& path) {
-  std::size_t done = 0;
-  while (done < block.size()) {
-    const ssize_t put =
-        ::pwrite(descriptor, block.data() + done, block.size() - done, static_cast<off_t>(done));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) throw_write_error(path, put < 0 ? errno : EIO);
-    done += static_cast<std::size_t>(put);
-  }
-}
-
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Attributes& attributes,
                       std::span<const TensorSource> tensors) {
-  StagedHdf5 file(path, seal_bytes);
+  Hdf5Writer file(path, seal_bytes);
   file.write([&] { write_attributes(file.id(), attributes); });
   for (const auto& tensor : tensors) write_tensor(file, tensor);
   file.finish();
-  write_block(file.descriptor(), make_seal(file.descriptor(), path), path);
-  file.publish();
+  const SealBlock seal = make_seal(file.descriptor(), path);
+  const int code = write_at(file.descriptor(), {seal.data(), seal.size()}, 0);
+  if (code != 0) throw_write_error(path, code);
+  file.commit();
 }
 
 }  // namespace vaecf::io

@@ -2,9 +2,9 @@
 
 #include "io/attributes.hpp"
 #include "io/growing_column.hpp"
+#include "io/hdf5_writer.hpp"
 #include "io/ids.hpp"
 #include "io/matrices.hpp"
-#include "io/staged_hdf5.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -39,11 +39,11 @@ std::size_t matrix_index(std::string_view name) {
 }
 
 struct DatasetWriter::File {
-  File(const std::string& path, std::int64_t compression) : staged(path, 0) {
+  File(const std::string& path, std::int64_t compression) : writer(path) {
     const std::int64_t first = 0;
     for (const auto name : matrix_names) {
       matrices.emplace_back(std::string(name), static_cast<int>(compression))
-          .offsets.append(staged.id(), {&first, 1});
+          .offsets.append(writer.id(), {&first, 1});
     }
     attributes["format_version"] = std::int64_t{1};
   }
@@ -59,12 +59,12 @@ struct DatasetWriter::File {
   /// Catches what the reader would refuse later, while the caller is still there to be named.
   void check_complete() const {
     if (width("items") == 0) {
-      throw RunError(format("{}: the number of items was not set before the commit", staged.path()));
+      throw RunError(format("{}: the number of items was not set before the commit", writer.path()));
     }
     for (std::size_t m = 0; m < matrices.size(); ++m) {
       const char* const what = m < first_features ? "items" : "features";
       if (matrices[m].largest >= width(what)) {
-        throw RunError(format("{}: {} holds column {}, but there are {} {}", staged.path(), matrix_names[m],
+        throw RunError(format("{}: {} holds column {}, but there are {} {}", writer.path(), matrix_names[m],
                               matrices[m].largest, width(what), what));
       }
     }
@@ -72,13 +72,13 @@ struct DatasetWriter::File {
       const MatrixColumns& known = matrices[first_features + i];
       const MatrixColumns& users = matrices[users_of_features[i]];
       if (!known.linked && !users.linked && known.rows != users.rows) {
-        throw RunError(format("{}: {} users have features, but {} are in {}", staged.path(), known.rows,
+        throw RunError(format("{}: {} users have features, but {} are in {}", writer.path(), known.rows,
                               users.rows, matrix_names[users_of_features[i]]));
       }
     }
   }
 
-  StagedHdf5 staged;
+  Hdf5Writer writer;
   std::vector<MatrixColumns> matrices;
   Attributes attributes;
 };
@@ -91,30 +91,30 @@ DatasetWriter& DatasetWriter::operator=(DatasetWriter&&) noexcept = default;
 
 void DatasetWriter::append_row(const std::string& matrix, std::span<const std::int32_t> columns) {
   MatrixColumns& target = file_->matrices[matrix_index(matrix)];
-  StagedHdf5& staged = file_->staged;
+  Hdf5Writer& writer = file_->writer;
   const bool rising = std::ranges::adjacent_find(columns, std::greater_equal<>()) == columns.end();
   if (!rising || (!columns.empty() && columns.front() < 0)) {
-    throw RunError(format("{}: row {} of {} does not have ascending, unique columns", staged.path(),
+    throw RunError(format("{}: row {} of {} does not have ascending, unique columns", writer.path(),
                           target.rows, matrix));
   }
-  staged.write([&] {
-    target.columns.append(staged.id(), columns);
+  writer.write([&] {
+    target.columns.append(writer.id(), columns);
     target.entries += static_cast<std::int64_t>(columns.size());
-    target.offsets.append(staged.id(), {&target.entries, 1});
+    target.offsets.append(writer.id(), {&target.entries, 1});
   });
   ++target.rows;
   if (!columns.empty()) target.largest = std::max(target.largest, columns.back());
 }
 
 void DatasetWriter::write_ids(const std::string& path, const IdList& ids) {
-  file_->staged.write([&] { write_id_list(file_->staged.id(), path, ids); });
+  file_->writer.write([&] { write_id_list(file_->writer.id(), path, ids); });
 }
 
 void DatasetWriter::link(const std::string& path, const std::string& target) {
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
     if (matrix_names[m] == path) file_->matrices[m].linked = true;
   }
-  file_->staged.write([&] { h5::create_link(file_->staged.id(), path, "/" + target); });
+  file_->writer.write([&] { h5::create_link(file_->writer.id(), path, "/" + target); });
 }
 
 void DatasetWriter::set_attribute(const std::string& name, const Attribute& value) {
@@ -123,23 +123,22 @@ void DatasetWriter::set_attribute(const std::string& name, const Attribute& valu
 
 void DatasetWriter::commit() {
   file_->check_complete();
-  StagedHdf5& staged = file_->staged;
-  staged.write([&] {
+  Hdf5Writer& writer = file_->writer;
+  writer.write([&] {
     for (std::size_t m = 0; m < matrix_names.size(); ++m) {
       MatrixColumns& matrix = file_->matrices[m];
       if (matrix.linked || (m >= first_features && !file_->with_features())) continue;
-      matrix.offsets.finish(staged.id());
-      matrix.columns.finish(staged.id());
+      matrix.offsets.finish(writer.id());
+      matrix.columns.finish(writer.id());
     }
-    write_attributes(staged.id(), file_->attributes);
+    write_attributes(writer.id(), file_->attributes);
   });
   for (MatrixColumns& matrix : file_->matrices) {
     matrix.offsets.close();
     matrix.columns.close();
   }
-  staged.finish();
-  staged.sync();
-  staged.publish();
+  writer.finish();
+  writer.commit();
 }
 
 }  // namespace vaecf::io

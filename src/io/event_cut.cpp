@@ -1,10 +1,8 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/event_log.hpp>
+#include <vaecf/io/output_file.hpp>
 
-#include "io/staged_file.hpp"
-
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -56,7 +54,7 @@ CutEvents cut_events(const std::string& path, const std::function<bool(const Eve
   std::ifstream old(path, std::ios::binary);
   if (!old) throw_read_error(path);
 
-  StagedFile staged(path);
+  OutputFile file(path);
   CutEvents cut;
   std::string text;
   bool all_ended = true;
@@ -69,11 +67,11 @@ CutEvents cut_events(const std::string& path, const std::function<bool(const Eve
     } else if (!keep(EventView(line))) {
       ++cut.dropped;
     } else {
-      write_bytes(staged.descriptor(), text + '\n', path);
+      file.write(text + '\n');
     }
   }
   if (old.bad() || !old.eof()) throw_read_error(path);
-  if (cut.dropped > 0 || cut.unreadable > 0 || !all_ended) staged.publish();
+  if (cut.dropped > 0 || cut.unreadable > 0 || !all_ended) file.commit();
   return cut;
 }
 

@@ -1,17 +1,17 @@
 #include <vaecf/io/recommendation_file.hpp>
 
 #include "io/attributes.hpp"
+#include "io/hdf5_writer.hpp"
 #include "io/ids.hpp"
-#include "io/staged_hdf5.hpp"
 
 #include <array>
 
 namespace vaecf::io {
 
 struct RecommendationWriter::File {
-  explicit File(const std::string& path) : staged(path, 0) {}
+  explicit File(const std::string& path) : writer(path) {}
 
-  StagedHdf5 staged;
+  Hdf5Writer writer;
   h5::Handle items;
   h5::Handle scores;
   h5::Handle popular;
@@ -24,8 +24,8 @@ RecommendationWriter::RecommendationWriter(const std::string& path, const Recomm
     : file_(std::make_unique<File>(path)) {
   file_->users = head.users.size();
   file_->attributes = head.attributes;
-  file_->staged.write([&] {
-    const hid_t file = file_->staged.id();
+  file_->writer.write([&] {
+    const hid_t file = file_->writer.id();
     write_id_list(file, "user_id", head.users);
     write_id_list(file, "item_id", head.items);
     if (head.titles.size() > 0) write_id_list(file, "item_title", head.titles);
@@ -44,7 +44,7 @@ RecommendationWriter& RecommendationWriter::operator=(RecommendationWriter&&) no
 void RecommendationWriter::append(std::span<const std::int32_t> items, std::span<const float> scores,
                                   std::span<const std::uint8_t> popular) {
   const auto rows = static_cast<std::int64_t>(popular.size());
-  file_->staged.write([&] {
+  file_->writer.write([&] {
     h5::write_rows(file_->items.id(), H5T_NATIVE_INT32, file_->written, rows, items.data());
     h5::write_rows(file_->scores.id(), H5T_NATIVE_FLOAT, file_->written, rows, scores.data());
     h5::write_rows(file_->popular.id(), H5T_NATIVE_UINT8, file_->written, rows, popular.data());
@@ -54,13 +54,13 @@ void RecommendationWriter::append(std::span<const std::int32_t> items, std::span
 
 void RecommendationWriter::commit() {
   if (file_->written != file_->users) {
-    throw RunError(format("{}: {} of {} users were written before the commit", file_->staged.path(),
+    throw RunError(format("{}: {} of {} users were written before the commit", file_->writer.path(),
                           file_->written, file_->users));
   }
   for (h5::Handle* dataset : {&file_->items, &file_->scores, &file_->popular}) dataset->reset();
-  file_->staged.write([&] { write_attributes(file_->staged.id(), file_->attributes); });
-  file_->staged.finish();
-  file_->staged.publish();
+  file_->writer.write([&] { write_attributes(file_->writer.id(), file_->attributes); });
+  file_->writer.finish();
+  file_->writer.commit();
 }
 
 }  // namespace vaecf::io

@@ -3,61 +3,43 @@
 #include <vaecf/io/spill_file.hpp>
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 #include <system_error>
+#include <tuple>
 
-#include "io/staged_file.hpp"
+#include "io/file_system.hpp"
 
 namespace vaecf::io {
 
-struct SpillFile::File {
-  explicit File(const std::string& path) : staged(path + ".spill") {}
-  StagedFile staged;  // which is never published
-  std::int64_t size = 0;
-};
-
-SpillFile::SpillFile(const std::string& path) : file_(std::make_unique<File>(path)) {}
-SpillFile::~SpillFile() = default;
-SpillFile::SpillFile(SpillFile&&) noexcept = default;
-SpillFile& SpillFile::operator=(SpillFile&&) noexcept = default;
+SpillFile::SpillFile(const std::string& path) : path_(path + ".spill") {
+  make_parent_folder(path_);
+  const std::string name = temporary_name(path_);
+  descriptor_ = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!descriptor_.is_open()) throw_write_error(path_, errno);
+  ::unlink(name.c_str());
+}
 
 SpillFile::Extent SpillFile::append(std::span<const std::byte> bytes) {
-  const Extent extent{file_->size, static_cast<std::int64_t>(bytes.size())};
-  write_bytes(file_->staged.descriptor(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-              file_->staged.path());
-  file_->size += extent.bytes;
+  const Extent extent{size_, static_cast<std::int64_t>(bytes.size())};
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const int code = write_at(descriptor_.value(), text, size_);
+  if (code != 0) throw_write_error(path_, code);
+  size_ += extent.bytes;
   return extent;
 }
 
 void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(file_->staged.descriptor(), to.data(), to.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      throw RunError(format("{}: what was put aside cannot be read back: {}; check the disk",
-                            file_->staged.path(), std::generic_category().message(got < 0 ? errno : EIO)));
-    }
-    offset += got;
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
+  const ssize_t got = read_at(descriptor_.value(), reinterpret_cast<char*>(to.data()), to.size(), offset);
+  if (got == static_cast<ssize_t>(to.size())) return;
+  throw RunError(format("{}: what was put aside cannot be read back: {}; check the disk", path_,
+                        std::generic_category().message(got < 0 ? errno : EIO)));
 }
 
 void SpillFile::discard(const Extent& extent) {
-#ifdef FALLOC_FL_PUNCH_HOLE
   // A file system that cannot do so keeps it until the end.
-  if (extent.bytes > 0 &&
-      ::fallocate(file_->staged.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(extent.offset), static_cast<off_t>(extent.bytes)) != 0) {
-    return;
-  }
-#endif
-}
-
-std::int64_t SpillFile::size() const {
-  return file_->size;
+  std::ignore = ::fallocate(descriptor_.value(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            static_cast<off_t>(extent.offset), static_cast<off_t>(extent.bytes));
 }
 
 }  // namespace vaecf::io

@@ -1,8 +1,7 @@
 #include <vaecf/io/trace_file.hpp>
 
-#include "io/staged_file.hpp"
-
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -24,20 +23,11 @@ std::string microseconds(std::int64_t nanoseconds) {
 }  // namespace
 
 struct TraceFile::Content {
-  explicit Content(const std::string& path) : file(path) { write("{\"traceEvents\":["); }
+  explicit Content(const std::string& path) : file(path) { file.write("{\"traceEvents\":["); }
 
-  void write(std::string_view text) {
-    constexpr std::size_t enough = std::size_t{1} << 20;
-    buffer += text;
-    if (buffer.size() >= enough) flush();
-  }
-  void flush() {
-    write_bytes(file.descriptor(), buffer, file.path());
-    buffer.clear();
-  }
   void event(const std::string& text) {
-    write(any ? ",\n" : "\n");
-    write(text);
+    file.write(any ? ",\n" : "\n");
+    file.write(text);
     any = true;
   }
   void metadata(std::string_view what, int process, int thread, std::string_view name) {
@@ -45,8 +35,7 @@ struct TraceFile::Content {
                  quoted(name)));
   }
 
-  StagedFile file;
-  std::string buffer;
+  OutputFile file;
   bool any = false;
   std::string notes;
 };
@@ -83,9 +72,8 @@ void TraceFile::note(std::string_view key, std::string_view text) {
 }
 
 void TraceFile::publish() {
-  content_->write(format("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{{{}}}}}\n", content_->notes));
-  content_->flush();
-  content_->file.publish();
+  content_->file.write(format("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{{{}}}}}\n", content_->notes));
+  content_->file.commit();
 }
 
 }  // namespace vaecf::io

@@ -4,7 +4,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
-#include <vaecf/io/text_file.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <array>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/event_log.hpp>
-#include <vaecf/io/text_file.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include "io/bad_disk.hpp"
 #include "io/io_fixture.hpp"

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/json_lines.hpp>
-#include <vaecf/io/text_file.hpp>
+#include <vaecf/io/output_file.hpp>
 #include <vaecf/scaling/report.hpp>
 
 #include <gtest/gtest.h>

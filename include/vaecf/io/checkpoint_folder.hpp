@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace vaecf::io {
@@ -32,10 +31,5 @@ std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder);
 /// Whatever becomes of `file` later, `alias` stays. RunError where it cannot be done; `alias` is as it was
 /// then.
 void publish_alias(const std::string& file, const std::string& alias);
-
-/// Removes what writers that were killed have left in `folder` (not below it): files of our own names
-/// `NAME.tmp-HOST-PID` whose NAME begins with `prefix`, of processes of this host that live no longer; those
-/// of other hosts once nobody has written to them for an hour. What cannot be removed is left.
-void remove_stale_temporaries(const std::string& folder, std::string_view prefix = "");
 
 }  // namespace vaecf::io

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,20 +30,19 @@ class Event {
 /// The event as one line of JSON without a newline; numbers that are no number become null.
 std::string to_json(const Event& event);
 
-/// Appends events to a JSON-lines file, one write each. RunError where one cannot be written; nothing of it
-/// is left then, and the next may succeed. Somebody who removes the file gets a new one.
+/// Appends events to a JSON-lines file, which is opened for each: a file that was removed is made again.
 class EventLog {
  public:
-  EventLog();  ///< writes nowhere: for ranks other than 0
-  explicit EventLog(const std::string& path);
-  ~EventLog();
-  EventLog(EventLog&&) noexcept;
-  EventLog& operator=(EventLog&&) noexcept;
+  EventLog() = default;  ///< writes nowhere: for ranks other than 0
+  /// Makes the file if needed. Throws RunError if it cannot be written.
+  explicit EventLog(std::string path);
+  /// Throws RunError if the event cannot be written; nothing of it is left then, and the next may succeed.
   void write(const Event& event);
 
  private:
-  struct File;
-  std::unique_ptr<File> file_;
+  void append(const std::string& line);
+
+  std::string path_;
 };
 
 /// One line of an existing log. Lives only as long as the call that it is handed to.

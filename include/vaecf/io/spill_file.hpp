@@ -1,16 +1,16 @@
 #pragma once
 
+#include <vaecf/io/descriptor.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
 namespace vaecf::io {
 
-/// Bytes put aside on disk beside `path` while the program works: in a file without a name where the file
-/// system knows such, so that nothing is left even by a program that is killed. RunError where the disk is
-/// full or fails.
+/// Bytes put aside on disk beside `path` while the program works: in a file that loses its name at once, so
+/// that nothing is left even by a program that is killed. Throws RunError if the disk is full or fails.
 class SpillFile {
  public:
   struct Extent {
@@ -19,21 +19,19 @@ class SpillFile {
   };
 
   explicit SpillFile(const std::string& path);
-  ~SpillFile();
-  SpillFile(SpillFile&&) noexcept;
-  SpillFile& operator=(SpillFile&&) noexcept;
 
   Extent append(std::span<const std::byte> bytes);
   /// Reads `to.size()` bytes from `offset` on. Safe to call from several threads at once.
   void read(std::int64_t offset, std::span<std::byte> to) const;
-  /// Gives back the space of what is no longer needed, where the file system can.
+  /// Gives back the space of what is no longer needed, if the file system can.
   void discard(const Extent& extent);
   /// Bytes appended so far, those discarded among them.
-  std::int64_t size() const;
+  std::int64_t size() const { return size_; }
 
  private:
-  struct File;
-  std::unique_ptr<File> file_;
+  std::string path_;
+  Descriptor descriptor_;
+  std::int64_t size_ = 0;
 };
 
 }  // namespace vaecf::io
