@@ -160,12 +160,12 @@ class Graph {
           ".safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
           source_.dataset.path(), odd - source_.ids.strings.begin()));
     }
-    io::Json ids = io::Json::list();
+    io::Json ids = io::Json::array();
     for (std::int64_t i = 0; i < source_.ids.size(); ++i) {
       if (source_.ids.numeric())
-        ids.add(source_.ids.numbers[static_cast<std::size_t>(i)]);
+        ids.push_back(source_.ids.numbers[static_cast<std::size_t>(i)]);
       else
-        ids.add(source_.ids.text(i));
+        ids.push_back(source_.ids.text(i));
     }
     model_.metadata["item_ids"] = io::to_text(ids);
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};

@@ -1,38 +1,42 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
 
-#include "io/nlohmann_json.hpp"
-
-#include <type_traits>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 
 namespace vaecf::io {
 
-Json::~Json() = default;
-Json::Json(const Json&) = default;
-Json::Json(Json&&) noexcept = default;
-Json& Json::operator=(const Json&) = default;
-Json& Json::operator=(Json&&) noexcept = default;
-
-nlohmann::ordered_json to_nlohmann(const Json& json) {
-  return std::visit(
-      [](const auto& value) -> nlohmann::ordered_json {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, Json::List>) {
-          auto list = nlohmann::ordered_json::array();
-          for (const Json& item : value) list.push_back(to_nlohmann(item));
-          return list;
-        } else if constexpr (std::is_same_v<T, Json::Fields>) {
-          auto object = nlohmann::ordered_json::object();
-          for (const auto& [key, field] : value) object[key] = to_nlohmann(field);
-          return object;
-        } else {
-          return value;
-        }
-      },
-      json.value());
+std::string to_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string to_text(const Json& json, int indent) {
-  return to_nlohmann(json).dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+std::vector<Json> read_json_lines(const std::string& path) {
+  std::error_code missing;
+  // A pipe would keep whoever opens it waiting.
+  if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
+    throw InputError(format("{}: is not a regular file", path));
+  std::ifstream file(path);
+  if (!file) throw InputError(format("{}: cannot be read: {}", path, std::strerror(errno)));
+  std::vector<Json> lines;
+  for (std::string line; std::getline(file, line);) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+double number_at(const Json& json, std::string_view key, double otherwise) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_number() ? field->get<double>() : otherwise;
+}
+
+std::string text_at(const Json& json, std::string_view key, const std::string& otherwise) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_string() ? field->get<std::string>() : otherwise;
 }
 
 }  // namespace vaecf::io

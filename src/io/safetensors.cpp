@@ -29,24 +29,15 @@ std::int64_t OutgoingTensor::bytes() const {
 
 void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<OutgoingTensor>& tensors) {
-  Json header = Json::object();
-  Json texts = Json::object();
-  for (const auto& [key, value] : metadata) texts.set(key, value);
-  header.set("__metadata__", std::move(texts));
+  Json header = {{"__metadata__", Json::object()}};
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
   std::int64_t offset = 0;
   for (const OutgoingTensor& tensor : tensors) {
-    Json shape = Json::list();
-    for (const std::int64_t size : tensor.shape) shape.add(size);
-    Json offsets = Json::list();
-    offsets.add(offset);
-    offset += tensor.bytes();
-    offsets.add(offset);
     constexpr const char* types[] = {"F32", "I64", "U8"};
-    Json entry = Json::object();
-    entry.set("dtype", types[static_cast<int>(tensor.type)])
-        .set("shape", std::move(shape))
-        .set("data_offsets", std::move(offsets));
-    header.set(tensor.name, std::move(entry));
+    header[tensor.name] = {{"dtype", types[static_cast<int>(tensor.type)]},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes()}}};
+    offset += tensor.bytes();
   }
   std::string text = to_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // what follows is aligned

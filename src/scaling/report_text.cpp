@@ -52,41 +52,33 @@ std::string pays_line(const Report::StopsPaying& found) {
 }
 
 Json object_of(const Spread& spread) {
-  return Json::object()
-      .set("median", spread.median)
-      .set("low", spread.low)
-      .set("high", spread.high)
-      .set("repeats", std::int64_t{spread.count});
+  return {{"median", spread.median}, {"low", spread.low}, {"high", spread.high}, {"repeats", spread.count}};
 }
 
 Json object_of(const Point& p) {
   Json phases = Json::object();
-  for (const auto& [name, seconds] : p.phase_seconds) phases.set(name, 1e3 * seconds);
-  Json point = Json::object();
-  point.set("ranks", std::int64_t{p.ranks})
-      .set("batch_size", p.batch_size)
-      .set("variant", name_of(p))
-      .set("users_per_second", object_of(p.users_per_second))
-      .set("efficiency", object_of(p.efficiency))
-      .set("step_ms", 1e3 * p.step_seconds)
-      .set("phases_ms", phases)
-      .set("wire_bytes", p.wire_bytes)
-      .set("bus_gbytes", 1e-9 * p.bus_rate);
+  for (const auto& [name, seconds] : p.phase_seconds) phases[name] = 1e3 * seconds;
+  Json point = {{"ranks", p.ranks},
+                {"batch_size", p.batch_size},
+                {"variant", name_of(p)},
+                {"users_per_second", object_of(p.users_per_second)},
+                {"efficiency", object_of(p.efficiency)},
+                {"step_ms", 1e3 * p.step_seconds},
+                {"phases_ms", phases},
+                {"wire_bytes", p.wire_bytes},
+                {"bus_gbytes", 1e-9 * p.bus_rate}};
   if (p.predicted) {
-    point.set("predicted", Json::object()
-                               .set("users_per_second", p.predicted->users_per_second)
-                               .set("efficiency", p.predicted_efficiency)
-                               .set("compute_ms", 1e3 * p.predicted->compute)
-                               .set("update_ms", 1e3 * p.predicted->update)
-                               .set("exchange_ms", 1e3 * p.predicted->exchange)
-                               .set("error", p.prediction_error()));
+    point["predicted"] = {
+        {"users_per_second", p.predicted->users_per_second}, {"efficiency", p.predicted_efficiency},
+        {"compute_ms", 1e3 * p.predicted->compute},          {"update_ms", 1e3 * p.predicted->update},
+        {"exchange_ms", 1e3 * p.predicted->exchange},        {"error", p.prediction_error()}};
   }
   return point;
 }
 
 Json list_of(const std::vector<Point>& points) {
-  Json list = Json::list();
-  for (const Point& point : points) list.add(object_of(point));
+  Json list = Json::array();
+  for (const Point& point : points) list.push_back(object_of(point));
   return list;
 }
 
@@ -149,34 +141,31 @@ std::string to_csv(const Report& report) {
 }
 
 std::string to_json(const Report& report) {
-  Json warnings = Json::list();
-  for (const std::string& warning : report.warnings) warnings.add(warning);
-  Json json = Json::object();
-  Json model = Json::object();
-  model.set("fixed_ms", 1e3 * report.cost.fixed)
-      .set("per_user_ms", 1e3 * report.cost.per_user)
-      .set("update_ms", 1e3 * report.cost.update_alone)
-      .set("latency_us", 1e6 * report.probed.within_host.latency)
-      .set("bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth)
-      .set("predicts", report.cost.known());
+  Json model = {{"fixed_ms", 1e3 * report.cost.fixed},
+                {"per_user_ms", 1e3 * report.cost.per_user},
+                {"update_ms", 1e3 * report.cost.update_alone},
+                {"latency_us", 1e6 * report.probed.within_host.latency},
+                {"bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth},
+                {"predicts", report.cost.known()}};
   if (report.stops_paying) {
     const Report::StopsPaying& found = *report.stops_paying;
-    model.set("stops_paying", pays_line(found)).set("stops_paying_variant", found.variant);
-    if (found.users) model.set("users_where_ranks_stop_paying", *found.users);
+    model["stops_paying"] = pays_line(found);
+    model["stops_paying_variant"] = found.variant;
+    if (found.users) model["users_where_ranks_stop_paying"] = *found.users;
   }
-  json.set("version", report.version)
-      .set("machine", report.machine)
-      .set("device", report.device)
-      .set("precision", report.precision)
-      .set("threads", std::int64_t{report.threads})
-      .set("ranks_per_host", std::int64_t{report.ranks_per_host})
-      .set("binding", report.binding)
-      .set("warnings", warnings)
-      .set("batch_size", report.batch_size)
-      .set("users_per_rank", report.users_per_rank)
-      .set("strong", list_of(report.strong))
-      .set("weak", list_of(report.weak))
-      .set("model", model);
+  const Json json = {{"version", report.version},
+                     {"machine", report.machine},
+                     {"device", report.device},
+                     {"precision", report.precision},
+                     {"threads", report.threads},
+                     {"ranks_per_host", report.ranks_per_host},
+                     {"binding", report.binding},
+                     {"warnings", report.warnings},
+                     {"batch_size", report.batch_size},
+                     {"users_per_rank", report.users_per_rank},
+                     {"strong", list_of(report.strong)},
+                     {"weak", list_of(report.weak)},
+                     {"model", model}};
   return io::to_text(json, 1) + "\n";
 }
 

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/json_lines.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/scaling/report.hpp>
 
 #include <algorithm>
@@ -54,13 +54,8 @@ RunRecord run_of(const io::Json& event) {
   run.workload.dense_weights = io::number_at(event, "dense_weights");
   run.alone_update_bytes = io::number_at(event, "update_bytes");
   run.workload.narrow_bytes = run.precision == "bf16" || run.precision == "fp16" ? 2.0 : 0.0;
-  if (const io::Json* probes = io::find(event, "all_reduce")) {
-    if (const auto* list = std::get_if<io::Json::List>(&probes->value())) {
-      for (const io::Json& probe : *list) {
-        run.all_reduce.push_back({io::number_at(probe, "bytes"), io::number_at(probe, "seconds")});
-      }
-    }
-  }
+  for (const io::Json& probe : event.value("all_reduce", io::Json::array()))
+    run.all_reduce.push_back({io::number_at(probe, "bytes"), io::number_at(probe, "seconds")});
   return run;
 }
 

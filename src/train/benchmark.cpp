@@ -308,9 +308,9 @@ io::Event event_of(const SessionOptions& options, const Services& services, cons
         .set("evaluation_users_per_second", result.evaluation_users_per_second);
   }
   if (!result.all_reduce.empty()) {
-    io::Json sizes = io::Json::list();
+    io::Json sizes = io::Json::array();
     for (const comm::AllReduceTime& time : result.all_reduce) {
-      sizes.add(io::Json::object().set("bytes", time.bytes).set("seconds", time.seconds));
+      sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
     }
     event.set("all_reduce", sizes);
   }

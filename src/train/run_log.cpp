@@ -117,11 +117,11 @@ void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int6
   // First the checkpoints: a run killed in between finds the log's lines for whichever is then the newest.
   move_later_aside(options, epochs_done, step);
   const io::CutEvents cut =
-      io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::EventView& event) {
-        const std::string name = event.name();
+      io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+        const std::string name = io::text_at(event, "event");
         if (name == "end" || name == "test") return false;  // the run's last words: it has not ended
-        if (name == "epoch" || name == "validation") return event.integer("epoch").value_or(0) <= epochs_done;
-        return event.integer("step").value_or(0) <= step;
+        if (name == "epoch" || name == "validation") return io::number_at(event, "epoch") <= epochs_done;
+        return io::number_at(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
     log.debug("metrics.jsonl: {} lines later than the checkpoint and {} unreadable ones cut", cut.dropped,
@@ -154,13 +154,11 @@ void RunLog::finish() {
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       model::Inputs inputs, std::int64_t parameters) {
   const auto host_of = comm::gather_texts(services.communicator, services.communicator.host());
-  io::Json hosts = io::Json::list();
-  for (const std::string& host : std::set(host_of.begin(), host_of.end())) hosts.add(host);
   const DeviceFacts device = services.engine.facts();
   io::Event event("start");
   event.set("version", options.version);
   if (!options.commit.empty()) event.set("commit", options.commit);
-  event.set("hosts", hosts);
+  event.set("hosts", std::set(host_of.begin(), host_of.end()));
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
   event.set("name", options.name)
       .set("config", options.configuration_text)

@@ -1,8 +1,7 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
-
-#include "support/json_node.hpp"
+#include <vaecf/io/json.hpp>
 
 namespace vaecf::app {
 namespace {
@@ -24,25 +23,25 @@ TEST(Doctor, SpeaksOnceForAllRanks) {
   place.make_small_run();
   const Result result = place.ranks(2, "doctor --json small.yaml");
   ASSERT_EQ(result.code, 0) << result.out << result.err;
-  const auto report = testing::JsonNode::parse(result.out);
-  EXPECT_EQ(report["ranks"].integer(), 2);
-  EXPECT_EQ(report["hosts"].list().size(), 2U);
-  EXPECT_EQ(report["fail"].integer(), 0);
+  const auto report = io::Json::parse(result.out);
+  EXPECT_EQ(report.at("ranks").get<std::int64_t>(), 2);
+  EXPECT_EQ(report.at("hosts").size(), 2U);
+  EXPECT_EQ(report.at("fail").get<std::int64_t>(), 0);
   std::map<std::string, int> subjects;
-  for (const auto& finding : report["findings"].list()) ++subjects[finding["subject"].text()];
+  for (const auto& finding : report.at("findings")) ++subjects[finding.at("subject").get<std::string>()];
   for (const char* subject :
        {"launch", "binding", "oversubscription", "host name", "processor", "memory", "/dev/shm", "mpi",
         "memlock", "gpu", "file locks", "data", "run folder", "products"}) {
     EXPECT_GE(subjects[subject], 1) << subject << result.out;
   }
-  const auto cpu = report["measured"][0];
-  EXPECT_EQ(cpu["device"].text(), "cpu");
+  const auto cpu = report.at("measured").at(0);
+  EXPECT_EQ(cpu.at("device").get<std::string>(), "cpu");
   for (const char* rate : {"fp32_gflops", "bf16_gflops", "memory_gbytes"}) {
-    ASSERT_EQ(cpu[rate].list().size(), 2U) << rate;
-    EXPECT_GT(cpu[rate][1].number(), 0.0) << rate;
+    ASSERT_EQ(cpu.at(rate).size(), 2U) << rate;
+    EXPECT_GT(cpu.at(rate).at(1).get<double>(), 0.0) << rate;
   }
-  EXPECT_EQ(cpu["all_reduce"][0]["bytes"].integer(), 4);
-  EXPECT_GT(cpu["all_reduce"][0]["seconds"].number(), 0.0);
+  EXPECT_EQ(cpu.at("all_reduce").at(0).at("bytes").get<std::int64_t>(), 4);
+  EXPECT_GT(cpu.at("all_reduce").at(0).at("seconds").get<double>(), 0.0);
   EXPECT_EQ(place.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
 }
 

@@ -1,14 +1,12 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/io/json.hpp>
 
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <sstream>
-
-#include "support/json_node.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -20,15 +18,15 @@ class SafeTensors {
     std::uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), 8);
     begin_ = 8 + length;
-    header_ = testing::JsonNode::parse(bytes_.substr(8, length));
+    header_ = io::Json::parse(bytes_.substr(8, length));
   }
-  const testing::JsonNode& header() const { return *header_; }
+  const io::Json& header() const { return header_; }
   std::size_t data_bytes() const { return bytes_.size() - begin_; }
   template <class T>
   std::vector<T> read(const std::string& name) const {
-    const auto offsets = header()[name]["data_offsets"];
-    const auto from = static_cast<std::size_t>(offsets[0].integer());
-    const auto to = static_cast<std::size_t>(offsets[1].integer());
+    const auto offsets = header().at(name).at("data_offsets");
+    const auto from = static_cast<std::size_t>(offsets.at(0).get<std::int64_t>());
+    const auto to = static_cast<std::size_t>(offsets.at(1).get<std::int64_t>());
     std::vector<T> values((to - from) / sizeof(T));
     std::memcpy(values.data(), bytes_.data() + begin_ + from, to - from);
     return values;
@@ -37,7 +35,7 @@ class SafeTensors {
  private:
   std::string bytes_;
   std::size_t begin_ = 0;
-  std::optional<testing::JsonNode> header_;
+  io::Json header_;
 };
 
 /// x (rows) times a layer, with tanh or without.
@@ -66,12 +64,12 @@ TEST(Export, SafetensorsHoldWhatScores) {
   const Result made = place.program("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
   ASSERT_EQ(made.code, 0) << made.err;
   const SafeTensors file(place.read("out/m.safetensors"));
-  EXPECT_EQ(file.header()["encoder_2.weight"]["shape"].dump(), "[16,16]");
-  EXPECT_EQ(file.header()["encoder_2.bias"]["shape"].dump(), "[16]");
-  EXPECT_EQ(file.header()["__metadata__"]["model_type"].text(), "mult_vae");
+  EXPECT_EQ(file.header().at("encoder_2.weight").at("shape").dump(), "[16,16]");
+  EXPECT_EQ(file.header().at("encoder_2.bias").at("shape").dump(), "[16]");
+  EXPECT_EQ(file.header().at("__metadata__").at("model_type").get<std::string>(), "mult_vae");
   std::int64_t end = 0;
-  for (const auto& [name, entry] : file.header().fields()) {
-    if (name != "__metadata__") end = std::max(end, entry["data_offsets"][1].integer());
+  for (const auto& [name, entry] : file.header().items()) {
+    if (name != "__metadata__") end = std::max(end, entry.at("data_offsets").at(1).get<std::int64_t>());
   }
   EXPECT_EQ(static_cast<std::size_t>(end), file.data_bytes());
 

@@ -1,24 +1,23 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/io/json.hpp>
 
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "support/json_node.hpp"
-
 namespace vaecf::app {
 namespace {
 
-using testing::JsonNode;
+using io::Json;
 
 /// The lines of a JSON-lines text that hold a loss.
-std::vector<JsonNode> epochs_of(const std::string& text) {
-  std::vector<JsonNode> epochs;
+std::vector<Json> epochs_of(const std::string& text) {
+  std::vector<Json> epochs;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("\"loss\"") != std::string::npos) epochs.push_back(JsonNode::parse(line));
+    if (line.find("\"loss\"") != std::string::npos) epochs.push_back(Json::parse(line));
   }
   return epochs;
 }
@@ -35,8 +34,8 @@ TEST(OlderVersion, CheckpointOfItGoesOnToTheSameLosses) {
   ASSERT_EQ(epochs.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     for (const char* key : {"epoch", "step", "loss", "nll", "kl"}) {
-      const double value = expected[i][key].number();
-      EXPECT_NEAR(epochs[i][key].number(), value, 1e-5 * value) << key;
+      const double value = expected[i].at(key).get<double>();
+      EXPECT_NEAR(epochs[i].at(key).get<double>(), value, 1e-5 * value) << key;
     }
   }
 }

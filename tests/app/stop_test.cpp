@@ -1,12 +1,11 @@
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/io/json.hpp>
 
 #include <map>
 #include <string>
 #include <utility>
-
-#include "support/json_node.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -83,10 +82,11 @@ TEST(Stop, LeavesTheTimelineOfAllRanks) {
   const Result result =
       place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
-  const auto trace = testing::JsonNode::parse(place.read("t.json"));
+  const auto trace = io::Json::parse(place.read("t.json"));
   std::map<std::pair<std::int64_t, std::string>, int> seen;
-  for (const auto& event : trace["traceEvents"].list()) {
-    if (event["ph"].text() == "X") ++seen[{event["pid"].integer(), event["name"].text()}];
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph").get<std::string>() == "X")
+      ++seen[{event.at("pid").get<std::int64_t>(), event.at("name").get<std::string>()}];
   }
   // Waits and the exchanges beside compute come from MPI.
   for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"}) {

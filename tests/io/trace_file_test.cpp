@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/io/trace_file.hpp>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "support/json_node.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace vaecf::io {
@@ -29,29 +29,29 @@ TEST(Trace, IsWhatPerfettoReads) {
   EXPECT_FALSE(std::filesystem::exists(path));
   file.publish();
 
-  const auto trace = testing::JsonNode::parse(trace_text(path));
-  const auto events = trace["traceEvents"].list();
+  const auto trace = Json::parse(trace_text(path));
+  const auto events = trace.at("traceEvents");
   ASSERT_EQ(events.size(), 6U);
-  EXPECT_EQ(events[0]["ph"].text(), "M");
-  EXPECT_EQ(events[0]["name"].text(), "process_name");
-  EXPECT_EQ(events[0]["args"]["name"].text(), "rank 3 on \"a\"\xef\xbf\xbd");
-  EXPECT_EQ(events[2]["name"].text(), "thread_name");
-  EXPECT_EQ(events[2]["tid"].integer(), 1);
-  EXPECT_EQ(events[4]["ph"].text(), "X");
-  EXPECT_EQ(events[4]["pid"].integer(), 3);
-  EXPECT_DOUBLE_EQ(events[4]["ts"].number(), 1234.567);
-  EXPECT_DOUBLE_EQ(events[4]["dur"].number(), 765.441);
-  EXPECT_EQ(events[4]["args"]["step"].integer(), 12);
-  EXPECT_DOUBLE_EQ(events[5]["ts"].number(), -1.5);
+  EXPECT_EQ(events[0].at("ph").get<std::string>(), "M");
+  EXPECT_EQ(events[0].at("name").get<std::string>(), "process_name");
+  EXPECT_EQ(events[0].at("args").at("name").get<std::string>(), "rank 3 on \"a\"\xef\xbf\xbd");
+  EXPECT_EQ(events[2].at("name").get<std::string>(), "thread_name");
+  EXPECT_EQ(events[2].at("tid").get<std::int64_t>(), 1);
+  EXPECT_EQ(events[4].at("ph").get<std::string>(), "X");
+  EXPECT_EQ(events[4].at("pid").get<std::int64_t>(), 3);
+  EXPECT_DOUBLE_EQ(events[4].at("ts").get<double>(), 1234.567);
+  EXPECT_DOUBLE_EQ(events[4].at("dur").get<double>(), 765.441);
+  EXPECT_EQ(events[4].at("args").at("step").get<std::int64_t>(), 12);
+  EXPECT_DOUBLE_EQ(events[5].at("ts").get<double>(), -1.5);
   EXPECT_FALSE(events[5].contains("args"));
-  EXPECT_EQ(trace["otherData"]["rank 3"].text(), "fine");
+  EXPECT_EQ(trace.at("otherData").at("rank 3").get<std::string>(), "fine");
 }
 
 TEST(Trace, WithoutEventsIsStillOne) {
   const testing::TemporaryFolder folder;
   TraceFile file(folder.path() / "t.json");
   file.publish();
-  EXPECT_TRUE(testing::JsonNode::parse(trace_text(folder.path() / "t.json"))["traceEvents"].list().empty());
+  EXPECT_TRUE(Json::parse(trace_text(folder.path() / "t.json")).at("traceEvents").empty());
 }
 
 TEST(Trace, LeavesNothingUnlessPublished) {

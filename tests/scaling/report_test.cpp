@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/json_lines.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/scaling/report.hpp>
 
@@ -247,14 +247,11 @@ TEST(ScalingReport, TextsHoldEveryPoint) {
   const auto columns = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
   EXPECT_EQ(columns(csv.substr(0, csv.find('\n'))), columns(csv.substr(csv.rfind('\n', csv.size() - 2))));
 
-  const auto json = io::parse_json(to_json(report));
-  ASSERT_TRUE(json);
-  EXPECT_EQ(io::number_at(*json, "batch_size"), 400);
-  const auto* strong = io::find(*json, "strong");
-  ASSERT_NE(strong, nullptr);
-  const auto& points = std::get<io::Json::List>(strong->value());
+  const auto json = io::Json::parse(to_json(report));
+  EXPECT_EQ(json.at("batch_size"), 400);
+  const auto& points = json.at("strong");
   ASSERT_EQ(points.size(), 3U);
-  EXPECT_EQ(io::number_at(*io::find(points[2], "users_per_second"), "median"),
+  EXPECT_EQ(points[2].at("users_per_second").at("median").get<double>(),
             report.strong[2].users_per_second.median);
 
   const std::string page = to_page(report);

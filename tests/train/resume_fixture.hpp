@@ -3,7 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/checkpoint_folder.hpp>
-#include <vaecf/io/json_lines.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <fstream>
 #include <string>

@@ -1,20 +1,20 @@
 // Runs on the CPU and on the twin of the CUDA backend.
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/train/run_timeline.hpp>
 
-#include "support/json_node.hpp"
 #include "train/packed_timeline.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-using testing::JsonNode;
+using io::Json;
 
 class TimelineOfRanks : public TrainTest {
  protected:
   /// Trains on ranks whose clocks differ, `rank` seconds and more apart, and drift apart further.
-  JsonNode trace_of(int ranks, const std::function<void(const Services&)>& work) {
+  Json trace_of(int ranks, const std::function<void(const Services&)>& work) {
     on_ranks(ranks, [&](const Services& services) {
       const int rank = services.communicator.rank();
       const auto begin = Timeline::Clock::now();
@@ -30,30 +30,31 @@ class TimelineOfRanks : public TrainTest {
       work(services);
       timeline.write(services.communicator, services.log);
     });
-    return JsonNode::parse(text_of(file("t.json")));
+    return Json::parse(text_of(file("t.json")));
   }
 
-  static std::vector<JsonNode> events_of(const JsonNode& trace, int rank, const std::string& name = "") {
-    std::vector<JsonNode> events;
-    for (const JsonNode& event : trace["traceEvents"].list()) {
-      const bool wanted = event["ph"].text() == "X" && event["pid"].integer() == rank;
-      if (wanted && (name.empty() || event["name"].text() == name)) events.push_back(event);
+  static std::vector<Json> events_of(const Json& trace, int rank, const std::string& name = "") {
+    std::vector<Json> events;
+    for (const Json& event : trace.at("traceEvents")) {
+      const bool wanted =
+          event.at("ph").get<std::string>() == "X" && event.at("pid").get<std::int64_t>() == rank;
+      if (wanted && (name.empty() || event.at("name").get<std::string>() == name)) events.push_back(event);
     }
     return events;
   }
 
   /// Events of one track lie in one another or apart, in the order of their begin.
-  static void expect_nested(const JsonNode& trace, int ranks) {
+  static void expect_nested(const Json& trace, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       std::map<std::int64_t, std::vector<std::pair<double, double>>> open;
       std::map<std::int64_t, double> latest;
-      for (const JsonNode& event : events_of(trace, rank)) {
-        const std::int64_t track = event["tid"].integer();
-        const double begin = event["ts"].number();
-        const double end = begin + event["dur"].number();
+      for (const Json& event : events_of(trace, rank)) {
+        const std::int64_t track = event.at("tid").get<std::int64_t>();
+        const double begin = event.at("ts").get<double>();
+        const double end = begin + event.at("dur").get<double>();
         constexpr double digit = 2e-3;  // the last one written, us
         EXPECT_GE(begin, 0.0);
-        EXPECT_GE(event["dur"].number(), 0.0);
+        EXPECT_GE(event.at("dur").get<double>(), 0.0);
         if (latest.contains(track)) {
           EXPECT_GE(begin, latest[track]);
         }
@@ -71,12 +72,12 @@ class TimelineOfRanks : public TrainTest {
 
 TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
   options_.train.epochs = 2;
-  const JsonNode trace = trace_of(2, [&](const Services& services) { train(options_, services); });
+  const Json trace = trace_of(2, [&](const Services& services) { train(options_, services); });
   expect_nested(trace, 2);
   std::map<std::string, int> names;
-  for (const JsonNode& event : trace["traceEvents"].list()) {
-    if (event["ph"].text() == "M" && event["name"].text() == "process_name") {
-      ++names[event["args"]["name"].text()];
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph").get<std::string>() == "M" && event.at("name").get<std::string>() == "process_name") {
+      ++names[event.at("args").at("name").get<std::string>()];
     }
   }
   EXPECT_EQ(names.size(), 2U);
@@ -89,7 +90,7 @@ TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
     const auto losses = events_of(trace, rank, "loss");
     ASSERT_EQ(losses.size(), 12U);  // 203 users in batches of 37, twice
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      EXPECT_EQ(losses[i]["args"]["step"].integer(), static_cast<std::int64_t>(i) + 1);
+      EXPECT_EQ(losses[i].at("args").at("step").get<std::int64_t>(), static_cast<std::int64_t>(i) + 1);
     }
     for (const char* phase : {"input", "forward", "backward", "all-reduce", "optimiser"}) {
       EXPECT_GE(events_of(trace, rank, phase).size(), 12U) << phase;
@@ -99,7 +100,7 @@ TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
 
 TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   constexpr int meetings = 20;
-  const JsonNode trace = trace_of(3, [&](const Services& services) {
+  const Json trace = trace_of(3, [&](const Services& services) {
     const auto timeline = services.communicator.exchanges().timeline();
     for (int i = 0; i < meetings; ++i) {
       // No one leaves a sum before all have come to it: so a rank's first half is over before any rank's
@@ -110,8 +111,8 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
     }
   });
   double error = 0.0;  // us
-  for (const auto& [rank, note] : trace["otherData"].fields()) {
-    const std::string& text = note.text();
+  for (const auto& [rank, note] : trace.at("otherData").items()) {
+    const std::string& text = note.get<std::string>();
     error = std::max(error, std::stod(text.substr(text.find("within ") + 7)));
   }
   for (int a = 0; a < 3; ++a) {
@@ -120,16 +121,17 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
       const auto after = events_of(trace, b, "after");
       ASSERT_EQ(before.size(), static_cast<std::size_t>(meetings));
       for (std::size_t i = 0; i < before.size(); ++i) {
-        const double end = before[i]["ts"].number() + before[i]["dur"].number();
+        const double end = before[i].at("ts").get<double>() + before[i].at("dur").get<double>();
         // Clocks are seconds apart: uncorrected, this is far off. Each of both ranks may be off by its error,
         // and by what its clock drifts while it is measured.
-        EXPECT_LE(end, after[i]["ts"].number() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
+        EXPECT_LE(end, after[i].at("ts").get<double>() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
       }
     }
   }
   const auto first = events_of(trace, 0, "before").front();
   for (int rank = 1; rank < 3; ++rank) {
-    const double apart = events_of(trace, rank, "before").front()["ts"].number() - first["ts"].number();
+    const double apart =
+        events_of(trace, rank, "before").front().at("ts").get<double>() - first["ts"].get<double>();
     EXPECT_LT(std::abs(apart), 4e6) << "clocks are 5 s a rank apart";
   }
 }
@@ -137,7 +139,7 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
 TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
   StopFlag stop;
   stop.request();
-  const JsonNode trace = trace_of(2, [&](const Services& services) {
+  const Json trace = trace_of(2, [&](const Services& services) {
     const Services stopped{services.communicator, services.engine, services.log, services.progress, &stop};
     EXPECT_TRUE(train(options_, stopped).stopped);
   });

@@ -82,25 +82,22 @@ std::string table_of(const DeviceMeasurements& measured, int ranks) {
 }
 
 io::Json json_of(const DeviceMeasurements& measured, int ranks) {
-  io::Json object = io::Json::object();
-  object.set("device", measured.device);
+  io::Json object = {{"device", measured.device}};
   const auto field = [&](const char* name, double train::MachineRates::*rate) {
-    io::Json list = io::Json::list();
-    for (const train::MachineRates& rank : measured.ranks) list.add(rank.*rate);
-    object.set(name, list);
+    object[name] = io::Json::array();
+    for (const train::MachineRates& rank : measured.ranks) object[name].push_back(rank.*rate);
   };
   field("fp32_gflops", &train::MachineRates::fp32_gflops);
   field("bf16_gflops", &train::MachineRates::bf16_gflops);
   field("memory_gbytes", &train::MachineRates::memory_gbytes);
-  io::Json sums = io::Json::list();
+  io::Json& sums = object["all_reduce"] = io::Json::array();
   for (const comm::AllReduceTime& time : measured.all_reduce) {
-    sums.add(io::Json::object()
-                 .set("bytes", time.bytes)
-                 .set("seconds", time.seconds)
-                 .set("gbytes", time.rate_gbytes())
-                 .set("bus_gbytes", time.bus_gbytes(ranks)));
+    sums.push_back({{"bytes", time.bytes},
+                    {"seconds", time.seconds},
+                    {"gbytes", time.rate_gbytes()},
+                    {"bus_gbytes", time.bus_gbytes(ranks)}});
   }
-  return object.set("all_reduce", sums);
+  return object;
 }
 
 }  // namespace
@@ -128,37 +125,28 @@ std::string to_table(const DoctorReport& report, bool quiet) {
 }
 
 std::string to_json(const DoctorReport& report) {
-  io::Json findings = io::Json::list();
+  io::Json findings = io::Json::array();
   for (const SharedFinding& shared : report.findings) {
-    io::Json ranks = io::Json::list();
-    for (const int rank : shared.ranks) ranks.add(std::int64_t{rank});
-    io::Json hosts = io::Json::list();
-    for (const std::string& host : hosts_of(report, shared)) hosts.add(host);
-    findings.add(io::Json::object()
-                     .set("subject", shared.finding.subject)
-                     .set("health", to_string(shared.finding.health))
-                     .set("text", shared.finding.text)
-                     .set("advice", shared.finding.advice)
-                     .set("about", to_string(shared.finding.about))
-                     .set("ranks", ranks)
-                     .set("hosts", hosts));
+    findings.push_back({{"subject", shared.finding.subject},
+                        {"health", to_string(shared.finding.health)},
+                        {"text", shared.finding.text},
+                        {"advice", shared.finding.advice},
+                        {"about", to_string(shared.finding.about)},
+                        {"ranks", shared.ranks},
+                        {"hosts", hosts_of(report, shared)}});
   }
-  io::Json measured = io::Json::list();
+  io::Json measured = io::Json::array();
   const auto ranks = static_cast<int>(report.hosts.size());
-  for (const DeviceMeasurements& device : report.measured) measured.add(json_of(device, ranks));
-  io::Json hosts = io::Json::list();
-  for (const std::string& host : report.hosts) hosts.add(host);
-  return io::to_text(io::Json::object()
-                         .set("version", report.version)
-                         .set("ranks", std::int64_t{ranks})
-                         .set("hosts", hosts)
-                         .set("ok", std::int64_t{report.count(Health::ok)})
-                         .set("warn", std::int64_t{report.count(Health::warn)})
-                         .set("fail", std::int64_t{report.count(Health::fail)})
-                         .set("findings", findings)
-                         .set("measured", measured),
-                     2) +
-         "\n";
+  for (const DeviceMeasurements& device : report.measured) measured.push_back(json_of(device, ranks));
+  const io::Json json = {{"version", report.version},
+                         {"ranks", ranks},
+                         {"hosts", report.hosts},
+                         {"ok", report.count(Health::ok)},
+                         {"warn", report.count(Health::warn)},
+                         {"fail", report.count(Health::fail)},
+                         {"findings", findings},
+                         {"measured", measured}};
+  return io::to_text(json, 2) + "\n";
 }
 
 }  // namespace vaecf::app

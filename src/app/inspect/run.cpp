@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/json_lines.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ std::vector<PlotPoint> curve(const std::vector<io::Json>& events, const std::str
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   std::vector<PlotPoint> points;
   for (const io::Json& line : events) {
-    if (io::text_at(line, "event") != event || io::find(line, key) == nullptr) continue;
+    if (io::text_at(line, "event") != event || !line.contains(key)) continue;
     points.push_back({io::number_at(line, "epoch", none), io::number_at(line, key, none)});
   }
   return points;
@@ -39,7 +39,7 @@ std::vector<PlotPoint> curve(const std::vector<io::Json>& events, const std::str
 /// The metrics of a validation: its numbers that are named like "recall@20", without their standard errors.
 std::vector<std::string> metrics_of(const io::Json& validation) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : std::get<io::Json::Fields>(validation.value())) {
+  for (const auto& [name, value] : validation.items()) {
     if (name.find('@') != std::string::npos && !name.ends_with("_se")) names.push_back(name);
   }
   return names;
