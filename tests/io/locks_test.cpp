@@ -67,22 +67,8 @@ TEST(FolderLocks, KeepOthersOutForAsLongAsTheyLive) {
     EXPECT_FALSE(lock.held());
     EXPECT_NE(refusal(folder), "");
   }
-  EXPECT_FALSE(std::filesystem::exists(folder + "/.lock"));
   EXPECT_EQ(refusal(folder), "");
-  EXPECT_FALSE(FolderLock(folder + "/none", milliseconds(0)).held());
-}
-
-// On a file system that keeps the lock of a host that is gone.
-TEST(FolderLocks, ARemovedOneIsNobodysAndRemovesNobodysFile) {
-  const testing::TemporaryFolder place;
-  const std::string folder = place.path();
-  auto gone = std::make_unique<FolderLock>(folder, milliseconds(0));
-  std::filesystem::remove(folder + "/.lock");
-  const FolderLock next(folder, milliseconds(0));
-  EXPECT_TRUE(next.held());
-  gone.reset();
-  EXPECT_TRUE(std::filesystem::exists(folder + "/.lock"));
-  EXPECT_NE(refusal(folder), "");
+  EXPECT_NE(refusal(folder + "/none").find("No such file"), std::string::npos);
 }
 
 TEST(FolderLocks, OverwriteNothingThatALinkLeadsTo) {
@@ -90,12 +76,8 @@ TEST(FolderLocks, OverwriteNothingThatALinkLeadsTo) {
   const std::string folder = place.path();
   std::ofstream(folder + "/mine") << "mine";
   std::filesystem::create_symlink(folder + "/mine", folder + "/.lock");
-  EXPECT_NE(refusal(folder).find(".lock: cannot be opened (is no file)"), std::string::npos)
-      << refusal(folder);
+  EXPECT_NE(refusal(folder).find(".lock: cannot be opened ("), std::string::npos) << refusal(folder);
   EXPECT_EQ(std::filesystem::file_size(folder + "/mine"), 4U);
-  std::filesystem::remove(folder + "/.lock");
-  std::filesystem::create_directory(folder + "/.lock");
-  EXPECT_NE(refusal(folder).find("is no file"), std::string::npos) << refusal(folder);
 }
 
 TEST(FolderLocks, WaitForOneThatIsAboutToEnd) {

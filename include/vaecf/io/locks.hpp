@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/io/descriptor.hpp>
+
 #include <chrono>
 #include <string>
 
@@ -16,25 +18,21 @@ enum class Locks {
 /// reading and left alone; else one without a name is made in its folder.
 Locks probe_locks(const std::string& path);
 
-/// Keeps other processes that ask for it out of a folder, also on other hosts where the file system locks
-/// across them, by a lock on `folder`/.lock, which is gone with this object or its process. The file says who
-/// holds it.
+/// Keeps other processes that ask for it out of a folder, also on other hosts if the file system locks across
+/// them, by a lock on `folder`/.lock, which ends with this object or its process. The file, which stays, says
+/// who holds it.
 class FolderLock {
  public:
   FolderLock() = default;
-  /// InputError, with who holds it, where nobody lets go of it within `patience`, and where it cannot be
+  /// Throws InputError, with who holds it, if it is not released within `patience`, and if the file cannot be
   /// opened.
   explicit FolderLock(const std::string& folder, std::chrono::milliseconds patience);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
 
-  /// False where the file system has no locks: then nobody is kept out.
-  bool held() const { return descriptor_ >= 0; }
+  /// False if the file system has no locks: then no process is kept out.
+  bool held() const { return file_.is_open(); }
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace vaecf::io
