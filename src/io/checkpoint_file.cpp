@@ -1,7 +1,7 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/attributes.hpp"
 #include "io/checkpoint_seal.hpp"
+#include "io/hdf5_values.hpp"
 #include "io/input_file.hpp"
 
 #include <algorithm>
@@ -52,8 +52,7 @@ struct CheckpointFile::Content {
     h5::check(H5Gget_info(opened.id(), &info), format("list {}", group));
     for (hsize_t i = 0; i < info.nlinks; ++i) {
       const std::string name = (group.empty() ? "" : group + "/") + child_name(opened.id(), i);
-      const auto place = file.resolve(name);
-      const h5::Handle object(H5Oopen(file.id(), place->c_str(), H5P_DEFAULT), format("open {}", name));
+      const h5::Handle object = file.open_object(name);
       if (H5Iget_type(object.id()) == H5I_GROUP) {
         list(name, depth + 1);
       } else {

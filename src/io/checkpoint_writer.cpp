@@ -1,7 +1,7 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/attributes.hpp"
 #include "io/checkpoint_seal.hpp"
+#include "io/hdf5_values.hpp"
 #include "io/hdf5_writer.hpp"
 
 #include <algorithm>

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace vaecf::io::h5 {
@@ -77,27 +78,14 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
+/// The library's name for T. Not a constant: the library makes it at its first use.
 template <class T>
-hid_t memory_type() = delete;
-template <>
-inline hid_t memory_type<std::int32_t>() {
-  return H5T_NATIVE_INT32;
-}
-template <>
-inline hid_t memory_type<std::int64_t>() {
-  return H5T_NATIVE_INT64;
-}
-template <>
-inline hid_t memory_type<std::uint64_t>() {
-  return H5T_NATIVE_UINT64;
-}
-template <>
-inline hid_t memory_type<float>() {
-  return H5T_NATIVE_FLOAT;
-}
-template <>
-inline hid_t memory_type<double>() {
-  return H5T_NATIVE_DOUBLE;
+hid_t memory_type() {
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_NATIVE_UINT64;
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
 }
 
 /// Reads [begin, begin + count) of the first dimension, all of the others; `out` holds them as `type`.

@@ -1,6 +1,6 @@
 #include "io/input_file.hpp"
 
-#include "io/attributes.hpp"
+#include "io/hdf5_values.hpp"
 
 #include <unistd.h>
 
@@ -17,23 +17,9 @@ namespace {
 // Deflate packs at most 1032 to 1.
 constexpr std::uint64_t max_packing = 1032;
 
-void push_parts(std::vector<std::string>& pending, const std::string& path) {
-  std::vector<std::string> parts(1);
-  for (const char c : path) {
-    if (c == '/') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  pending.insert(pending.end(), parts.rbegin(), parts.rend());
-}
-
-std::string link_target(hid_t file, const std::string& link, std::size_t size) {
-  std::string target(size, '\0');
-  h5::check(H5Lget_val(file, link.c_str(), target.data(), target.size(), H5P_DEFAULT),
-            format("read the link {}", link));
-  return target.substr(0, target.find('\0'));
+/// Called for a link into another file: it is not followed.
+herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
+  return -1;
 }
 
 }  // namespace
@@ -77,6 +63,8 @@ InputFile::InputFile(std::string path, const std::string& make) : path_(std::mov
   if (H5Fis_hdf5(path_.c_str()) <= 0) {
     throw InputError(format("{}: is not an HDF5 file; {}", path_, make));
   }
+  links_ = h5::Handle(H5Pcreate(H5P_LINK_ACCESS), "prepare to read a file");
+  h5::check(H5Pset_elink_cb(links_.id(), refuse_link, nullptr), "prepare to read a file");
   const h5::Handle access(H5Pcreate(H5P_FILE_ACCESS), "prepare to read a file");
 #if H5_VERSION_GE(1, 10, 7)
   // Readers share the file, and network file systems often have no locks.
@@ -95,50 +83,30 @@ void InputFile::refuse(const std::string& problem) const {
   throw InputError(format("{}: {}", path_, problem));
 }
 
-std::optional<std::string> InputFile::resolve(const std::string& path) const {
-  std::vector<std::string> pending;
-  push_parts(pending, path);
-  std::string done;
-  int soft_links = 0;
-  std::size_t behind_links = 0;  // parts of `path` that no link's target holds
-  while (!pending.empty()) {
-    const std::string part = std::move(pending.back());
-    pending.pop_back();
-    if (part.empty() || part == ".") continue;
-    const std::string next = done + "/" + part;
-    if (h5::check(H5Lexists(id(), next.c_str(), H5P_DEFAULT), format("look for {}", next)) == 0) {
-      if (soft_links > 0 && pending.size() >= behind_links)
-        refuse(format("{} is a link to {}, which is not there", path, next));
-      return std::nullopt;
-    }
-    H5L_info_t info;
-    h5::check(H5Lget_info(id(), next.c_str(), &info, H5P_DEFAULT), format("look at {}", next));
-    if (info.type == H5L_TYPE_HARD) {
-      done = next;
-      continue;
-    }
-    if (info.type != H5L_TYPE_SOFT) {
+bool InputFile::has(const std::string& path) const {
+  for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("look for {}", part)) == 0) return false;
+    if (H5Oexists_by_name(id(), part.c_str(), links_.id()) <= 0) {
       refuse(
-          format("{} is a link into another file, which is not followed; copy the data into this one", next));
+          format("{} is a link that leads nowhere, in circles or into another file, which is not followed; "
+                 "copy the data to its place",
+                 part));
     }
-    if (++soft_links > 16) refuse(format("{} is a link that leads in circles", path));
-    behind_links = soft_links == 1 ? pending.size() : std::min(behind_links, pending.size());
-    const std::string target = link_target(id(), next, info.u.val_size);
-    if (target.starts_with('/')) done.clear();
-    push_parts(pending, target);
+    if (slash == std::string::npos) return true;
   }
-  return done.empty() ? "/" : done;
+}
+
+h5::Handle InputFile::open_object(const std::string& path) const {
+  if (!has(path)) refuse(format("{} is missing", path));
+  return h5::Handle(H5Oopen(id(), path.c_str(), links_.id()), format("open {}", path));
 }
 
 InputDataset InputFile::open(const std::string& path, int max_dimensions) const {
-  const auto place = resolve(path);
-  if (!place) refuse(format("{} is missing", path));
-  const h5::Handle object(H5Oopen(id(), place->c_str(), H5P_DEFAULT), format("open {}", path));
-  if (H5Iget_type(object.id()) != H5I_DATASET) refuse(format("{} is not a dataset", path));
-
   InputDataset dataset;
   dataset.name = path;
-  dataset.id = h5::Handle(H5Dopen2(id(), place->c_str(), H5P_DEFAULT), format("open {}", path));
+  dataset.id = open_object(path);
+  if (H5Iget_type(dataset.id.id()) != H5I_DATASET) refuse(format("{} is not a dataset", path));
   dataset.type = h5::Handle(H5Dget_type(dataset.id.id()), format("read the type of {}", path));
   refuse_variable_length(dataset.type.id(), path_, path);
 

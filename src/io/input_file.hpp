@@ -3,7 +3,6 @@
 #include "io/hdf5.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +32,10 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   hid_t id() const { return file_.id(); }
-  /// Where `path` really lies after soft links; nothing where it is absent. Refuses links to other files.
-  std::optional<std::string> resolve(const std::string& path) const;
-  bool has(const std::string& path) const { return resolve(path).has_value(); }
+  /// Refuses links that lead nowhere or to other files.
+  bool has(const std::string& path) const;
+  /// Opens a group or a dataset.
+  h5::Handle open_object(const std::string& path) const;
   /// Refuses groups, variable lengths, storage in other files, filters but shuffle and deflate, more than
   /// `max_dimensions`, and sizes that the file's bytes cannot hold.
   InputDataset open(const std::string& path, int max_dimensions) const;
@@ -45,6 +45,7 @@ class InputFile {
   void check_storage(const InputDataset& dataset) const;
 
   std::string path_;
+  h5::Handle links_;  // how links are followed
   h5::Handle file_;
 };
 

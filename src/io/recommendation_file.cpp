@@ -1,8 +1,7 @@
 #include <vaecf/io/recommendation_file.hpp>
 
-#include "io/attributes.hpp"
+#include "io/hdf5_values.hpp"
 #include "io/hdf5_writer.hpp"
-#include "io/ids.hpp"
 
 #include <array>
 

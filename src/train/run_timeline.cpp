@@ -1,44 +1,137 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/train/run_timeline.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
-#include <string>
-#include <tuple>
 #include <utility>
 
-#include "packed_timeline.hpp"
-
 namespace vaecf::train {
+namespace {
+
+/// Measures this rank's clock against rank 0's by sums of one number, which no rank leaves before all have
+/// entered: I entered before the other left, and the other way round, so each sum bounds the offset from both
+/// sides. Collective.
+ClockOffset measure_offset(comm::Communicator& communicator, const Timeline& timeline) {
+  struct Round {
+    std::int64_t entered = 0;
+    std::int64_t left = 0;
+  };
+  std::array<Round, 64> mine;
+  for (Round& round : mine) {
+    communicator.barrier();
+    round.entered = timeline.now();
+    communicator.all_reduce(std::int64_t{1});
+    round.left = timeline.now();
+  }
+  auto root = mine;
+  communicator.broadcast(std::as_writable_bytes(std::span<Round>(root)), 0);
+  if (communicator.rank() == 0) return {mine.back().left, 0, 0};
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    least = std::max(least, mine[i].entered - root[i].left);
+    most = std::min(most, mine[i].left - root[i].entered);
+  }
+  // Clocks that drift may leave bounds of different rounds a little apart the wrong way round.
+  return {mine.back().left, least + (most - least) / 2, std::abs(most - least) / 2 + 1};
+}
+
+/// Returns what rank 0's clock shows at this rank's `moment`: between two measurements the offset moves
+/// evenly, as clocks drift; before and after it stays.
+std::int64_t by_root(std::int64_t moment, const ClockOffset& first, const ClockOffset& last) {
+  const auto span = static_cast<double>(last.at - first.at);
+  const double share = span > 0.0 ? std::clamp(static_cast<double>(moment - first.at) / span, 0.0, 1.0) : 0.0;
+  return moment - first.offset - std::llround(share * static_cast<double>(last.offset - first.offset));
+}
+
+std::string json_text(std::string_view text) {
+  return io::to_text(io::Json(text));
+}
+
+/// The format counts in microseconds.
+std::string microseconds(std::int64_t nanoseconds) {
+  return format("{}{}.{:03}", nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000,
+                std::abs(nanoseconds) % 1000);
+}
+
+/// Returns the names of a process or a thread, which are shown in the order of their numbers.
+std::string metadata(const char* what, int rank, std::size_t track, const std::string& name) {
+  constexpr const char* line = R"({{"ph":"M","name":"{}_{}","pid":{},"tid":{},"args":{{"{}":{}}}}})"
+                               ",\n";
+  return format(line, what, "name", rank, track, "name", json_text(name)) +
+         format(line, what, "sort_index", rank, track, "sort_index",
+                std::string_view(what) == "process" ? static_cast<std::size_t>(rank) : track);
+}
+
+/// Returns the events of a rank as lines of JSON, times from `origin` on.
+std::string trace_of(const std::vector<TimelineEvent>& events, int rank, const std::string& host,
+                     std::int64_t origin) {
+  std::string text = metadata("process", rank, 0, format("rank {} on {}", rank, host));
+  std::array<bool, track_names.size()> seen{};
+  for (const TimelineEvent& event : events) {
+    const auto track = static_cast<std::size_t>(event.track);
+    if (!std::exchange(seen.at(track), true)) text += metadata("thread", rank, track, track_names.at(track));
+    text += format(R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{})", json_text(event.name), rank,
+                   track, microseconds(event.begin - origin), microseconds(event.end - event.begin));
+    if (event.number_name != nullptr)
+      text += format(R"(,"args":{{{}:{}}})", json_text(event.number_name), event.number);
+    text += "},\n";
+  }
+  text.resize(text.size() - 2);  // no comma behind the last one
+  return text;
+}
+
+}  // namespace
+
+void make_nested(std::vector<TimelineEvent>& events) {
+  std::stable_sort(events.begin(), events.end(), [](const TimelineEvent& a, const TimelineEvent& b) {
+    if (a.track != b.track) return a.track < b.track;
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
+  std::vector<const TimelineEvent*> open;
+  for (TimelineEvent& event : events) {
+    const auto over = [&](const TimelineEvent* other) {
+      return other->track != event.track || other->end <= event.begin;
+    };
+    while (!open.empty() && over(open.back())) open.pop_back();
+    event.end = std::max(event.end, event.begin);
+    if (!open.empty()) event.end = std::min(event.end, open.back()->end);
+    open.push_back(&event);
+  }
+}
 
 RunTimeline::RunTimeline(const comm::Communicator& communicator, const std::string& path,
                          std::shared_ptr<Timeline> timeline)
     : path_(path), timeline_(std::move(timeline)) {
-  if (communicator.rank() == 0) file_ = std::make_unique<io::TraceFile>(path);
+  if (communicator.rank() == 0) file_ = std::make_unique<io::OutputFile>(path);
 }
 
 void RunTimeline::start(comm::Communicator& communicator) {
-  start_ = comm::measure_clock_offset(communicator, [this] { return timeline_->now(); });
+  start_ = measure_offset(communicator, *timeline_);
   communicator.exchanges().record_to(timeline_);
 }
 
 void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   communicator.exchanges().record_to(nullptr);
-  const comm::ClockOffset end = comm::measure_clock_offset(communicator, [this] { return timeline_->now(); });
-  const comm::ClockMap clocks(start_, end);
-  RankTimeline mine{communicator.host(), 0, std::max(start_.error, end.error), {}};
-  std::tie(mine.events, mine.dropped) = timeline_->take();
-  for (TimelineEvent& event : mine.events) {
-    event.begin = clocks.to_root(event.begin);
-    event.end = clocks.to_root(event.end);
-  }
-  make_nested(mine.events);
+  const ClockOffset end = measure_offset(communicator, *timeline_);
+  auto [events, dropped] = timeline_->take();
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t first = communicator.all_reduce(first_moment(mine, never), comm::Reduction::min);
-  const std::int64_t origin = first == never ? 0 : first;
+  std::int64_t origin = never;
+  for (TimelineEvent& event : events) {
+    event.begin = by_root(event.begin, start_, end);
+    event.end = by_root(event.end, start_, end);
+    origin = std::min(origin, event.begin);
+  }
+  make_nested(events);
+  origin = communicator.all_reduce(origin, comm::Reduction::min);
 
-  // One rank's events at a time, so that rank 0 never holds those of all; where its disk is full, the others
+  // One rank's events at a time, so that rank 0 never holds those of all; if its disk is full, the others
   // still come to their end.
   std::string problem;
   const auto on_file = [&](const std::function<void()>& write) {
@@ -49,13 +142,22 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
       problem = error.what();
     }
   };
+  io::Json notes;
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    const std::string events =
-        communicator.broadcast_text(rank == communicator.rank() ? packed(mine) : "", rank);
+    const bool mine = rank == communicator.rank();
+    const std::string trace =
+        communicator.broadcast_text(mine ? trace_of(events, rank, communicator.host(), origin) : "", rank);
+    notes[format("rank {}", rank)] = communicator.broadcast_text(
+        format("clock within {:.1f} us of rank 0's; {} older events dropped",
+               static_cast<double>(std::max(start_.error, end.error)) / 1000.0, dropped),
+        rank);
     communicator.activity().progressed();
-    on_file([&] { write_rank(events, rank, origin, *file_); });
+    on_file([&] { file_->write((rank == 0 ? "{\"traceEvents\":[\n" : ",\n") + trace); });
   }
-  on_file([&] { file_->publish(); });
+  on_file([&] {
+    file_->write("\n],\"displayTimeUnit\":\"ms\",\"otherData\":" + io::to_text(notes) + "}\n");
+    file_->commit();
+  });
   file_.reset();
   if (problem.empty()) {
     log.info("timeline: {} (for ui.perfetto.dev or chrome://tracing)", path_);

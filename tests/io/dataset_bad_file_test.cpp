@@ -174,20 +174,20 @@ std::vector<BadFile> bad_files() {
          editor.remove("/train");
          editor.put_external_link("/train", "other.h5", "/train");
        },
-       {"/train is a link into another file"}},
+       {"train is a link", "another file"}},
       {"SoftLinkToExternalLink",
        [](Hdf5Editor& editor) {
          editor.remove("/test/fold_in");
          editor.put_external_link("/away", "other.h5", "/");
          editor.put_soft_link("/test/fold_in", "/away/train");
        },
-       {"/away is a link into another file"}},
+       {"test/fold_in is a link", "another file"}},
       {"SoftLinkToNothing",
        [](Hdf5Editor& editor) {
          editor.remove("/test/fold_in");
          editor.put_soft_link("/test/fold_in", "/nowhere");
        },
-       {"test/fold_in is a link to /nowhere"}},
+       {"test/fold_in is a link that leads nowhere"}},
       {"SoftLinkInCircles",
        [](Hdf5Editor& editor) {
          editor.remove("/test/fold_in");

@@ -173,7 +173,7 @@ std::vector<BadFeatures> bad_features() {
          editor.remove("/train/features");
          editor.put_external_link("/train/features", "other.h5", "/train");
        },
-       {"train/features is a link into another file"}},
+       {"train/features is a link", "into another file"}},
       {"WeightNotOne",
        [](test::Hdf5Editor& editor) {
          editor.put_doubles("/train/features/data", {1, 1, 1, 1, 0.5}, H5T_IEEE_F32LE);

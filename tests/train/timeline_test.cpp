@@ -3,7 +3,6 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/run_timeline.hpp>
 
-#include "train/packed_timeline.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {

@@ -1,10 +1,12 @@
 #pragma once
 
-#include "io/hdf5.hpp"
+#include "io/input_file.hpp"
 
-#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/io/dataset_file.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace vaecf::io {
 
@@ -25,5 +27,11 @@ std::string strip_filling(std::string_view bytes, H5T_str_t filling);
 /// InputError where `type` holds strings or sequences of variable length: libhdf5 1.10 may crash on damaged
 /// ones.
 void refuse_variable_length(hid_t type, const std::string& path, std::string_view what);
+
+/// Writes ids as int64 or as strings of one fixed length, in pieces. InputError for absurdly long ones.
+void write_id_list(hid_t file, const std::string& path, const IdList& ids);
+
+/// Elements `range` of an opened id dataset: integers become numbers, strings of fixed length strings.
+IdList read_id_list(const InputFile& file, const InputDataset& dataset, Range range);
 
 }  // namespace vaecf::io
