@@ -5,7 +5,7 @@
 #include <vaecf/io/output_file.hpp>
 
 #include "app/commands.hpp"
-#include "app/doctor/host_facts.hpp"
+#include "app/doctor/host.hpp"
 #include "app/progress.hpp"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ Voice make_voice(Verbosity verbosity) {
 // Half of the memory that is free, or that the container may have.
 double memory_for_events() {
   constexpr double gib = 1073741824.0;
-  const HostFacts host = look_at_host("");
+  const HostFacts host = look_at_host();
   const auto free = static_cast<double>(host.memory_available);
   const auto limit = static_cast<double>(host.memory_limit);
   return 0.5 * (limit > 0 ? std::min(free, limit) : free) / gib;

@@ -3,16 +3,62 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <cstdlib>
+#include <sched.h>
+#include <unistd.h>
 
-#include "app/device_map.hpp"
-#include "app/thread_binding.hpp"
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
 
 namespace vaecf::app {
+namespace {
+
+int cores_of(pid_t process) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(process, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+}  // namespace
 
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
   if (!comm::launched_by_mpi()) return comm::make_self_communicator();
   return comm::make_mpi_communicator(options);
+}
+
+std::string list_of(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += text.empty() ? "" : ", ";
+    text += end - i == 1 ? format("{}", numbers[i]) : format("{}-{}", numbers[i], numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+Cores look_at_cores() {
+  const int own = cores_of(0);
+  // mpirun binds its children, not itself: the parent still has all that the job may use.
+  return {own, std::max(own, cores_of(getppid()))};
+}
+
+int fair_threads(Cores cores, int ranks_on_host) {
+  const int share = std::max(1, cores.available / std::max(1, ranks_on_host));
+  return cores.bound > 0 ? std::min(cores.bound, share) : share;
+}
+
+std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running) {
+  const int fair = std::max(1, cores.available / std::max(1, ranks_on_host));
+  const int aim = wanted > 0 ? wanted : fair;
+  if (cores.bound >= aim || cores.bound >= cores.available) return "";
+  return format(
+      "the launcher bound each rank to {} of {} cores, so {} thread{} per rank where {} could run in "
+      "parallel; give mpirun --bind-to none, or --map-by slot:PE={}",
+      cores.bound, cores.available, running, running == 1 ? " runs" : "s share them",
+      std::min(aim, cores.available), std::min(aim, cores.available));
 }
 
 int wanted_threads(const config::Config& config) {
@@ -27,9 +73,56 @@ int wanted_threads(const config::Config& config) {
 }
 
 backend::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks) {
-  backend::BackendOptions options = at_rank(config.backend, ranks);
+  backend::BackendOptions options = config.backend;
+  options.local_rank = ranks.local_rank();
+  options.local_size = ranks.local_size();
   if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks.local_size());
   return options;
+}
+
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine) {
+  const auto hosts = gather_texts(communicator, communicator.host());
+  const auto devices = gather_texts(communicator, mine.device);
+  const auto ids = gather_texts(communicator, mine.id);
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    ranks.push_back({hosts[rank], devices[rank], ids[rank]});
+  }
+  return ranks;
+}
+
+std::string shared_devices(const std::vector<RankDevice>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> users;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].id.empty()) users[{ranks[rank].host, ranks[rank].id}].push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  for (const auto& [place, sharing] : users) {
+    if (sharing.size() < 2) continue;
+    text += format("{}ranks {} of {} share {}", text.empty() ? "" : "; ", list_of(sharing), place.first,
+                   place.second);
+  }
+  return text;
+}
+
+std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share) {
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank].device == ranks[0].device) continue;
+    throw InputError(format(
+        "rank {} of {} computes on {}, rank 0 of {} on {}, and ranks cannot work together so: set device "
+        "to cpu, or make GPUs visible to all",
+        rank, ranks[rank].host, ranks[rank].device, ranks[0].host, ranks[0].device));
+  }
+  const std::string shared = shared_devices(ranks);
+  if (shared.empty()) return "";
+  if (!may_share) {
+    throw InputError(format(
+        "{}, but each rank needs a GPU of its own: start as many ranks per host as it has GPUs (mpirun "
+        "--map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu; "
+        "distributed.allow_shared_gpu: true shares them, for tests without regard to speed",
+        shared));
+  }
+  return format("{}, as distributed.allow_shared_gpu says: timings mean nothing", shared);
 }
 
 }  // namespace vaecf::app

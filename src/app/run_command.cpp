@@ -9,11 +9,9 @@
 #include <vaecf/train/session.hpp>
 
 #include "app/commands.hpp"
-#include "app/device_map.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
 #include "app/stop_signals.hpp"
-#include "app/thread_binding.hpp"
 #include "app/version.hpp"
 
 #include <unistd.h>
@@ -167,7 +165,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   // Each on its own: they exchange something themselves, so no rank may miss them.
   code = agree(ranks, attempt([&] {
-                 const auto devices = gather_devices(ranks, *parts.engine);
+                 const auto devices = gather_devices(ranks, parts.engine->facts());
                  const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
                  if (!advice.empty()) parts.log.warn("{}", advice);
                }));

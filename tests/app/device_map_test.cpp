@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 
-#include "app/device_map.hpp"
+#include "app/ranks.hpp"
 #include "support/thread_communicator.hpp"
 
 #include <gtest/gtest.h>
@@ -56,14 +56,14 @@ TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
 
 TEST(DeviceMap, RanksLearnOfEachOther) {
   comm::run_ranks(3, [](comm::Communicator& communicator) {
-    backend::BackendOptions options;
-    options.device = backend::DeviceChoice::cpu;
-    options.threads = 1;
-    options = at_rank(options, communicator);
+    config::Config config;
+    config.backend.device = backend::DeviceChoice::cpu;
+    config.backend.threads = 1;
+    const backend::BackendOptions options = options_for_rank(config, communicator);
     EXPECT_EQ(options.local_rank, communicator.local_rank());
     EXPECT_EQ(options.local_size, communicator.local_size());
     EXPECT_EQ(options.threads, 1);
-    const auto ranks = gather_devices(communicator, *train::make_engine(options));
+    const auto ranks = gather_devices(communicator, train::make_engine(options)->facts());
     ASSERT_EQ(ranks.size(), 3U);
     for (const RankDevice& rank : ranks) {
       EXPECT_EQ(rank.host, communicator.host());

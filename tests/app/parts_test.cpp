@@ -5,7 +5,7 @@
 #include "app/histories.hpp"
 #include "app/outcome.hpp"
 #include "app/progress.hpp"
-#include "app/thread_binding.hpp"
+#include "app/ranks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -139,6 +139,10 @@ std::unique_ptr<Communicator> make_self_communicator();
 /// allocation carries SLURM_* variables too, but is no launch.
 bool launched_by_mpi();
 
+/// Returns what the MPI library that runs in this process brought along to carry messages, "TCP, UCX"; which
+/// of it two ranks use is its own choice. Empty if it does not tell, or has not started.
+std::string mpi_transports();
+
 /// Elements (bytes, for untyped calls) in one MPI call: its counts are 32-bit.
 inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 

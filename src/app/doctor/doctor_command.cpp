@@ -1,16 +1,192 @@
+#include <vaecf/base/format.hpp>
 #include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/network_shape.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
+#include <set>
+#include <span>
 
 #include "app/commands.hpp"
-#include "app/doctor/doctor.hpp"
+#include "app/doctor/checks.hpp"
+#include "app/doctor/host.hpp"
+#include "app/doctor/report.hpp"
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
+
+/// Looks at everything, on all ranks. Whatever fails for one reason or another is a finding, except what
+/// breaks the communicator itself.
+class Examination {
+ public:
+  /// `separate_worlds`: why MPI did not join processes that a launcher started together; empty: it did, or
+  /// there were none.
+  Examination(const CommandLine& line, const config::Config& config, std::string separate_worlds,
+              comm::Communicator& communicator)
+      : quick_(line.quick),
+        has_config_(!line.config.empty()),
+        config_(config),
+        separate_worlds_(std::move(separate_worlds)),
+        ranks_(communicator) {}
+
+  /// Returns the same on all ranks. Collective.
+  DoctorReport run() {
+    DoctorReport report;
+    report.version = version_text();
+    backend::BackendOptions options = options_for_rank(config_, ranks_);
+    if (options.threads == 0) options.threads = wanted_threads(config_);
+    options.device = backend::DeviceChoice::cpu;
+    const auto places = gather_places(ranks_, options.threads);
+    for (const RankPlace& place : places) report.hosts.push_back(place.host);
+    check(About::all, "launch", [&] { return check_launch(places, separate_worlds_); });
+    check(About::rank, "binding", [&] {
+      return check_binding(places[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(),
+                           wanted_threads(config_));
+    });
+    check(About::all, "oversubscription", [&] { return check_oversubscription(places); });
+    const std::set<std::string> hosts(report.hosts.begin(), report.hosts.end());
+    look_around(static_cast<int>(hosts.size()));
+
+    report.measured.push_back(measure(options));
+    options = options_for_rank(config_, ranks_);
+    options.device = backend::DeviceChoice::cuda;
+    const bool gpus_everywhere =
+        ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
+    if (!quick_ && gpus_everywhere && config_.backend.device != backend::DeviceChoice::cpu) {
+      report.measured.push_back(measure(options));
+    }
+    if (quick_) report.measured.clear();
+    for (const DeviceMeasurements& measured : report.measured) {
+      check(About::all, "pace", [&] { return check_pace(measured); });
+    }
+    report.findings = gather_findings(ranks_, findings_);
+    for (Finding& finding : check_same_data(report.findings)) {
+      report.findings.push_back({std::move(finding), {0}});
+    }
+    return report;
+  }
+
+ private:
+  void add(About about, Finding finding) {
+    finding.about = about;
+    findings_.push_back(std::move(finding));
+  }
+  void add(About about, const Findings& findings) {
+    for (const Finding& finding : findings) add(about, finding);
+  }
+  /// What a host or all ranks have in common, one of them looks at. A check that breaks is a finding like
+  /// others.
+  template <class Check>
+  void check(About about, const char* subject, const Check& check) {
+    if (about == About::host && ranks_.local_rank() != 0) return;
+    if (about == About::all && ranks_.rank() != 0) return;
+    const Outcome outcome = attempt([&] { add(about, check()); });
+    if (!outcome.ok()) add(about, Finding{subject, Health::fail, outcome.message, ""});
+    ranks_.activity().progressed();
+  }
+
+  void look_around(int hosts) {
+    const HostFacts host = look_at_host();
+    const bool gpus = cuda::availability().devices > 0;
+    const std::string shared = shared_gpus();
+    check(About::host, "gpu", [&] {
+      return check_gpus({cuda::availability(), cuda::cuda_facts(), gpus ? comm::nccl_library() : "",
+                         host.nvidia_driver, to_string(config_.backend.device), ranks_.local_size(), shared,
+                         config_.backend.allow_shared_gpu});
+    });
+    check(About::host, "host", [&] { return check_host(host, ranks_.local_size(), gpus); });
+    check(About::host, "mpi",
+          [&] { return check_mpi(ranks_.description(), comm::mpi_transports(), hosts, host.infiniband); });
+    const auto& session = config_.session;
+    const std::string data = has_config_ ? session.data.file : "./data.h5";
+    check(About::host, "file locks", [&] { return check_locks(data); });
+    if (has_config_) check(About::host, "data", [&] { return check_data(data); });
+    check(About::all, "run folder",
+          [&] { return check_run_folder(has_config_ ? session.run_folder() : ".", checkpoint_bytes()); });
+  }
+
+  /// Which ranks of this host would compute on one GPU together; what cannot be told is told elsewhere.
+  /// Collective.
+  std::string shared_gpus() {
+    train::DeviceFacts mine;
+    (void)attempt([&] {
+      const auto gpus = cuda::cuda_facts().gpus;
+      if (!gpus.empty()) mine.id = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
+    });
+    auto devices = gather_devices(ranks_, mine);
+    for (RankDevice& device : devices) {
+      if (device.host != ranks_.host()) device.id.clear();
+    }
+    return shared_devices(devices);
+  }
+
+  /// Of all checkpoints that a run keeps, and the one being written; 1 GiB if that is not known.
+  std::int64_t checkpoint_bytes() const {
+    std::int64_t bytes = std::int64_t{1} << 30;
+    const auto& session = config_.session;
+    (void)attempt([&] {
+      const io::DatasetFile data(session.data.file);
+      const auto shape = model::network_shape(session.model, train::model_inputs(session, data));
+      const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
+      // Weights and two moments.
+      bytes = (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
+    });
+    return bytes;
+  }
+
+  /// With `quick`, engines are only made. If one rank's device or NCCL fails, others give up after a while,
+  /// and all come together again behind it. Collective.
+  DeviceMeasurements measure(backend::BackendOptions options) {
+    const bool cpu = options.device == backend::DeviceChoice::cpu;
+    const char* subject = cpu ? "products" : "gpu";
+    DeviceMeasurements measured;
+    measured.device = to_string(options.device);
+    std::array<std::string, device_rates.size()> engines;
+    std::array<double, device_rates.size()> mine{};
+    bool all_work = true;
+    for (std::size_t i = 0; i < device_rates.size(); ++i) {
+      ranks_.barrier();  // ranks measure at the same time
+      check(About::rank, subject, [&] {
+        options.precision = device_rates[i].precision;
+        const auto engine = train::make_engine(options);
+        engines[i] = engine->facts().description;
+        if (!quick_) mine[i] = engine->measure(device_rates[i].rate);
+        return Findings();
+      });
+      measured.rates[i].resize(static_cast<std::size_t>(ranks_.size()));
+      ranks_.all_gather(std::span<const double>(&mine[i], 1), std::span<double>(measured.rates[i]));
+      all_work = all_work && std::ranges::min(measured.rates[i]) > 0.0;
+    }
+    if (cpu) {
+      check(About::rank, subject, [&] { return check_products(engines[0], engines[1], mine[1] < mine[0]); });
+      if (!quick_) measured.all_reduce = comm::measure_all_reduce(ranks_, comm::all_reduce_sizes());
+    } else if (ranks_.size() > 1 && all_work) {
+      check(About::rank, "nccl", [&] {
+        const auto engine = train::make_engine(options);
+        constexpr double long_enough = 30.0;
+        const auto gpus =
+            engine->connect(ranks_, {config_.session.distributed.algorithm, options.deterministic,
+                                     options.allow_shared_gpu, long_enough, 0.0});
+        measured.all_reduce = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
+        return Finding{"nccl", Health::ok, gpus->description(), ""};
+      });
+    }
+    return measured;
+  }
+
+  bool quick_;
+  bool has_config_;
+  const config::Config& config_;
+  std::string separate_worlds_;
+  comm::Communicator& ranks_;
+  Findings findings_;
+};
 
 /// No wait of the doctor's is longer, whatever the configuration allows a run.
 comm::DistributedOptions impatient(comm::DistributedOptions options) {
@@ -28,35 +204,27 @@ bool cannot_join() {
   return !comm::launch_advice().empty() && std::getenv("PMI_RANK") == nullptr;
 }
 
-Outcome connect(const comm::DistributedOptions& limits, std::unique_ptr<comm::Communicator>& ranks) {
-  return attempt([&] {
-    if (cannot_join()) throw InputError(comm::launch_advice());
-    ranks = make_communicator(limits);
-  });
-}
-
-config::Config read(const CommandLine& line) {
-  return line.config.empty() ? config::parse("{}", "doctor", line.overrides)
-                             : config::load(line.config, line.overrides);
-}
-
 }  // namespace
 
 ExitCode run_doctor(const CommandLine& line) {
-  DoctorOrder order;
-  order.version = version_text();
-  order.quick = line.quick;
-  order.has_config = !line.config.empty();
-  const Outcome parsed = attempt([&] { order.config = read(line); });
-  const comm::DistributedOptions limits = impatient(order.config.session.distributed);
+  config::Config config;
+  const Outcome parsed = attempt([&] {
+    config = line.config.empty() ? config::parse("{}", "doctor", line.overrides)
+                                 : config::load(line.config, line.overrides);
+  });
+  const comm::DistributedOptions limits = impatient(config.session.distributed);
 
   std::unique_ptr<comm::Communicator> ranks;
   std::unique_ptr<comm::Watchdog> watchdog;
-  const Outcome connected = connect(limits, ranks);
+  const Outcome connected = attempt([&] {
+    if (cannot_join()) throw InputError(comm::launch_advice());
+    ranks = make_communicator(limits);
+  });
+  std::string separate_worlds;
   if (connected.code == ExitCode::bad_input) {
     // Each process is a world of its own: one of them says so.
     if (comm::launcher_rank().value_or(0) != 0) return ExitCode::failed;
-    order.separate_worlds = connected.message;
+    separate_worlds = connected.message;
     ranks = comm::make_self_communicator();
   } else if (!connected.ok()) {
     complain(connected);
@@ -69,7 +237,7 @@ ExitCode run_doctor(const CommandLine& line) {
   const Outcome outcome = attempt([&] {
     watchdog = std::make_unique<comm::Watchdog>(*ranks, limits);
     ranks->activity().enter(Phase::benchmark);
-    const DoctorReport report = examine(order, *ranks);
+    const DoctorReport report = Examination(line, config, separate_worlds, *ranks).run();
     const bool quiet = line.verbosity == Verbosity::quiet;
     const Outcome printed = attempt([&] {
       if (ranks->rank() == 0) print(line.json ? to_json(report) : to_table(report, quiet));

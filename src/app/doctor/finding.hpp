@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/comm/communicator.hpp>
+#include <vaecf/base/enum_names.hpp>
 
 #include <string>
 #include <vector>
@@ -9,32 +9,35 @@ namespace vaecf::app {
 
 enum class Health { ok, warn, fail };
 
-const char* to_string(Health health);
-
-/// Who it is that a finding is about.
+/// What a finding is about.
 enum class About { all, host, rank };
-
-const char* to_string(About about);
 
 /// One thing that the doctor looked at.
 struct Finding {
   std::string subject;  ///< "memory", "binding", ...
   Health health = Health::ok;
   std::string text;    ///< what was found
-  std::string advice;  ///< what to do about it; empty where nothing is
+  std::string advice;  ///< what to do about it; may be empty
   About about = About::all;
   bool operator==(const Finding&) const = default;
 };
+using Findings = std::vector<Finding>;
 
-/// A finding with all ranks that made it: rank 0 those about all, one rank of each host those about the host.
-struct SharedFinding {
-  Finding finding;
-  std::vector<int> ranks;  ///< ascending
-};
-
-/// What all ranks found, equal findings made one, in the order in which subjects were first met. The same on
-/// all ranks. Collective.
-std::vector<SharedFinding> gather_findings(comm::Communicator& communicator,
-                                           const std::vector<Finding>& mine);
+/// Returns a warning with `advice` if something `is_wrong`, else that all is well.
+inline Finding warn_if(bool is_wrong, std::string subject, std::string text, std::string advice) {
+  if (!is_wrong) return {std::move(subject), Health::ok, std::move(text), ""};
+  return {std::move(subject), Health::warn, std::move(text), std::move(advice)};
+}
 
 }  // namespace vaecf::app
+
+namespace vaecf {
+
+template <>
+inline constexpr EnumNames<app::Health, 3> enum_names<app::Health>{
+    {{app::Health::ok, "ok"}, {app::Health::warn, "warn"}, {app::Health::fail, "fail"}}};
+template <>
+inline constexpr EnumNames<app::About, 3> enum_names<app::About>{
+    {{app::About::all, "all"}, {app::About::host, "host"}, {app::About::rank, "rank"}}};
+
+}  // namespace vaecf

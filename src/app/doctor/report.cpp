@@ -4,92 +4,95 @@
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
+#include <sstream>
 
-#include "app/gather.hpp"
+#include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
 
-std::vector<std::string> different(const std::vector<std::string>& names) {
-  std::vector<std::string> once;
-  for (const std::string& name : names) {
-    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+// Between ranks: fields and findings end in characters that no text of ours holds.
+constexpr char end_of_field = '\x1f';
+constexpr char end_of_finding = '\x1e';
+
+std::string packed(const Findings& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    for (const std::string& field : {finding.subject, to_string(finding.health), finding.text, finding.advice,
+                                     to_string(finding.about)}) {
+      text += field + end_of_field;
+    }
+    text += end_of_finding;
   }
-  return once;
+  return text;
 }
 
+Findings unpacked(const std::string& text) {
+  Findings findings;
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, end_of_finding);) {
+    std::istringstream fields(one);
+    const auto next = [&] {
+      std::string field;
+      std::getline(fields, field, end_of_field);
+      return field;
+    };
+    Finding& finding = findings.emplace_back();
+    finding.subject = next();
+    finding.health = parse_enum<Health>(next()).value();
+    finding.text = next();
+    finding.advice = next();
+    finding.about = parse_enum<About>(next()).value();
+  }
+  return findings;
+}
+
+/// Each once, in the order of their names.
 std::vector<std::string> hosts_of(const DoctorReport& report, const SharedFinding& shared) {
-  std::vector<std::string> names;
-  for (const int rank : shared.ranks) names.push_back(report.hosts[static_cast<std::size_t>(rank)]);
-  return different(names);
+  std::set<std::string> names;
+  for (const int rank : shared.ranks) names.insert(report.hosts[static_cast<std::size_t>(rank)]);
+  return {names.begin(), names.end()};
 }
 
-/// "ranks 0-3 on node1: "; nothing where it is everybody.
+/// "ranks 0-3 on node1: "; nothing if it is all of them.
 std::string who(const DoctorReport& report, const SharedFinding& shared) {
   const auto hosts = hosts_of(report, shared);
-  std::string names;
-  for (const std::string& host : hosts) names += (names.empty() ? "" : ", ") + host;
-  switch (shared.finding.about) {
-    case About::all:
-      return "";
-    case About::host:
-      return hosts.size() == different(report.hosts).size() ? "" : names + ": ";
-    case About::rank:
-      break;
+  const std::set<std::string> all_hosts(report.hosts.begin(), report.hosts.end());
+  const About about = shared.finding.about;
+  if (about == About::all || (about == About::host && hosts.size() == all_hosts.size()) ||
+      shared.ranks.size() == report.hosts.size()) {
+    return "";
   }
-  if (shared.ranks.size() == report.hosts.size()) return "";
-  return format("rank{} {} on {}: ", shared.ranks.size() == 1 ? "" : "s", list_of(shared.ranks), names);
+  if (about == About::host) return joined(hosts) + ": ";
+  return format("rank{} {} on {}: ", shared.ranks.size() == 1 ? "" : "s", list_of(shared.ranks),
+                joined(hosts));
 }
 
-std::string size_text(std::int64_t bytes) {
-  if (bytes >= 1 << 20) return format("{} MiB", bytes >> 20);
-  if (bytes >= 1 << 10) return format("{} KiB", bytes >> 10);
-  return format("{} B", bytes);
-}
-
-/// "210" of one rank; "210 (105 to 105 a rank)" of several together.
-std::string rate_text(const DeviceMeasurements& measured, double train::MachineRates::*rate,
-                      const char* unit) {
-  double sum = 0.0;
-  double least = measured.ranks[0].*rate;
-  double most = least;
-  for (const train::MachineRates& rank : measured.ranks) {
-    sum += rank.*rate;
-    least = std::min(least, rank.*rate);
-    most = std::max(most, rank.*rate);
-  }
-  if (measured.ranks.size() == 1) return format("{:.1f} {}", sum, unit);
-  return format("{:.1f} {} together, {:.1f} to {:.1f} a rank", sum, unit, least, most);
+/// "210.0 GFLOP/s" of one rank; "210.0 GFLOP/s together, 105.0 to 105.0 a rank" of several.
+std::string rate_text(const std::vector<double>& rates, const char* unit) {
+  const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
+  if (rates.size() == 1) return format("{:.1f} {}", sum, unit);
+  return format("{:.1f} {} together, {:.1f} to {:.1f} a rank", sum, unit, std::ranges::min(rates),
+                std::ranges::max(rates));
 }
 
 std::string table_of(const DeviceMeasurements& measured, int ranks) {
-  std::string text = format("measured on {}{}\n", measured.device,
-                            ranks > 1 ? format(", {} ranks at the same time", ranks) : "");
-  const auto line = [&](const char* name, double train::MachineRates::*rate, const char* unit) {
-    text += format("  {:<16}{}\n", name, rate_text(measured, rate, unit));
-  };
-  if (!measured.ranks.empty()) {
-    line("products, fp32", &train::MachineRates::fp32_gflops, "GFLOP/s");
-    line("products, bf16", &train::MachineRates::bf16_gflops, "GFLOP/s");
-    line("memory", &train::MachineRates::memory_gbytes, "GB/s");
+  std::string text = format("measured on {}\n", measured.device);
+  for (std::size_t i = 0; i < device_rates.size(); ++i) {
+    text += format("  {:<16}{}\n", device_rates[i].name, rate_text(measured.rates[i], device_rates[i].unit));
   }
   for (const comm::AllReduceTime& time : measured.all_reduce) {
-    text += format("  {:<16}{:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n",
-                   "sum of " + size_text(time.bytes), 1e6 * time.seconds, time.rate_gbytes(),
-                   time.bus_gbytes(ranks));
+    text += format("  sum of {:>8} bytes {:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n", time.bytes,
+                   1e6 * time.seconds, time.rate_gbytes(), time.bus_gbytes(ranks));
   }
   return text;
 }
 
 io::Json json_of(const DeviceMeasurements& measured, int ranks) {
   io::Json object = {{"device", measured.device}};
-  const auto field = [&](const char* name, double train::MachineRates::*rate) {
-    object[name] = io::Json::array();
-    for (const train::MachineRates& rank : measured.ranks) object[name].push_back(rank.*rate);
-  };
-  field("fp32_gflops", &train::MachineRates::fp32_gflops);
-  field("bf16_gflops", &train::MachineRates::bf16_gflops);
-  field("memory_gbytes", &train::MachineRates::memory_gbytes);
+  for (std::size_t i = 0; i < device_rates.size(); ++i) object[device_rates[i].key] = measured.rates[i];
   io::Json& sums = object["all_reduce"] = io::Json::array();
   for (const comm::AllReduceTime& time : measured.all_reduce) {
     sums.push_back({{"bytes", time.bytes},
@@ -102,10 +105,57 @@ io::Json json_of(const DeviceMeasurements& measured, int ranks) {
 
 }  // namespace
 
+std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, const Findings& mine) {
+  std::vector<SharedFinding> all;
+  const auto texts = gather_texts(communicator, packed(mine));
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    for (Finding& finding : unpacked(texts[rank])) {
+      auto place = std::ranges::find(all, finding, &SharedFinding::finding);
+      if (place == all.end()) {
+        const auto last = std::find_if(all.rbegin(), all.rend(), [&](const SharedFinding& other) {
+          return other.finding.subject == finding.subject;
+        });
+        place = all.insert(last == all.rend() ? all.end() : last.base(), {std::move(finding), {}});
+      }
+      // A rank that found the same twice found it once.
+      if (place->ranks.empty() || place->ranks.back() != static_cast<int>(rank)) {
+        place->ranks.push_back(static_cast<int>(rank));
+      }
+    }
+  }
+  return all;
+}
+
+Findings check_same_data(const std::vector<SharedFinding>& findings) {
+  const auto opened = std::ranges::count_if(findings, [](const SharedFinding& one) {
+    return one.finding.subject == "data" && one.finding.health == Health::ok;
+  });
+  if (opened < 2) return {};
+  return {{"data", Health::fail, "hosts see different datasets under the same name",
+           "copy one file to all of them, or put it on a file system that they share"}};
+}
+
+Findings check_pace(const DeviceMeasurements& measured) {
+  constexpr double much_slower = 0.7;
+  const std::vector<double>& rates = measured.rates[0];
+  std::vector<double> sorted = rates;
+  std::ranges::sort(sorted);
+  const double usual = sorted[sorted.size() / 2];
+  std::vector<int> slow;
+  for (std::size_t rank = 0; rank < rates.size(); ++rank) {
+    if (rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
+  }
+  if (slow.empty()) return {};
+  return {{"pace", Health::warn,
+           format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}", measured.device,
+                  list_of(slow), sorted.front(), usual),
+           "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the "
+           "others, and whether its host is of the same kind; then ask again"}};
+}
+
 int DoctorReport::count(Health health) const {
-  return static_cast<int>(std::count_if(findings.begin(), findings.end(), [&](const SharedFinding& one) {
-    return one.finding.health == health;
-  }));
+  return static_cast<int>(std::ranges::count_if(
+      findings, [&](const SharedFinding& one) { return one.finding.health == health; }));
 }
 
 std::string to_table(const DoctorReport& report, bool quiet) {

@@ -1,5 +1,3 @@
-#include "app/doctor/disk_checks.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -7,9 +5,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+
+#include "app/doctor/checks.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -58,36 +57,20 @@ Finding check_data(const std::string& path) {
   }
 }
 
-std::vector<Finding> check_same_data(const std::vector<SharedFinding>& findings) {
-  const auto opened = [](const SharedFinding& one) {
-    return one.finding.subject == "data" && one.finding.health == Health::ok;
-  };
-  if (std::count_if(findings.begin(), findings.end(), opened) < 2) return {};
-  return {{"data", Health::fail, "hosts see different datasets under the same name",
-           "copy one file to all of them, or put it on a file system that they share"}};
-}
-
 Finding check_run_folder(const std::string& folder, std::int64_t wanted) {
   const fs::path there = existing_part_of(folder);
   std::error_code error;
-  const fs::space_info space = fs::space(there, error);
-  if (error) {
-    return {"run folder", Health::fail, format("{}: {}", there.string(), error.message()),
-            "set run.directory to a folder that can be written"};
-  }
-  constexpr double gib = 1073741824.0;
-  const std::string text = format("{}: {:.1f} GiB free", folder, static_cast<double>(space.available) / gib);
-  if (!fs::is_directory(there) || access(there.c_str(), W_OK | X_OK) != 0) {
+  const auto free = static_cast<double>(fs::space(there, error).available);
+  if (error || !fs::is_directory(there) || access(there.c_str(), W_OK | X_OK) != 0) {
     return {"run folder", Health::fail, format("{} cannot be written", there.string()),
             "set run.directory to a folder that can be written"};
   }
-  if (static_cast<double>(space.available) >= static_cast<double>(wanted)) {
-    return {"run folder", Health::ok, text, ""};
-  }
-  return {"run folder", Health::warn, text,
-          format("checkpoints of such a run take {:.1f} GiB: free some, lower run.keep, or set run.directory "
-                 "to another disk",
-                 static_cast<double>(wanted) / gib)};
+  constexpr double gib = 1073741824.0;
+  const auto needed = static_cast<double>(wanted);
+  return warn_if(free < needed, "run folder", format("{}: {:.1f} GiB free", folder, free / gib),
+                 format("checkpoints of such a run take {:.1f} GiB: free some, lower run.keep, or set "
+                        "run.directory to another disk",
+                        needed / gib));
 }
 
 }  // namespace vaecf::app

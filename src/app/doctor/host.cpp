@@ -1,5 +1,6 @@
-#include "app/doctor/host_facts.hpp"
+#include "app/doctor/host.hpp"
 
+#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
 #include <netdb.h>
@@ -7,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -85,7 +87,7 @@ void look_up_name(HostFacts& facts) {
   facts.name = host_name();
   const auto begin = std::chrono::steady_clock::now();
   addrinfo* found = nullptr;
-  facts.name_known = getaddrinfo(facts.name.c_str(), nullptr, nullptr, &found) == 0;
+  (void)getaddrinfo(facts.name.c_str(), nullptr, nullptr, &found);
   if (found != nullptr) freeaddrinfo(found);
   facts.name_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -95,7 +97,80 @@ bool holds_anything(const std::string& folder) {
   return std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator();
 }
 
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+double gibibytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) / 1073741824.0;
+}
+
+Finding check_memory(const HostFacts& facts, int ranks) {
+  std::string text = format("{:.1f} GiB, {:.1f} GiB of it available", gibibytes(facts.memory),
+                            gibibytes(facts.memory_available));
+  std::int64_t usable = facts.memory_available;
+  if (facts.memory_limit > 0) {
+    text += format("; this container may use {:.1f} GiB", gibibytes(facts.memory_limit));
+    usable = std::min(usable, facts.memory_limit);
+  }
+  // A model of MovieLens 20M's size with moments, gradient and batch takes about 1 GiB.
+  return warn_if(gibibytes(usable) < ranks, "memory", text,
+                 format("models of MovieLens 20M's size need 1 GiB for each of {} ranks: end other programs, "
+                        "start fewer ranks here, or use a smaller model or batch",
+                        ranks));
+}
+
+Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
+  if (facts.shared_memory_free < 0) {
+    return warn_if(ranks > 1, "/dev/shm", "there is none",
+                   "ranks of one host exchange data through it: mount a tmpfs there");
+  }
+  // Open MPI takes some 4 MiB for each rank, NCCL some 10 MiB for each pair of GPUs without NVLink.
+  const std::int64_t wanted = ranks <= 1 ? 0 : gpus ? 256 * mib : 16 * mib * ranks;
+  return warn_if(facts.shared_memory_free < wanted, "/dev/shm",
+                 format("{} MiB free", facts.shared_memory_free / mib),
+                 format("{} ranks on one host may need up to {} MiB: give a container more by "
+                        "--shm-size=1g, else free or enlarge it (mount -o remount,size=1g /dev/shm)",
+                        ranks, wanted / mib));
+}
+
+Finding check_locked_memory(const HostFacts& facts, bool gpus) {
+  if (facts.locked_memory < 0) return {"memlock", Health::ok, "no limit", ""};
+  const bool matters = gpus || facts.infiniband;
+  return warn_if(
+      matters && facts.locked_memory < 1024 * mib, "memlock",
+      format("at most {} KiB can be locked{}", facts.locked_memory / 1024,
+             matters ? "" : ", which only GPUs and InfiniBand ask for"),
+      format("{} needs locked memory: ulimit -l unlimited, in containers --ulimit memlock=-1, under Slurm "
+             "PropagateResourceLimitsExcept=MEMLOCK",
+             facts.infiniband ? "InfiniBand" : "copying to GPUs at full speed"));
+}
+
 }  // namespace
+
+Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
+  const std::string instructions = joined(facts.instructions);
+  return {
+      warn_if(facts.name_seconds > 1.0, "host name",
+              format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_seconds),
+              format("each start of Open MPI waits for that, up to half a minute: add the line `127.0.1.1 "
+                     "{}` to /etc/hosts, or have the name server answer",
+                     facts.name)),
+      warn_if(std::ranges::count(facts.instructions, "avx2") == 0, "processor",
+              format("{}, {} cores, {}", facts.processor, facts.cores,
+                     instructions.empty() ? "no wide instructions" : instructions),
+              "products are several times slower without AVX2: if this is a virtual machine, have it pass "
+              "the host's processor through"),
+      warn_if(facts.cpu_limit > 0.0 && facts.cpu_limit < 0.99 * facts.cores, "cpu limit",
+              facts.cpu_limit <= 0.0
+                  ? "none"
+                  : format("this container may use {:.1f} of {} cores", facts.cpu_limit, facts.cores),
+              format("more threads than that are stopped in turn, and all others wait for them: set "
+                     "OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit "
+                     "(docker run --cpus)",
+                     std::max(1.0, facts.cpu_limit))),
+      check_memory(facts, ranks),
+      check_shared_memory(facts, ranks, gpus),
+      check_locked_memory(facts, gpus)};
+}
 
 HostFacts look_at_host(const std::string& root) {
   HostFacts facts;
@@ -111,7 +186,6 @@ HostFacts look_at_host(const std::string& root) {
   facts.memory_limit = memory_limit(root, facts.memory);
   struct statvfs space {};
   if (statvfs("/dev/shm", &space) == 0) {
-    facts.shared_memory = static_cast<std::int64_t>(space.f_blocks * space.f_frsize);
     facts.shared_memory_free = static_cast<std::int64_t>(space.f_bavail * space.f_frsize);
   }
   rlimit limit{};

@@ -1,0 +1,125 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/launcher.hpp>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "app/doctor/checks.hpp"
+#include "app/ranks.hpp"
+
+namespace vaecf::app {
+namespace {
+
+std::vector<int> own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlace>& places) {
+  std::map<std::string, std::vector<int>> hosts;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    hosts[places[rank].host].push_back(static_cast<int>(rank));
+  }
+  return hosts;
+}
+
+std::string counted(std::size_t count, const char* what) {
+  return format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threads) {
+  const std::vector<int> cores = own_cores();
+  std::string mine = format("{}\n{} {}", communicator.host(), look_at_cores().available,
+                            threads > 0 ? threads : static_cast<int>(cores.size()));
+  for (const int core : cores) mine += format(" {}", core);
+  std::vector<RankPlace> places;
+  for (const std::string& text : gather_texts(communicator, mine)) {
+    RankPlace& place = places.emplace_back();
+    std::istringstream in(text);
+    std::getline(in, place.host);
+    in >> place.available >> place.threads;
+    for (int core = 0; in >> core;) place.cores.push_back(core);
+  }
+  return places;
+}
+
+Findings check_launch(const std::vector<RankPlace>& places, const std::string& separate_worlds) {
+  if (!separate_worlds.empty()) return {{"launch", Health::fail, separate_worlds, ""}};
+  const auto hosts = ranks_by_host(places);
+  std::vector<std::string> list;
+  std::set<std::size_t> counts;
+  for (const auto& [host, ranks] : hosts) {
+    list.push_back(format("{}: rank{} {}", host, ranks.size() == 1 ? "" : "s", list_of(ranks)));
+    counts.insert(ranks.size());
+  }
+  Findings findings = {warn_if(
+      counts.size() > 1, "launch",
+      format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"),
+             joined(list, "; ")),
+      format("hosts with {} ranks and with {} do not finish a step at the same time: start as many on each "
+             "(mpirun --map-by ppr:N:node)",
+             *counts.begin(), *counts.rbegin()))};
+  if (const std::string advice = comm::launch_advice(); !advice.empty()) {
+    findings.push_back({"launch", Health::warn, advice, ""});
+  }
+  const char* tasks = std::getenv("SLURM_NTASKS");
+  if (tasks != nullptr && std::atoi(tasks) > 1 && places.size() == 1) {
+    findings.push_back(
+        {"launch", Health::warn,
+         format("this is a Slurm allocation of {} tasks, but this program was started alone", tasks),
+         "start it by srun --mpi=pmix, or by mpirun"});
+  }
+  return findings;
+}
+
+Finding check_binding(const RankPlace& place, int ranks_on_host, int wanted) {
+  const Cores cores{static_cast<int>(place.cores.size()), place.available};
+  const std::string advice = binding_advice(cores, ranks_on_host, wanted, place.threads);
+  return warn_if(
+      !advice.empty(), "binding",
+      format("core{} {} of {} available, {}", place.cores.size() == 1 ? "" : "s", list_of(place.cores),
+             place.available, counted(static_cast<std::size_t>(place.threads), "thread")),
+      advice);
+}
+
+Findings check_oversubscription(const std::vector<RankPlace>& places) {
+  Findings findings;
+  for (const auto& [host, ranks] : ranks_by_host(places)) {
+    std::set<int> cores;
+    int threads = 0;
+    for (const int rank : ranks) {
+      const RankPlace& place = places[static_cast<std::size_t>(rank)];
+      cores.insert(place.cores.begin(), place.cores.end());
+      threads += place.threads;
+    }
+    if (cores.empty() || threads <= static_cast<int>(cores.size())) continue;
+    findings.push_back(
+        {"oversubscription", Health::warn,
+         format("{}: {} threads of {} share {}", host, threads, counted(ranks.size(), "rank"),
+                counted(cores.size(), "core")),
+         ranks.size() <= cores.size()
+             ? format("threads that wait for one another lose far more than they bring: OMP_NUM_THREADS={}, "
+                      "or bind ranks to more cores",
+                      cores.size() / ranks.size())
+             : format("start at most {} here; if that cannot be, OMP_NUM_THREADS=1 and "
+                      "OMP_WAIT_POLICY=passive, mpirun --mca mpi_yield_when_idle 1",
+                      counted(cores.size(), "rank"))});
+  }
+  if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none", ""});
+  return findings;
+}
+
+}  // namespace vaecf::app
