@@ -8,6 +8,7 @@
 
 #include "app/version.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -23,8 +24,7 @@ constexpr const char* footer =
     "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
     "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
     "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input; 75 stopped on "
-    "request "
-    "(signal USR1) with a checkpoint written: --resume auto goes on.";
+    "request (signal USR1) with a checkpoint written: --resume auto goes on.";
 
 /// Appends the examples, one a line, to the command's help. Some versions of CLI11 wrap lines of 80
 /// characters.
@@ -287,15 +287,15 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--help-config", help_config, "every key of the configuration with default and meaning");
   add_run(app, line);
   add_verbosity(app, switches);
-  auto* prepare = add_prepare(app, line);
-  auto* synthesize = add_synthesize(app, line);
-  auto* recommend = add_recommend(app, line);
-  auto* inspect = add_inspect(app, line);
-  auto* export_model = add_export(app, line);
-  auto* doctor = add_doctor(app, line);
-  auto* scaling = add_scaling(app, line);
-  for (auto* command : {prepare, synthesize, recommend, inspect, export_model, doctor, scaling})
-    add_verbosity(*command, switches);
+  const std::array<std::pair<CLI::App*, Command>, 7> commands = {
+      {{add_prepare(app, line), Command::prepare},
+       {add_synthesize(app, line), Command::synthesize},
+       {add_recommend(app, line), Command::recommend},
+       {add_inspect(app, line), Command::inspect},
+       {add_export(app, line), Command::export_model},
+       {add_doctor(app, line), Command::doctor},
+       {add_scaling(app, line), Command::scaling}}};
+  for (const auto& [command, name] : commands) add_verbosity(*command, switches);
   app.require_subcommand(0, 1);
 
   try {
@@ -312,25 +312,14 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   refuse_empty_values(app);
   if (switches.quiet) line.verbosity = Verbosity::quiet;
   if (switches.verbose) line.verbosity = Verbosity::verbose;
+  for (const auto& [command, name] : commands) {
+    if (command->parsed()) line.command = name;
+  }
+  if (line.recommend.output == "-") line.recommend.output.clear();
   if (help_config) {
     line.command = Command::print;
     line.text = config::reference();
-  } else if (prepare->parsed()) {
-    line.command = Command::prepare;
-  } else if (synthesize->parsed()) {
-    line.command = Command::synthesize;
-  } else if (recommend->parsed()) {
-    line.command = Command::recommend;
-    if (line.recommend.output == "-") line.recommend.output.clear();
-  } else if (inspect->parsed()) {
-    line.command = Command::inspect;
-  } else if (export_model->parsed()) {
-    line.command = Command::export_model;
-  } else if (doctor->parsed()) {
-    line.command = Command::doctor;
-  } else if (scaling->parsed()) {
-    line.command = Command::scaling;
-  } else if (line.config.empty()) {
+  } else if (line.command == Command::run && line.config.empty()) {
     throw InputError("a configuration or a command is missing; vaecf_dist --help shows how to call it");
   }
   const bool any = line.train || line.test || line.benchmark;

@@ -8,26 +8,12 @@
 #include "app/doctor/host.hpp"
 #include "app/progress.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 namespace vaecf::app {
 namespace {
-
-struct Voice {
-  Log log;
-  std::unique_ptr<Progress> progress;
-};
-
-Voice make_voice(Verbosity verbosity) {
-  const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
-                                    std::getenv("VAECF_PROGRESS"));
-  return {Log(verbosity, true, style == ProgressStyle::bar), make_progress(style)};
-}
 
 // Half of the memory that is free, or that the container may have.
 double memory_for_events() {

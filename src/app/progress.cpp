@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 namespace vaecf::app {
 namespace {
 
-using Clock = Stretch::Clock;
+using Clock = std::chrono::steady_clock;
 
 /// 1234567 -> "1,234,567"
 std::string grouped(std::int64_t value) {
@@ -48,103 +49,83 @@ ProgressStyle progress_style(bool quiet, bool terminal, const char* environment)
   return terminal ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
-void Stretch::begin(std::string_view label, std::int64_t total, std::string_view unit, std::int64_t already,
-                    Clock::time_point now) {
+std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
+                      double seconds) {
+  if (done <= already || seconds <= 0) return "";
+  const double rate = static_cast<double>(done - already) / seconds;
+  std::string text = rate >= 100 ? format("{} {}/s", grouped(static_cast<std::int64_t>(rate)), unit)
+                                 : format("{:.1f} {}/s", rate, unit);
+  if (total > done) text += format(", {} left", clock_text(static_cast<double>(total - done) / rate));
+  return text;
+}
+
+void TextProgress::begin(std::string_view label, std::int64_t total, std::string_view unit,
+                         std::int64_t already) {
   label_ = label;
   unit_ = unit;
   total_ = total;
   done_ = already_ = already;
-  start_ = now;
+  start_ = Clock::now();
+  shown_ = shown_share_ = 0.0;
   running_ = true;
+  if (style_ == ProgressStyle::bar) draw_bar(0.0);
 }
 
-double Stretch::share() const {
-  return total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 0.0;
-}
-
-double Stretch::seconds(Clock::time_point now) const {
-  return std::chrono::duration<double>(now - start_).count();
-}
-
-std::string Stretch::rate(Clock::time_point now) const {
-  const double passed = seconds(now);
-  if (done_ <= already_ || passed <= 0) return "";
-  const double rate = static_cast<double>(done_ - already_) / passed;
-  std::string text = rate >= 100 ? format("{} {}/s", grouped(static_cast<std::int64_t>(rate)), unit_)
-                                 : format("{:.1f} {}/s", rate, unit_);
-  if (total_ > done_) text += format(", {} left", clock_text(static_cast<double>(total_ - done_) / rate));
-  return text;
-}
-
-void TerminalProgress::begin(std::string_view label, std::int64_t total, std::string_view unit,
-                             std::int64_t already) {
-  const auto now = Clock::now();
-  stretch_.begin(label, total, unit, already, now);
-  draw(now);
-}
-
-void TerminalProgress::update(std::int64_t done) {
-  if (!stretch_.running()) return;
-  stretch_.update(done);
-  const auto now = Clock::now();
-  if (now - drawn_ >= std::chrono::milliseconds(100)) draw(now);
-}
-
-void TerminalProgress::end() {
-  if (!stretch_.running()) return;
-  stretch_.end();
-  std::fputs("\r\033[K", out_);
-  std::fflush(out_);
-}
-
-void TerminalProgress::draw(Clock::time_point now) {
-  drawn_ = now;
-  const int columns = columns_ > 0 ? columns_ : terminal_columns(out_);
-  std::string line = stretch_.label();
-  if (stretch_.total() > 0) {
-    constexpr int width = 24;
-    const int full = static_cast<int>(stretch_.share() * width);
-    line += format("  [{:#>{}}{:->{}}] {:3.0f} %", "", full, "", width - full, 100 * stretch_.share());
+void TextProgress::update(std::int64_t done) {
+  if (!running_) return;
+  done_ = done;
+  const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (style_ == ProgressStyle::bar) {
+    if (now >= shown_ + 0.1) draw_bar(now);
+  } else if (now >= shown_ + line_seconds_) {
+    if (total_ <= 0 || (share() >= shown_share_ + 0.1 && share() < 1.0)) write_line(now);
   }
-  const std::string rate = stretch_.rate(now);
-  if (!rate.empty()) line += format("  {}", rate);
+}
+
+void TextProgress::end() {
+  if (running_ && style_ == ProgressStyle::bar) {
+    std::fputs("\r\033[K", out_);
+    std::fflush(out_);
+  }
+  running_ = false;
+}
+
+void TextProgress::draw_bar(double now) {
+  shown_ = now;
+  const int columns = columns_ > 0 ? columns_ : terminal_columns(out_);
+  std::string line = label_;
+  if (total_ > 0) {
+    constexpr int width = 24;
+    const int full = static_cast<int>(share() * width);
+    line += format("  [{:#>{}}{:->{}}] {:3.0f} %", "", full, "", width - full, 100 * share());
+  }
+  const std::string rate = rate_text(already_, done_, total_, unit_, now);
+  if (!rate.empty()) line += "  " + rate;
   // A line that wraps could not be wiped.
   line = line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 10)));
   std::fputs(format("\r{}\033[K", line).c_str(), out_);
   std::fflush(out_);
 }
 
-void LineProgress::begin(std::string_view label, std::int64_t total, std::string_view unit,
-                         std::int64_t already) {
-  stretch_.begin(label, total, unit, already, Clock::now());
-  next_ = every_;
-  next_share_ = 0.1;
-}
-
-void LineProgress::update(std::int64_t done) {
-  if (!stretch_.running()) return;
-  stretch_.update(done);
-  const auto now = Clock::now();
-  if (stretch_.seconds(now) < next_) return;
-  if (stretch_.total() > 0 && (stretch_.share() < next_share_ || stretch_.share() >= 1.0)) return;
-  next_ = stretch_.seconds(now) + every_;
-  next_share_ = stretch_.share() + 0.1;
-  const std::string share = stretch_.total() > 0 ? format(" {:.0f} %", 100 * stretch_.share()) : "";
-  const std::string line = format("{}:{}  {}\n", stretch_.label(), share, stretch_.rate(now));
-  std::fputs(line.c_str(), out_);
+void TextProgress::write_line(double now) {
+  shown_ = now;
+  shown_share_ = share();
+  const std::string percent = total_ > 0 ? format(" {:.0f} %", 100 * share()) : "";
+  const std::string rate = rate_text(already_, done_, total_, unit_, now);
+  std::fputs(format("{}:{}  {}\n", label_, percent, rate).c_str(), out_);
   std::fflush(out_);
 }
 
-std::unique_ptr<Progress> make_progress(ProgressStyle style) {
-  switch (style) {
-    case ProgressStyle::bar:
-      return std::make_unique<TerminalProgress>(stderr);
-    case ProgressStyle::lines:
-      return std::make_unique<LineProgress>(stderr);
-    case ProgressStyle::none:
-      break;
-  }
-  return std::make_unique<Progress>();
+double TextProgress::share() const {
+  return total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 0.0;
+}
+
+Voice make_voice(Verbosity verbosity, bool speaks) {
+  const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
+                                    std::getenv("VAECF_PROGRESS"));
+  Voice voice{Log(verbosity, speaks, style == ProgressStyle::bar), std::make_unique<Progress>()};
+  if (speaks && style != ProgressStyle::none) voice.progress = std::make_unique<TextProgress>(stderr, style);
+  return voice;
 }
 
 }  // namespace vaecf::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 
 #include <chrono>
@@ -15,69 +16,51 @@ enum class ProgressStyle { none, lines, bar };
 /// word, since mpirun hides the terminal from its ranks. InputError for another value.
 ProgressStyle progress_style(bool quiet, bool terminal, const char* environment);
 
-/// Where the time of a stretch of work stands, for both styles.
-class Stretch {
- public:
-  using Clock = std::chrono::steady_clock;
-  void begin(std::string_view label, std::int64_t total, std::string_view unit, std::int64_t already,
-             Clock::time_point now);
-  void update(std::int64_t done) { done_ = done; }
-  bool running() const { return running_; }
-  void end() { running_ = false; }
-  const std::string& label() const { return label_; }
-  std::int64_t total() const { return total_; }
-  /// Share done, 0 to 1; 0 where the total is unknown.
-  double share() const;
-  /// "3,021 users/s, 0:12 left"
-  std::string rate(Clock::time_point now) const;
-  double seconds(Clock::time_point now) const;
+/// Returns "3,021 users/s, 0:12 left"; empty if nothing was done within the `seconds`, before which `already`
+/// of the `total` units had been done.
+std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
+                      double seconds);
 
- private:
-  std::string label_;
-  std::string unit_;
-  std::int64_t total_ = 0;
-  std::int64_t done_ = 0;
-  std::int64_t already_ = 0;
-  Clock::time_point start_;
-  bool running_ = false;
-};
-
-/// One line that is drawn over and over, at most ten times a second, and wiped at the end.
-class TerminalProgress : public Progress {
+/// `bar`: one line that is drawn over and over, at most ten times a second, and wiped at the end. `lines`: a
+/// plain line every `line_seconds` at most and for every tenth of the work, for logs; short work says
+/// nothing.
+class TextProgress : public Progress {
  public:
-  /// `columns` 0: ask the terminal.
-  explicit TerminalProgress(std::FILE* out, int columns = 0) : out_(out), columns_(columns) {}
+  /// `columns` 0: asks the terminal.
+  TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0, int columns = 0)
+      : out_(out), style_(style), line_seconds_(line_seconds), columns_(columns) {}
   void begin(std::string_view label, std::int64_t total, std::string_view unit,
              std::int64_t already = 0) override;
   void update(std::int64_t done) override;
   void end() override;
 
  private:
-  void draw(Stretch::Clock::time_point now);
+  void draw_bar(double now);
+  void write_line(double now);
+  double share() const;  // 0 to 1; 0 if the total is unknown
 
   std::FILE* out_;
+  ProgressStyle style_;
+  double line_seconds_;
   int columns_;
-  Stretch stretch_;
-  Stretch::Clock::time_point drawn_;
+  std::string label_;
+  std::string unit_;
+  std::int64_t total_ = 0;
+  std::int64_t done_ = 0;
+  std::int64_t already_ = 0;
+  std::chrono::steady_clock::time_point start_;
+  double shown_ = 0.0;  // seconds since start_
+  double shown_share_ = 0.0;
+  bool running_ = false;
 };
 
-/// A plain line every ten seconds at most, for logs; short stretches say nothing.
-class LineProgress : public Progress {
- public:
-  explicit LineProgress(std::FILE* out, double every_seconds = 10.0) : out_(out), every_(every_seconds) {}
-  void begin(std::string_view label, std::int64_t total, std::string_view unit,
-             std::int64_t already = 0) override;
-  void update(std::int64_t done) override;
-  void end() override { stretch_.end(); }
-
- private:
-  std::FILE* out_;
-  double every_;
-  Stretch stretch_;
-  double next_ = 0.0;        // seconds into the stretch
-  double next_share_ = 0.0;  // and a tenth further at least
+/// What a command says while it works.
+struct Voice {
+  Log log;
+  std::unique_ptr<Progress> progress;
 };
 
-std::unique_ptr<Progress> make_progress(ProgressStyle style);
+/// Returns the voice of a rank that `speaks` on standard error, or one that says nothing.
+Voice make_voice(Verbosity verbosity, bool speaks = true);
 
 }  // namespace vaecf::app

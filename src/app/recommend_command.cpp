@@ -11,11 +11,8 @@
 #include "app/ranks.hpp"
 #include "app/recommendation_output.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -78,14 +75,10 @@ class Recommending {
       : arguments_(line.recommend),
         config_(line.config),
         ranks_(ranks),
+        voice_(make_voice(line.verbosity, ranks.rank() == 0)),
         format_(output_format(arguments_.format, arguments_.output)),
         checkpoint_(checkpoint_path(line, config)),
         dataset_(config.session.data.file) {
-    const bool speaks = ranks.rank() == 0;
-    const auto style = progress_style(line.verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
-                                      std::getenv("VAECF_PROGRESS"));
-    log_ = Log(line.verbosity, speaks, style == ProgressStyle::bar);
-    progress_ = make_progress(speaks ? style : ProgressStyle::none);
     items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
     const bool titled = dataset_.has_ids("items/title");
     if (titled) titles_ = dataset_.read_ids("items/title");
@@ -96,7 +89,7 @@ class Recommending {
     data::SourceOptions source = config.source;
     source.users.path = arguments_.users;
     source.users.file.clear();
-    audience_ = make_audience(arguments_, source, dataset_, names, log_);
+    audience_ = make_audience(arguments_, source, dataset_, names, voice_.log);
     users_ = {0, audience_->size()};
     if (!arguments_.user.empty()) {
       users_.begin = find_user(*audience_, arguments_.user);
@@ -104,12 +97,12 @@ class Recommending {
     }
     if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
     engine_ = train::make_engine(options_for_rank(config, ranks));
-    log_.debug("backend: {}", engine_->facts().description);
+    voice_.log.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
-                                   read_offers(arguments_, names, log_)};
+                                   read_offers(arguments_, names, voice_.log)};
     add_to_digest(choice.offers);
-    recommender_.emplace(config.session, train::Services{ranks, *engine_, log_, *progress_}, checkpoint_,
-                         dataset_, std::move(choice));
+    recommender_.emplace(config.session, train::Services{ranks, *engine_, voice_.log, *voice_.progress},
+                         checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(
           format("--users {}: the model of {} was trained without features of users; leave --users out, or "
@@ -150,33 +143,34 @@ class Recommending {
 
   /// In rounds, in which ranks take blocks of users in turn, so that rank 0 writes in their order as it goes.
   void work() {
-    progress_->begin("recommending", users_.size(), "users");
+    voice_.progress->begin("recommending", users_.size(), "users");
     const std::int64_t round = block_ * ranks_.size();
     for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
       work_on(begin);
       ranks_.activity().progressed();
-      progress_->update(std::min(begin + round, users_.end) - users_.begin);
+      voice_.progress->update(std::min(begin + round, users_.end) - users_.begin);
     }
-    progress_->end();
+    voice_.progress->end();
     const std::int64_t by_features = ranks_.all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
     if (by_features > 0) {
-      log_.info("{} users have no item that the model knows; they get what their features alone suggest",
-                by_features);
+      voice_.log.info(
+          "{} users have no item that the model knows; they get what their features alone suggest",
+          by_features);
     }
     if (without_items_.times() > 0) {
-      log_.warn(
+      voice_.log.warn(
           "{} users have no item{} that the model knows ({}); they get the popular items, with nan for "
           "a score",
           without_items_.times(), recommender_->features() > 0 ? " and no feature" : "",
           without_items_.text());
     }
     if (arguments_.output.empty()) return;
-    log_.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
+    voice_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
   }
 
-  void wipe_progress() { progress_->end(); }
+  void wipe_progress() { voice_.progress->end(); }
 
  private:
   std::int64_t width() const { return recommender_->width(); }
@@ -244,11 +238,10 @@ class Recommending {
   const RecommendArguments& arguments_;
   const std::string& config_;  // the configuration's file
   comm::Communicator& ranks_;
+  Voice voice_;
   OutputFormat format_;
   std::string checkpoint_;
   io::DatasetFile dataset_;
-  Log log_;
-  std::unique_ptr<Progress> progress_;
   io::IdList items_;
   io::IdList titles_;
   std::unique_ptr<Audience> audience_;

@@ -14,8 +14,6 @@
 #include "app/stop_signals.hpp"
 #include "app/version.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -77,11 +75,9 @@ struct Parts {
 };
 
 void prepare_to_speak(Parts& parts, const CommandLine& line) {
-  const bool speaks = parts.communicator->rank() == 0;
-  const auto style = progress_style(line.verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
-                                    std::getenv("VAECF_PROGRESS"));
-  parts.log = Log(line.verbosity, speaks, style == ProgressStyle::bar);
-  parts.progress = make_progress(speaks ? style : ProgressStyle::none);
+  Voice voice = make_voice(line.verbosity, parts.communicator->rank() == 0);
+  parts.log = std::move(voice.log);
+  parts.progress = std::move(voice.progress);
 }
 
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {

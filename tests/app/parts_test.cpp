@@ -132,26 +132,12 @@ TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
 }
 
 TEST(Progress, RateAndTimeLeft) {
-  Stretch stretch;
-  const auto start = Stretch::Clock::now();
-  stretch.begin("epoch 1/2", 100000, "users", 0, start);
-  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(5)), "");
-  stretch.update(25000);
-  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "1,250 users/s, 1:00 left");
-  EXPECT_EQ(stretch.share(), 0.25);
-  stretch.update(50);
-  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(20)), "2.5 users/s, 11:06:20 left");
-}
-
-// What a run before this one did took none of this one's time.
-TEST(Progress, RateAndTimeLeftOfWorkThatIsGoneOnWith) {
-  Stretch stretch;
-  const auto start = Stretch::Clock::now();
-  stretch.begin("epoch 1/2", 100000, "users", 70000, start);
-  EXPECT_EQ(stretch.share(), 0.7);
-  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(5)), "");
-  stretch.update(80000);
-  EXPECT_EQ(stretch.rate(start + std::chrono::seconds(10)), "1,000 users/s, 0:20 left");
+  EXPECT_EQ(rate_text(0, 0, 100000, "users", 5.0), "");
+  EXPECT_EQ(rate_text(0, 25000, 100000, "users", 20.0), "1,250 users/s, 1:00 left");
+  EXPECT_EQ(rate_text(0, 50, 100000, "users", 20.0), "2.5 users/s, 11:06:20 left");
+  // What a run before this one did took none of this one's time.
+  EXPECT_EQ(rate_text(70000, 70000, 100000, "users", 5.0), "");
+  EXPECT_EQ(rate_text(70000, 80000, 100000, "users", 10.0), "1,000 users/s, 0:20 left");
 }
 
 std::string written(std::FILE* file) {
@@ -165,7 +151,7 @@ TEST(Progress, BarIsRedrawnSeldomFitsTheLineAndIsWiped) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   {
-    TerminalProgress bar(file, 40);
+    TextProgress bar(file, ProgressStyle::bar, 0.0, 40);
     bar.begin("a label that is much too long for the terminal", 1000, "users");
     for (int i = 0; i < 1000; ++i) bar.update(i);
     bar.end();
@@ -189,11 +175,11 @@ TEST(Progress, LinesComeByTenthsAndNotForShortWork) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   {
-    LineProgress lines(file, 0.0);
+    TextProgress lines(file, ProgressStyle::lines, 0.0);
     lines.begin("epoch 1/2", 1000, "users");
     for (int i = 0; i <= 1000; ++i) lines.update(i);
     lines.end();
-    LineProgress slow(file, 3600.0);
+    TextProgress slow(file, ProgressStyle::lines, 3600.0);
     slow.begin("epoch 2/2", 10, "users");
     slow.update(9);
   }

@@ -8,8 +8,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "app/inspect/describe.hpp"
-#include "app/inspect/text_plot.hpp"
+#include "app/inspect/inspect.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -25,10 +24,10 @@ std::string selected_metric(const std::string& configuration) {
   }
 }
 
-std::vector<PlotPoint> curve(const std::vector<io::Json>& events, const std::string& event,
-                             const std::string& key) {
+std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::string& event,
+                              const std::string& key) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  std::vector<PlotPoint> points;
+  std::vector<CurvePoint> points;
   for (const io::Json& line : events) {
     if (io::text_at(line, "event") != event || !line.contains(key)) continue;
     points.push_back({io::number_at(line, "epoch", none), io::number_at(line, key, none)});
@@ -61,15 +60,35 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
     throw InputError(format("{} holds no {}; it has {}", path, name, known));
   }
   const auto points = curve(events, "validation", name);
-  const auto best = std::ranges::max_element(points, {}, [](const PlotPoint& p) {
+  const auto best = std::ranges::max_element(points, {}, [](const CurvePoint& p) {
     return std::isfinite(p.y) ? p.y : -std::numeric_limits<double>::infinity();
   });
-  return plot_text(
+  return curve_text(
       points, format("{} of validation users by epoch; best {:.5g} in epoch {:g}", name, best->y, best->x),
       best->x);
 }
 
 }  // namespace
+
+std::string curve_text(const std::vector<CurvePoint>& all, const std::string& title, double mark) {
+  std::vector<CurvePoint> points;
+  std::ranges::copy_if(all, std::back_inserter(points),
+                       [](const CurvePoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); });
+  if (points.empty()) return "";
+  const auto [low, high] = std::ranges::minmax(points, {}, &CurvePoint::y);
+  const double range = high.y > low.y ? high.y - low.y : 1.0;
+  std::string out = title + "\n";
+  const std::size_t step = (points.size() + 19) / 20;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const CurvePoint& p = points[i];
+    if (i % step != 0 && i + 1 != points.size() && p.x != mark) continue;
+    constexpr double longest = 39.0;
+    const auto bar = 1 + std::lround((p.y - low.y) / range * longest);
+    out += format("  {:>10g} {:>10.5g} {}\n", p.x, p.y,
+                  std::string(static_cast<std::size_t>(bar), p.x == mark ? 'O' : '#'));
+  }
+  return out;
+}
 
 std::string describe_run(const std::string& path, const std::string& metric) {
   const std::string file =
@@ -93,8 +112,8 @@ std::string describe_run(const std::string& path, const std::string& metric) {
   const auto losses = curve(events, "epoch", "loss");
   out += losses.empty()
              ? "no epoch yet\n"
-             : plot_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().y),
-                         std::numeric_limits<double>::quiet_NaN());
+             : curve_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().y),
+                          std::numeric_limits<double>::quiet_NaN());
   return out;
 }
 
