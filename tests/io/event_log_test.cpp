@@ -72,5 +72,118 @@ TEST_F(EventLogTest, FullOrUnwritableIsSaid) {
             std::string::npos);
 }
 
+using EventCut = IoTest;
+
+bool keep_all(const Json&) {
+  return true;
+}
+
+TEST_F(EventCut, LaterLinesGoAndOthersStayByteForByte) {
+  const std::string early =
+      "{\"event\":\"start\",\"version\":\"\xc3\xa4\"}\n"
+      "{ \"event\" : \"epoch\", \"epoch\":1,\"step\":10,\"loss\":0.10000000000000001 }\r\n";
+  put_bytes(file("m.jsonl"), early + "{\"event\":\"epoch\",\"epoch\":2,\"step\":20}\n{\"event\":\"end\"}\n");
+  std::vector<std::string> seen;
+  const CutEvents cut = cut_events(file("m.jsonl"), [&](const Json& event) {
+    seen.push_back(text_at(event, "event"));
+    return text_at(event, "event") == "start" || number_at(event, "step", 99) <= 10;
+  });
+  EXPECT_EQ(bytes_of(file("m.jsonl")), early);
+  EXPECT_EQ(seen, (std::vector<std::string>{"start", "epoch", "epoch", "end"}));
+  EXPECT_EQ(cut.dropped, 2);
+  EXPECT_EQ(cut.unreadable, 0);
+}
+
+TEST_F(EventCut, LinesThatAreNoEventsGo) {
+  const std::string good = "{\"event\":\"epoch\",\"epoch\":1}\n";
+  const std::vector<std::string> bad = {"{\"event\":\"epoch\",\"ep",
+                                        "{\"event\":\"ep{\"event\":\"start\"}",
+                                        "",
+                                        "[1]",
+                                        "{\"epoch\":1}",
+                                        "{\"event\":1}",
+                                        "{\"event\":\"\xff\"}",
+                                        std::string("\0\0\0", 3),
+                                        std::string(100000, '[')};
+  std::string bytes = good;
+  for (const auto& line : bad) bytes += line + "\n" + good;
+  put_bytes(file("m.jsonl"), bytes + "{\"event\":\"torn\",\"epo");
+  const CutEvents cut = cut_events(file("m.jsonl"), keep_all);
+  EXPECT_EQ(cut.dropped, 0);
+  EXPECT_EQ(cut.unreadable, static_cast<std::int64_t>(bad.size()) + 1);
+  std::string expected = good;
+  for (std::size_t i = 0; i < bad.size(); ++i) expected += good;
+  EXPECT_EQ(bytes_of(file("m.jsonl")), expected);
+}
+
+TEST_F(EventCut, AWholeLastLineWithoutItsEndGetsIt) {
+  put_bytes(file("m.jsonl"), "{\"event\":\"epoch\"}");
+  const CutEvents cut = cut_events(file("m.jsonl"), keep_all);
+  EXPECT_EQ(cut.unreadable, 0);
+  EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"epoch\"}\n");
+}
+
+TEST_F(EventCut, NothingToDo) {
+  EXPECT_EQ(cut_events(file("none/m.jsonl"), keep_all).unreadable, 0);
+  EXPECT_TRUE(names().empty());
+
+  put_bytes(file("m.jsonl"), "");
+  cut_events(file("m.jsonl"), keep_all);
+  put_bytes(file("n.jsonl"), "{\"event\":\"start\"}\n");
+  const auto before = std::filesystem::last_write_time(file("n.jsonl"));
+  cut_events(file("n.jsonl"), keep_all);
+  EXPECT_EQ(std::filesystem::last_write_time(file("n.jsonl")), before);
+  EXPECT_EQ(names().size(), 2u);
+}
+
+TEST_F(EventCut, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);
+  const std::string message =
+      message_of<InputError>([&] { cut_events(file("log"), [](const Json&) { return true; }); });
+  EXPECT_NE(message.find("is not a regular file; move it away"), std::string::npos) << message;
+}
+
+TEST_F(EventCut, WhatFailsLeavesTheOldLog) {
+  const std::string bytes = "{\"event\":\"start\"}\n{\"event\":\"end\"}\n";
+  put_bytes(file("m.jsonl"), bytes);
+  EXPECT_THROW(cut_events(file("m.jsonl"),
+                          [](const Json& event) {
+                            if (text_at(event, "event") == "end") throw RunError("no opinion");
+                            return false;
+                          }),
+               RunError);
+  EXPECT_EQ(bytes_of(file("m.jsonl")), bytes);
+  EXPECT_EQ(names().size(), 1u);
+  EXPECT_THROW(cut_events(folder_.string(), keep_all), InputError);
+}
+
+TEST_F(EventCut, ALogGoesOnAfterACut) {
+  EventLog(file("m.jsonl")).write(Event("start"));
+  put_bytes(file("m.jsonl"), bytes_of(file("m.jsonl")) + "{\"event\":\"ep");
+  cut_events(file("m.jsonl"), keep_all);
+  EventLog(file("m.jsonl")).write(Event("end"));
+  EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"start\"}\n{\"event\":\"end\"}\n");
+}
+
+TEST(JsonText, KeepsOrderAndNesting) {
+  const Json object = {{"z", {3, true, nullptr, "a \"b\""}}, {"a", {{"half", 0.5}}}};
+  EXPECT_EQ(to_text(object), R"({"z":[3,true,null,"a \"b\""],"a":{"half":0.5}})");
+}
+
+TEST(JsonText, SurvivesWhatJsonCannotSay) {
+  EXPECT_EQ(to_text(Json(std::numeric_limits<double>::infinity())), "null");
+  EXPECT_EQ(to_text(Json("a\xff")), "\"a\xef\xbf\xbd\"");
+}
+
+TEST(JsonFields, OfAnotherKindAreAsIfTheyWereNotThere) {
+  const Json object = {{"number", 3}, {"text", "3"}};
+  EXPECT_EQ(number_at(object, "number"), 3.0);
+  EXPECT_EQ(number_at(object, "text", 7.0), 7.0);
+  EXPECT_EQ(number_at(object, "none", 7.0), 7.0);
+  EXPECT_EQ(text_at(object, "text"), "3");
+  EXPECT_EQ(text_at(object, "number", "other"), "other");
+  EXPECT_EQ(text_at(Json(5), "text", "other"), "other");
+}
+
 }  // namespace
 }  // namespace vaecf::io
