@@ -28,7 +28,4 @@ void run_scaling(const CommandLine& line);
 /// Writes to standard output. RunError where nobody takes it (a full disk behind a redirection).
 void print(const std::string& text);
 
-/// Makes the folder that `path` will stand in. RunError where that cannot be.
-void make_parent_folder(const std::string& path);
-
 }  // namespace vaecf::app

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 namespace vaecf::app {
 namespace {
@@ -36,14 +35,6 @@ void print(const std::string& text) {
   if (!written) throw RunError("cannot write to standard output: is the disk behind it full?");
 }
 
-void make_parent_folder(const std::string& path) {
-  const auto parent = std::filesystem::path(path).parent_path();
-  if (parent.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(parent, error);
-  if (error) throw RunError(format("cannot make the folder {}: {}", parent.string(), error.message()));
-}
-
 void run_prepare(const CommandLine& line) {
   config::Config config = config::load(line.config, line.overrides);
   const std::string& file = config.session.data.file;
@@ -55,7 +46,6 @@ void run_prepare(const CommandLine& line) {
   io::check_output(file, "data.file", {line.config});
   Voice voice = make_voice(line.verbosity);
   for (const std::string& note : config.notes) voice.log.warn("{}", note);
-  make_parent_folder(file);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
                                     voice.log, *voice.progress);
   voice.progress->end();
@@ -71,7 +61,6 @@ void run_prepare(const CommandLine& line) {
 void run_synthesize(const CommandLine& line) {
   io::check_output(line.output, "OUT.h5", {});
   Voice voice = make_voice(line.verbosity);
-  make_parent_folder(line.output);
   data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);
   voice.progress->end();
   voice.log.info("wrote {}", line.output);
