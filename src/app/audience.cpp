@@ -4,180 +4,218 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
 
-#include "app/newcomers.hpp"
+#include "app/histories.hpp"
 
 namespace vaecf::app {
 namespace {
 
-class SplitAudience : public Audience {
- public:
-  SplitAudience(const io::DatasetFile& file, const std::string& split, std::string matrix)
-      : Audience(ids_or_numbers(file, split + "/user_id", file.rows(matrix)),
-                 format("{} users of {}", split, file.path())),
-        file_(file),
-        split_(split),
-        matrix_(std::move(matrix)) {}
+/// The row of each user within a split of the dataset; -1: not there.
+struct Part {
+  std::string split;
+  std::vector<std::int64_t> rows;
 
-  Csr seen(Range users) const override { return file_.read_rows(matrix_, users); }
-  Csr features(Range users) const override {
-    return file_.features() > 0 ? file_.read_rows(split_ + "/features", users) : Csr{};
-  }
-
- private:
-  const io::DatasetFile& file_;
-  std::string split_;
-  std::string matrix_;
+  std::string fold_in() const { return split == "train" ? split : split + "/fold_in"; }
 };
 
 /// All users of a file, each once: where those of validation and test are train users, their rows are joined.
-class Everybody {
- public:
-  static constexpr std::array<const char*, 3> splits = {"train", "validation", "test"};
-
-  explicit Everybody(const io::DatasetFile& file) {
-    bool numeric = true;
-    for (std::size_t s = 0; s < splits.size(); ++s) {
-      const std::int64_t rows = file.rows(fold_in(s));
-      const std::string path = std::string(splits[s]) + "/user_id";
-      const bool named = file.has_ids(path);
-      const io::IdList ids = named ? file.read_ids(path) : io::IdList();
-      numeric = numeric && (rows == 0 || (named && ids.numeric()));
-      for (std::int64_t row = 0; row < rows; ++row) {
-        add(s, row, named ? ids.text(row) : format("{}:{}", splits[s], row));
-      }
-    }
-    for (auto& rows : rows_) rows.resize(names_.size(), -1);
-    users_by_name_.clear();
-    if (!numeric) {
-      users.strings = std::move(names_);
-    } else {
-      for (const std::string& name : names_) users.numbers.push_back(std::stoll(name));
+std::vector<Part> everybody(const io::DatasetFile& file, io::IdList& users) {
+  std::vector<Part> parts = {{"train", {}}, {"validation", {}}, {"test", {}}};
+  std::unordered_map<std::string, std::size_t> users_by_name;
+  std::vector<std::string> names;
+  bool numeric = true;
+  for (Part& part : parts) {
+    const std::int64_t rows = file.rows(part.fold_in());
+    const std::string path = part.split + "/user_id";
+    const bool named = file.has_ids(path);
+    const io::IdList ids = named ? file.read_ids(path) : io::IdList();
+    numeric = numeric && (rows == 0 || (named && ids.numeric()));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto [user, is_new] =
+          users_by_name.emplace(named ? ids.text(row) : format("{}:{}", part.split, row), names.size());
+      if (is_new) names.push_back(user->first);
+      part.rows.resize(names.size(), -1);
+      part.rows[user->second] = row;
     }
   }
-
-  static std::string fold_in(std::size_t split) {
-    return split == 0 ? "train" : std::string(splits[split]) + "/fold_in";
+  for (Part& part : parts) part.rows.resize(names.size(), -1);
+  if (numeric) {
+    for (const std::string& name : names) users.numbers.push_back(std::stoll(name));
+  } else {
+    users.strings = std::move(names);
   }
+  return parts;
+}
 
-  io::IdList users;
-  /// Of each split: the row of each user; -1: not there.
-  const std::vector<std::int64_t>& rows(std::size_t split) const { return rows_[split]; }
+using Rows = std::vector<std::vector<std::int32_t>>;
 
- private:
-  void add(std::size_t split, std::int64_t row, std::string name) {
-    const auto [user, is_new] = users_by_name_.emplace(std::move(name), names_.size());
-    if (is_new) names_.push_back(user->first);
-    rows_[split].resize(names_.size(), -1);
-    rows_[split][user->second] = row;
+/// Adds what the users have in `matrix`; users whose rows follow each other are read at once.
+void collect(const io::DatasetFile& file, const std::string& matrix, const std::vector<std::int64_t>& rows,
+             Range users, Rows& found) {
+  for (std::int64_t user = users.begin; user < users.end;) {
+    const std::int64_t first = rows[static_cast<std::size_t>(user)];
+    std::int64_t count = 1;
+    if (first < 0) {
+      ++user;
+      continue;
+    }
+    while (user + count < users.end && rows[static_cast<std::size_t>(user + count)] == first + count) ++count;
+    const Csr part = file.read_rows(matrix, {first, first + count});
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto row = part.view().row(i);
+      auto& columns = found[static_cast<std::size_t>(user - users.begin + i)];
+      columns.insert(columns.end(), row.begin(), row.end());
+    }
+    user += count;
   }
+}
 
-  std::vector<std::string> names_;
-  std::unordered_map<std::string, std::size_t> users_by_name_;
-  std::array<std::vector<std::int64_t>, 3> rows_;
-};
+void append(std::span<const std::int32_t> row, Csr& rows) {
+  rows.columns.insert(rows.columns.end(), row.begin(), row.end());
+  rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+}
 
-class WholeAudience : public Audience {
- public:
-  WholeAudience(const io::DatasetFile& file, Everybody everybody)
-      : Audience(std::move(everybody.users), format("users of {}", file.path())), file_(file) {
-    for (std::size_t split = 0; split < rows_.size(); ++split) rows_[split] = everybody.rows(split);
+Csr sorted_rows(Rows found) {
+  Csr rows;
+  for (auto& columns : found) {
+    std::ranges::sort(columns);
+    columns.erase(std::ranges::unique(columns).begin(), columns.end());
+    append(columns, rows);
   }
+  return rows;
+}
 
-  Csr seen(Range users) const override {
+/// `held_out` says whether they have what was held out of the folds, too.
+Audience users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Part> all_parts, bool held_out) {
+  const auto parts = std::make_shared<const std::vector<Part>>(std::move(all_parts));
+  const auto seen = [&file, parts, held_out](Range users) {
     Rows found(static_cast<std::size_t>(users.size()));
-    for (std::size_t split = 0; split < rows_.size(); ++split) {
-      collect(Everybody::fold_in(split), rows_[split], users, found);
-      if (split > 0) {
-        collect(format("{}/held_out", Everybody::splits[split]), rows_[split], users, found);
-      }
+    for (const Part& part : *parts) {
+      collect(file, part.fold_in(), part.rows, users, found);
+      if (held_out && part.split != "train") collect(file, part.split + "/held_out", part.rows, users, found);
     }
-    return join(std::move(found));
-  }
-
-  Csr features(Range users) const override {
-    if (file_.features() == 0) return {};
+    return sorted_rows(std::move(found));
+  };
+  const auto features = [&file, parts](Range users) {
+    if (file.features() == 0) return Csr{};
     Rows found(static_cast<std::size_t>(users.size()));
-    for (std::size_t split = 0; split < rows_.size(); ++split) {
-      collect(format("{}/features", Everybody::splits[split]), rows_[split], users, found);
-    }
-    return join(std::move(found));
+    for (const Part& part : *parts) collect(file, part.split + "/features", part.rows, users, found);
+    return sorted_rows(std::move(found));
+  };
+  const std::string split = parts->size() == 1 ? parts->front().split + " " : "";
+  return {std::move(ids), format("{}users of {}", split, file.path()), seen, features};
+}
+
+/// Returns a function of some of the rows; of none if `rows` has none.
+std::function<Csr(Range)> some_of(Csr rows) {
+  return [rows = std::move(rows)](Range users) {
+    Csr some;
+    if (rows.rows() == 0) return some;
+    for (std::int64_t user = users.begin; user < users.end; ++user) append(rows.view().row(user), some);
+    return some;
+  };
+}
+
+data::HashedUsers read_table(const data::UsersTableOptions& table, const io::DatasetFile& dataset, Log& log) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  const auto* hashing =
+      found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
+  if (dataset.features() == 0 || hashing == nullptr) {
+    throw InputError(
+        format("--users {}: {} knows no features of users, so that nothing of this table means anything; "
+               "prepare it with data.prepare.features and train anew, or leave --users out",
+               table.path, dataset.path()));
   }
+  return data::read_hashed_users(table, data::FeatureHashing::parse(*hashing), log);
+}
 
- private:
-  using Rows = std::vector<std::vector<std::int32_t>>;
-
-  static Csr join(Rows found) {
-    Csr joined;
-    for (auto& columns : found) {
-      std::ranges::sort(columns);
-      columns.erase(std::ranges::unique(columns).begin(), columns.end());
-      joined.columns.insert(joined.columns.end(), columns.begin(), columns.end());
-      joined.offsets.push_back(static_cast<std::int64_t>(joined.columns.size()));
-    }
-    return joined;
+/// The table's rows for `users`, empty ones for those whom it lacks.
+Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& table, const std::string& path,
+            Log& log) {
+  std::unordered_map<std::string_view, std::int64_t> row_of;
+  for (std::size_t row = 0; row < table.ids.size(); ++row) {
+    row_of.emplace(table.ids[row], static_cast<std::int64_t>(row));
   }
-
-  /// Adds what the users have in `matrix`; users whose rows follow each other are read at once.
-  void collect(const std::string& matrix, const std::vector<std::int64_t>& rows, Range users,
-               Rows& found) const {
-    for (std::int64_t user = users.begin; user < users.end;) {
-      const std::int64_t first = rows[static_cast<std::size_t>(user)];
-      std::int64_t count = 1;
-      if (first < 0) {
-        ++user;
-        continue;
-      }
-      while (user + count < users.end && rows[static_cast<std::size_t>(user + count)] == first + count)
-        ++count;
-      const Csr part = file_.read_rows(matrix, {first, first + count});
-      for (std::int64_t i = 0; i < count; ++i) {
-        const auto row = part.view().row(i);
-        auto& columns = found[static_cast<std::size_t>(user - users.begin + i)];
-        columns.insert(columns.end(), row.begin(), row.end());
-      }
-      user += count;
-    }
+  Csr rows;
+  Strangers missing;
+  for (const std::string& user : users) {
+    const auto found = row_of.find(user);
+    if (found == row_of.end()) missing.add(user);
+    append(found == row_of.end() ? std::span<const std::int32_t>{} : table.rows.view().row(found->second),
+           rows);
   }
+  if (missing.times() > 0) {
+    log.warn("--users {}: {} users are not in it ({}); nothing is known of them but their items", path,
+             missing.times(), missing.text());
+  }
+  return rows;
+}
 
-  const io::DatasetFile& file_;
-  std::array<std::vector<std::int64_t>, 3> rows_;
-};
+Audience make_newcomers(const std::string& input, const data::SourceOptions& source,
+                        const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+  const data::UsersTableOptions& table = source.users;
+  data::HashedUsers known;
+  if (!table.path.empty()) known = read_table(table, dataset, log);
+  if (input.empty()) {
+    Csr nothing;
+    nothing.offsets.assign(known.ids.size() + 1, 0);
+    return {{{}, std::move(known.ids)},
+            format("users of {}", table.path),
+            some_of(std::move(nothing)),
+            some_of(std::move(known.rows))};
+  }
+  Histories histories = read_histories(input, source, names);
+  if (histories.unknown.times() > 0) {
+    log.warn("{}: {} lines name items that the model does not know ({}); they are left out", input,
+             histories.unknown.times(), histories.unknown.text());
+  }
+  Csr features = table.path.empty() ? Csr{} : rows_of(histories.users, known, table.path, log);
+  return {{{}, std::move(histories.users)},
+          format("users of {}", input),
+          some_of(std::move(histories.seen)),
+          some_of(std::move(features))};
+}
 
 }  // namespace
 
-std::string Audience::description() const {
-  return format("{} {}", size(), description_);
-}
-
-std::unique_ptr<Audience> make_audience(const RecommendArguments& arguments,
-                                        const data::SourceOptions& source, const io::DatasetFile& dataset,
-                                        const ItemNames& names, Log& log) {
+Audience make_audience(const RecommendArguments& arguments, const data::SourceOptions& source,
+                       const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+  const std::string& split = arguments.split;
   if (!arguments.input.empty() || !source.users.path.empty()) {
-    return make_newcomers(arguments, source, dataset, names, log);
+    return make_newcomers(arguments.input, source, dataset, names, log);
   }
-  if (arguments.split == "all") return std::make_unique<WholeAudience>(dataset, Everybody(dataset));
-  const std::string matrix = arguments.split == "train" ? "train" : arguments.split + "/fold_in";
-  if (dataset.rows(matrix) == 0) {
-    throw InputError(format("{} has no {} users; choose another --split", dataset.path(), arguments.split));
+  if (split == "all") {
+    io::IdList users;
+    std::vector<Part> parts = everybody(dataset, users);
+    return users_of(dataset, std::move(users), std::move(parts), true);
   }
-  return std::make_unique<SplitAudience>(dataset, arguments.split, matrix);
+  Part part{split, {}};
+  part.rows.resize(static_cast<std::size_t>(dataset.rows(part.fold_in())));
+  if (part.rows.empty()) {
+    throw InputError(format("{} has no {} users; choose another --split", dataset.path(), split));
+  }
+  std::iota(part.rows.begin(), part.rows.end(), 0);
+  const auto count = static_cast<std::int64_t>(part.rows.size());
+  return users_of(dataset, ids_or_numbers(dataset, split + "/user_id", count), {std::move(part)}, false);
 }
 
 std::int64_t find_user(const Audience& audience, const std::string& id) {
-  const io::IdList& ids = audience.users();
+  const io::IdList& ids = audience.users;
   for (std::int64_t i = 0; i < ids.size(); ++i) {
     if (ids.text(i) == id) return i;
   }
-  std::string examples;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) {
-    examples += (i == 0 ? "" : ", ") + ids.text(i);
-  }
-  throw InputError(
-      format("user {} is not among the {}; they are {} ...", id, audience.description(), examples));
+  std::vector<std::string> examples;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
+  throw InputError(format("user {} is not among the {} {}; they are {} ...", id, ids.size(),
+                          audience.description, joined(examples)));
 }
 
 io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count) {

@@ -3,15 +3,17 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/hash.hpp>
 #include <vaecf/io/output_file.hpp>
+#include <vaecf/io/recommendation_file.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include "app/audience.hpp"
 #include "app/commands.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
-#include "app/recommendation_output.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -19,6 +21,113 @@
 
 namespace vaecf::app {
 namespace {
+
+enum class OutputFormat { tsv, csv, hdf5 };
+
+/// As --format says; without it by the extension of --output, else TSV.
+OutputFormat output_format(const RecommendArguments& arguments) {
+  const std::string extension = std::filesystem::path(arguments.output).extension().string();
+  std::string name = arguments.format;
+  if (name.empty() && extension == ".parquet") {
+    throw InputError(
+        format("{}: Parquet is not written here; name a .tsv, .csv or .h5 file, which any reader turns "
+               "into Parquet",
+               arguments.output));
+  }
+  if (name.empty() && extension == ".csv") name = "csv";
+  if (name.empty() && (extension == ".h5" || extension == ".hdf5")) name = "hdf5";
+  if (name == "hdf5" && arguments.output.empty()) {
+    throw InputError("HDF5 does not go to standard output: name a file with --output");
+  }
+  if (name == "hdf5") return OutputFormat::hdf5;
+  return name == "csv" ? OutputFormat::csv : OutputFormat::tsv;
+}
+
+/// Takes recommendations user by user, in the order of RecommendationHead::users. Text has a line for each
+/// user and item, with a column `title` if the head has titles.
+class Output {
+ public:
+  /// `path` empty: standard output.
+  Output(OutputFormat format, const std::string& path, io::RecommendationHead head)
+      : tsv_(format == OutputFormat::tsv), head_(std::move(head)) {
+    if (format == OutputFormat::hdf5) {
+      hdf5_.emplace(path, head_);
+      return;
+    }
+    if (!path.empty()) file_.emplace(path);
+    for (std::int64_t i = 0; i < head_.items.size(); ++i) items_.push_back(field(head_.items.text(i)));
+    for (std::int64_t i = 0; i < head_.titles.size(); ++i) titles_.push_back(field(head_.titles.text(i)));
+    add_line("user", "item", "score", titles_.empty() ? std::string_view() : "title");
+  }
+
+  /// The next users, best item first: items and scores (rows, k), item -1 if no item is left; scores nan of
+  /// users who got the popular items.
+  void append(std::span<const std::int32_t> items, std::span<const float> scores) {
+    const auto k = static_cast<std::size_t>(head_.k);
+    if (hdf5_) {
+      std::vector<std::uint8_t> popular(items.size() / k);
+      for (std::size_t row = 0; row < popular.size(); ++row) popular[row] = std::isnan(scores[row * k]);
+      return hdf5_->append(items, scores, popular);
+    }
+    for (std::size_t row = 0; row < items.size() / k; ++row) {
+      const std::string user = field(head_.users.text(next_user_++));
+      for (std::size_t place = row * k; place < (row + 1) * k && items[place] >= 0; ++place) {
+        const auto item = static_cast<std::size_t>(items[place]);
+        std::array<char, 32> digits;
+        const auto end =
+            std::to_chars(digits.begin(), digits.end(), scores[place], std::chars_format::general, 6);
+        const std::string_view score(digits.begin(), end.ptr);
+        add_line(user, items_[item], std::isnan(scores[place]) ? "nan" : score,
+                 titles_.empty() ? std::string_view() : titles_[item]);
+      }
+    }
+    hand_out();
+  }
+
+  void commit() {
+    if (hdf5_) return hdf5_->commit();
+    hand_out();
+    if (file_) file_->commit();
+  }
+
+ private:
+  /// In CSV in quotes if it must be. TSV knows no quotes: what would end the field becomes a blank.
+  std::string field(const std::string& text) const {
+    std::string result = tsv_ ? "" : "\"";
+    for (const char c : text) {
+      const bool ends = tsv_ && (c == '\t' || c == '\n' || c == '\r');
+      if (!tsv_ && c == '"') result += '"';
+      result += ends ? ' ' : c;
+    }
+    if (tsv_) return result;
+    return text.find_first_of(",\"\r\n") == std::string::npos ? text : result + '"';
+  }
+
+  void add_line(std::string_view user, std::string_view item, std::string_view score,
+                std::string_view title) {
+    const char separator = tsv_ ? '\t' : ',';
+    text_.append(user).append(1, separator).append(item).append(1, separator).append(score);
+    if (!titles_.empty()) text_.append(1, separator).append(title);
+    text_ += '\n';
+  }
+
+  void hand_out() {
+    if (file_)
+      file_->write(text_);
+    else
+      print(text_);
+    text_.clear();
+  }
+
+  bool tsv_;
+  io::RecommendationHead head_;
+  std::optional<io::RecommendationWriter> hdf5_;
+  std::optional<io::OutputFile> file_;  // neither: standard output
+  std::vector<std::string> items_;
+  std::vector<std::string> titles_;
+  std::int64_t next_user_ = 0;
+  std::string text_;
+};
 
 /// What ranks hand each other in a round, and how many users one takes at most: answers of some megabytes,
 /// and a progress bar that moves.
@@ -47,24 +156,21 @@ std::string checkpoint_path(const CommandLine& line, const config::Config& confi
   return path;
 }
 
-ItemList read_named(const std::string& path, const ItemNames& names, const char* option, Log& log) {
-  ItemList list = read_item_list(path, names);
-  if (list.unknown.times() > 0) {
-    log.warn("{} {}: {} lines name items that the model does not know ({})", option, path,
-             list.unknown.times(), list.unknown.text());
-  }
-  return list;
-}
-
 /// Which items may be recommended; empty: all.
 std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const ItemNames& names, Log& log) {
   if (arguments.include.empty() && arguments.exclude.empty()) return {};
   std::vector<std::uint8_t> offers(static_cast<std::size_t>(names.size()), arguments.include.empty());
-  const auto set = [&](const ItemList& list, std::uint8_t value) {
+  const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
+    if (path.empty()) return;
+    const ItemList list = read_item_list(path, names);
+    if (list.unknown.times() > 0) {
+      log.warn("{} {}: {} lines name items that the model does not know ({})", option, path,
+               list.unknown.times(), list.unknown.text());
+    }
     for (const std::int32_t item : list.items) offers[static_cast<std::size_t>(item)] = value;
   };
-  if (!arguments.include.empty()) set(read_named(arguments.include, names, "--include", log), 1);
-  if (!arguments.exclude.empty()) set(read_named(arguments.exclude, names, "--exclude", log), 0);
+  set("--include", arguments.include, 1);
+  set("--exclude", arguments.exclude, 0);
   return offers;
 }
 
@@ -76,7 +182,7 @@ class Recommending {
         config_(line.config),
         ranks_(ranks),
         voice_(make_voice(line.verbosity, ranks.rank() == 0)),
-        format_(output_format(arguments_.format, arguments_.output)),
+        format_(output_format(arguments_)),
         checkpoint_(checkpoint_path(line, config)),
         dataset_(config.session.data.file) {
     items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
@@ -90,9 +196,9 @@ class Recommending {
     source.users.path = arguments_.users;
     source.users.file.clear();
     audience_ = make_audience(arguments_, source, dataset_, names, voice_.log);
-    users_ = {0, audience_->size()};
+    users_ = {0, audience_.users.size()};
     if (!arguments_.user.empty()) {
-      users_.begin = find_user(*audience_, arguments_.user);
+      users_.begin = find_user(audience_, arguments_.user);
       users_.end = users_.begin + 1;
     }
     if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
@@ -110,27 +216,28 @@ class Recommending {
                  arguments_.users, checkpoint_));
     }
     block_ = users_of_round(users_.size(), ranks.size(), width());
-    add_audience_to_digest();
+    // Who the users are and, if that comes from files of its own, what is known of them.
+    for (std::int64_t user = users_.begin; user < users_.end; ++user)
+      add_to_digest(audience_.users.text(user));
+    if (!arguments_.input.empty()) add_to_digest(audience_.seen(users_));
+    if (!arguments_.users.empty()) add_to_digest(audience_.features(users_));
   }
 
-  /// Every rank calls it. InputError where ranks would not do the same.
-  void check_same_on_all_ranks() {
+  /// Opens the output. Throws InputError if ranks would not do the same. Collective.
+  void start() {
     const std::string mine =
         format("{} places for each of {} users ({:016x}) by {} and checkpoint {:016x}", width(),
                users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
     const std::string first = ranks_.broadcast_text(mine, 0);
-    if (mine == first) return;
-    throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
-  }
-
-  void open_output() {
+    if (mine != first) {
+      throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
+    }
     if (ranks_.rank() != 0) return;
     io::check_output(arguments_.output, "--output",
                      {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
                       arguments_.include, arguments_.exclude});
     io::RecommendationHead head;
-    head.users =
-        users_.size() == audience_->size() ? audience_->users() : audience_->users().only(users_.begin);
+    head.users = arguments_.user.empty() ? audience_.users : audience_.users.only(users_.begin);
     head.items = items_;
     if (arguments_.titles) head.titles = titles_;
     head.k = width();
@@ -138,7 +245,7 @@ class Recommending {
                        {"checkpoint", checkpoint_},
                        {"dataset_checksum", dataset_.fingerprint()},
                        {"seen_items", std::string(arguments_.keep_seen ? "kept" : "left out")}};
-    output_ = make_output(format_, arguments_.output, std::move(head));
+    output_.emplace(format_, arguments_.output, std::move(head));
   }
 
   /// In rounds, in which ranks take blocks of users in turn, so that rank 0 writes in their order as it goes.
@@ -182,16 +289,9 @@ class Recommending {
     digest_ = io::xxh64({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, digest_);
   }
 
-  /// Who they are and, where that comes from files of its own, what is known of them.
-  void add_audience_to_digest() {
-    const auto add_rows = [&](const Csr& rows) {
-      add_to_digest(rows.offsets);
-      add_to_digest(rows.columns);
-    };
-    for (std::int64_t user = users_.begin; user < users_.end; ++user)
-      add_to_digest(audience_->users().text(user));
-    if (!arguments_.input.empty()) add_rows(audience_->seen(users_));
-    if (!arguments_.users.empty()) add_rows(audience_->features(users_));
+  void add_to_digest(const Csr& rows) {
+    add_to_digest(rows.offsets);
+    add_to_digest(rows.columns);
   }
 
   /// Rank `rank`'s users of the round that starts with user `begin`.
@@ -207,8 +307,8 @@ class Recommending {
     std::vector<float> scores(size);
     if (mine.size() > 0) {
       const auto used = static_cast<std::size_t>(mine.size() * width());
-      const Csr seen = audience_->seen(mine);
-      const Csr features = recommender_->features() > 0 ? audience_->features(mine) : Csr{};
+      const Csr seen = audience_.seen(mine);
+      const Csr features = recommender_->features() > 0 ? audience_.features(mine) : Csr{};
       recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
                               std::span(scores).first(used));
       for (std::int64_t row = 0; row < features.rows(); ++row) {
@@ -230,7 +330,7 @@ class Recommending {
           part);
       for (std::int64_t user = users.begin; user < users.end; ++user) {
         if (std::isnan(part[static_cast<std::size_t>((user - users.begin) * width())]))
-          without_items_.add(audience_->users().text(user));
+          without_items_.add(audience_.users.text(user));
       }
     }
   }
@@ -244,13 +344,13 @@ class Recommending {
   io::DatasetFile dataset_;
   io::IdList items_;
   io::IdList titles_;
-  std::unique_ptr<Audience> audience_;
+  Audience audience_;
   Range users_;
   std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
-  std::uint64_t digest_ = 0;                      // of users, what they have, and what they may get
-  std::int64_t block_ = 1;                        // users of a rank in a round
-  std::unique_ptr<RecommendationOutput> output_;  // rank 0's
+  std::uint64_t digest_ = 0;      // of users, what they have, and what they may get
+  std::int64_t block_ = 1;        // users of a rank in a round
+  std::optional<Output> output_;  // rank 0's
   Strangers without_items_;
   std::int64_t by_features_ = 0;  // this rank's users who have features alone
 };
@@ -272,12 +372,11 @@ ExitCode run_recommend(const CommandLine& line) {
   }
   std::optional<Recommending> recommending;
   ExitCode code = agree(*ranks, parsed);
-  if (code != ExitCode::done) return code;
-  code = agree(*ranks, attempt([&] { recommending.emplace(line, config, *ranks); }));
-  if (code != ExitCode::done) return code;
-  code = agree(*ranks, attempt([&] { recommending->check_same_on_all_ranks(); }));
-  if (code != ExitCode::done) return code;
-  code = agree(*ranks, attempt([&] { recommending->open_output(); }));
+  const auto together = [&](const std::function<void()>& work) {
+    if (code == ExitCode::done) code = agree(*ranks, attempt(work));
+  };
+  together([&] { recommending.emplace(line, config, *ranks); });
+  together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;
 
   ranks->activity().enter(Phase::test);

@@ -222,14 +222,14 @@ TEST_F(ListFiles, EverybodyComesOnce) {
   arguments.split = "all";
   Log log;
   const auto everybody = make_audience(arguments, {}, file, ItemNames({}), log);
-  EXPECT_EQ(everybody->users().numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
-  const Csr seen = everybody->seen({0, 4});
+  EXPECT_EQ(everybody.users.numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
+  const Csr seen = everybody.seen({0, 4});
   EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));
   EXPECT_EQ(seen.columns, (std::vector<std::int32_t>{1, 2, 1, 3, 0, 4, 5, 7, 8}));
-  const Csr some = everybody->seen({1, 3});
+  const Csr some = everybody.seen({1, 3});
   EXPECT_EQ(some.columns, (std::vector<std::int32_t>{1, 3, 0, 4, 5}));
-  EXPECT_EQ(find_user(*everybody, "6"), 2);
-  EXPECT_THROW(find_user(*everybody, "60"), InputError);
+  EXPECT_EQ(find_user(everybody, "6"), 2);
+  EXPECT_THROW(find_user(everybody, "60"), InputError);
 }
 
 }  // namespace
