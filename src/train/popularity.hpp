@@ -26,9 +26,6 @@ class Popularity {
   /// The first items that are not in `seen` (ascending), as many as fit; how many there were.
   std::size_t top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const;
 
-  /// All items, those that most users hold first.
-  const std::vector<std::int32_t>& order() const { return order_; }
-
  private:
   std::vector<std::int32_t> order_;     // items, the most popular first
   std::vector<std::int32_t> position_;  // of each item in the order of popularity

@@ -2,8 +2,10 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/train/session.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +13,8 @@
 #include <vector>
 
 namespace vaecf::train {
+
+class Popularity;
 
 struct RecommendOptions {
   int k = 10;                        ///< items for each user
@@ -35,11 +39,11 @@ class Recommender {
   Recommender& operator=(const Recommender&) = delete;
 
   /// Items for each user: k, or all that may be recommended where those are fewer.
-  std::int64_t width() const;
+  std::int64_t width() const { return std::min<std::int64_t>(choice_.k, offered_); }
   /// The checkpoint's checksum.
-  std::uint64_t checkpoint() const;
+  std::uint64_t checkpoint() const { return checksum_; }
   /// How many features of users the model knows; 0: none.
-  std::int64_t features() const;
+  std::int64_t features() const { return model_->features(); }
   /// Best first, ties to the lower item: items and scores, (rows, width). Where none is left for a place,
   /// item -1 and score -inf. Users with neither an item nor a feature get the items that most train users
   /// hold, with scores nan. `features` has rows for the same users, or none at all. InputError where items or
@@ -47,8 +51,16 @@ class Recommender {
   void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  const io::DatasetFile& dataset_;
+  RecommendOptions choice_;
+  std::unique_ptr<comm::Communicator> self_;
+  Services alone_;
+  std::int64_t items_ = 0;
+  std::int64_t offered_ = 0;
+  std::uint64_t checksum_ = 0;
+  std::vector<std::int32_t> excluded_;  // ascending
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<Popularity> popularity_;  // made for the first user who needs it: a pass over all of /train
 };
 
 }  // namespace vaecf::train
