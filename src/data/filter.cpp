@@ -4,114 +4,166 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace vaecf::data {
 namespace {
 
-std::vector<std::int64_t> occurrences(const std::vector<std::int32_t>& numbers) {
-  std::vector<std::int64_t> count;
-  for (const std::int32_t n : numbers) {
-    const auto index = static_cast<std::size_t>(n);
-    if (index >= count.size()) count.resize(index + 1);
-    ++count[index];
-  }
-  return count;
+// Ranks of ids when sorted.
+std::vector<std::int32_t> ranks(const std::vector<std::int64_t>& ids) {
+  std::vector<std::int32_t> sorted(ids.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
+    return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int32_t> rank(ids.size());
+  for (std::size_t r = 0; r < sorted.size(); ++r)
+    rank[static_cast<std::size_t>(sorted[r])] = static_cast<std::int32_t>(r);
+  return rank;
 }
 
-std::int64_t distinct(const std::vector<std::int32_t>& numbers) {
-  const std::vector<std::int64_t> count = occurrences(numbers);
-  return std::count_if(count.begin(), count.end(), [](std::int64_t n) { return n > 0; });
+template <class Drop>
+std::span<Event> without(std::span<Event> events, Drop drop) {
+  const auto end =
+      std::remove_if(events.begin(), events.end(), [&](const Event& event) { return drop(event); });
+  return events.first(static_cast<std::size_t>(end - events.begin()));
 }
 
 }  // namespace
 
-void require_events(std::int64_t left, std::string_view step, std::string_view advice) {
-  if (left > 0) return;
-  throw InputError(format("no event is left after the step '{}': {}", step, advice));
-}
+// Finds the events whose user had the item before, during one pass over all events. A pair counts once in
+// each part of a source that is split already; each part is read in one go.
+class Filter::Repeats {
+ public:
+  explicit Repeats(std::int64_t items) : last_(static_cast<std::size_t>(items), -1) {}
 
-StepCount count_events(std::string step, const Events& events) {
-  return {std::move(step), events.size(), distinct(events.user), distinct(events.item)};
-}
-
-std::int64_t drop_duplicates(RawRatings& ratings) {
-  Events& events = ratings.events;
-  const auto count = static_cast<std::size_t>(events.size());
-  // Events by user, in file order: place[u] walks from where user u's begin to where they end.
-  std::vector<std::int64_t> place = occurrences(events.user);
-  std::int64_t begin = 0;
-  for (std::int64_t& p : place) begin += std::exchange(p, begin);
-  std::vector<std::int64_t> by_user(count);
-  for (std::size_t e = 0; e < count; ++e) {
-    by_user[static_cast<std::size_t>(place[static_cast<std::size_t>(events.user[e])]++)] =
-        static_cast<std::int64_t>(e);
+  bool operator()(const Event& event) {
+    constexpr std::int64_t parts = 8;
+    const std::int64_t mark = event.user * parts + static_cast<std::int64_t>(event.part);
+    return std::exchange(last_[static_cast<std::size_t>(event.item)], mark) == mark;
   }
 
-  // A pair counts once for each part of a source that is split already; each part is read in one go.
-  constexpr std::int64_t parts = 8;
-  const auto mark_of = [&](std::size_t e) {
-    return events.user[e] * parts + (events.part.empty() ? 0 : static_cast<std::int64_t>(events.part[e]));
+ private:
+  std::vector<std::int64_t> last_;  // item -> user and part of the last event
+};
+
+Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress)
+    : ratings_(&ratings),
+      progress_(&progress),
+      min_rating_(options.min_rating),
+      // A split that is given was made of filtered events.
+      min_user_items_(options.split == "given" ? 0 : options.min_user_items),
+      min_item_users_(options.split == "given" ? 0 : options.min_item_users),
+      items_(ratings.item_ids.size()),
+      events_of_(static_cast<std::size_t>(ratings.user_ids.size())),
+      users_of_(static_cast<std::size_t>(items_)),
+      kept_(items_) {
+  if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
+  count_liked(report);
+  if (min_item_users_ > 0) count_on_kept_items(report);
+  if (options.split == "given") return;
+  add_step(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
+           report);
+}
+
+void Filter::add_step(const Tally& tally, const std::string& step, std::string_view advice,
+                      PrepareReport& report) const {
+  if (tally.events() == 0) throw InputError(format("no event is left after the step '{}': {}", step, advice));
+  report.steps.push_back(tally.step(step));
+}
+
+void Filter::count_liked(PrepareReport& report) {
+  Repeats repeats(items_);
+  Tally raw(items_);
+  Tally firsts(items_);
+  Tally liked(items_);
+  // The repeated events that come first in the order that counts are shown.
+  std::vector<Event> shown;
+  const auto before = [&](const Event& a, const Event& b) {
+    const auto rank = [&](const Event& e) {
+      return item_order_.empty() ? 0 : item_order_[static_cast<std::size_t>(e.item)];
+    };
+    return std::pair(rank(a), std::int64_t{a.index}) < std::pair(rank(b), std::int64_t{b.index});
   };
-  constexpr std::uint8_t duplicate = 2;
-  std::vector<std::int64_t> last_mark(static_cast<std::size_t>(ratings.item_ids.size()), -1);
-  std::int64_t dropped = 0;
-  for (const std::int64_t event : by_user) {
-    const auto e = static_cast<std::size_t>(event);
-    std::int64_t& seen = last_mark[static_cast<std::size_t>(events.item[e])];
-    if (seen == mark_of(e)) {
-      ratings.liked[e] = duplicate;
-      ++dropped;
+  const auto is_repeated = [&](const Event& event) {
+    if (!repeats(event)) return false;
+    ++report.duplicates_dropped;
+    shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
+    if (shown.size() > Findings::shown) shown.pop_back();
+    return true;
+  };
+  ratings_->events.each_user({"looking for repeated ones"}, *progress_, [&](std::span<Event> events) {
+    raw.add_row(events);
+    events = without(events, is_repeated);
+    firsts.add_row(events);
+    events = without(events, [](const Event& event) { return !event.liked; });
+    liked.add_row(events);
+    for (const Event& event : events) {
+      ++users_of_[static_cast<std::size_t>(event.item)];
+      Range& users = users_of_part_[static_cast<std::size_t>(event.part)];
+      if (users.size() == 0) users = {event.user, event.user + 1};
+      users = {std::min<std::int64_t>(users.begin, event.user),
+               std::max<std::int64_t>(users.end, event.user + 1)};
     }
-    seen = mark_of(e);
-  }
-  if (dropped > 0) {
-    events.retain([&](std::size_t e) {
-      if (ratings.liked[e] != duplicate) return true;
-      ratings.findings.dropped("user and item stand in an earlier line, which counts", [&] {
-        return format("{}: user {}, item {}", ratings.places.of(static_cast<std::int64_t>(e)),
-                      ratings.user_ids.text(events.user[e]), ratings.item_ids.text(events.item[e]));
-      });
-      return false;
+    if (min_item_users_ == 0) count_user(events);
+  });
+
+  report.lines_read = ratings_->lines;
+  report.events_read = ratings_->events.size();
+  constexpr const char* what = "user and item stand in an earlier line, which counts";
+  for (const Event& event : shown) {
+    ratings_->findings.dropped(what, [&] {
+      return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
+                    ratings_->user_ids.text(event.user), ratings_->item_ids.text(event.item));
     });
-    std::erase(ratings.liked, duplicate);
   }
-  ratings.places = {};
-  return dropped;
+  const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
+  if (others > 0) ratings_->findings.add_unseen(what, others);
+  ratings_->locations = {};
+  report.steps.push_back(raw.step("raw"));
+  report.steps.push_back(firsts.step("first of each (user, item)"));
+  add_step(liked, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
 }
 
-void filter_events(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report) {
-  Events& events = ratings.events;
-  report.lines_read = ratings.lines;
-  report.events_read = events.size();
-  report.steps.push_back(count_events("raw", events));
-
-  report.duplicates_dropped = drop_duplicates(ratings);
-  report.steps.push_back(count_events("first of each (user, item)", events));
-
-  events.retain([&](std::size_t e) { return ratings.liked[e] != 0; });
-  ratings.liked = {};
-  std::string step = format("rating >= {}", options.min_rating);
-  require_events(events.size(), step, "lower data.prepare.min_rating");
-  report.steps.push_back(count_events(step, events));
-  if (options.split == "given") return;  // whoever made the split has filtered
-
-  if (options.min_item_users > 0) {
-    const auto users_of = occurrences(events.item);
-    events.retain([&](std::size_t e) {
-      return users_of[static_cast<std::size_t>(events.item[e])] >= options.min_item_users;
-    });
-    step = format("items with >= {} users", options.min_item_users);
-    require_events(events.size(), step, "lower data.prepare.min_item_users");
-    report.steps.push_back(count_events(step, events));
-  }
-
-  const auto items_of = occurrences(events.user);
-  events.retain([&](std::size_t e) {
-    return items_of[static_cast<std::size_t>(events.user[e])] >= options.min_user_items;
+void Filter::count_on_kept_items(PrepareReport& report) {
+  Repeats repeats(items_);
+  Tally on_kept_items(items_);
+  ratings_->events.each_user({"counting users of items"}, *progress_, [&](std::span<Event> events) {
+    events = keep(events, repeats);
+    on_kept_items.add_row(events);
+    count_user(events);
   });
-  step = format("users with >= {} items", options.min_user_items);
-  require_events(events.size(), step, "lower data.prepare.min_user_items");
-  report.steps.push_back(count_events(step, events));
+  add_step(on_kept_items, format("items with >= {} users", min_item_users_),
+           "lower data.prepare.min_item_users", report);
+}
+
+// The events of one user, which all steps before have kept.
+void Filter::count_user(std::span<const Event> events) {
+  if (events.empty() || static_cast<std::int64_t>(events.size()) < min_user_items_) return;
+  events_of_[static_cast<std::size_t>(events.front().user)] = static_cast<std::int32_t>(events.size());
+  kept_.add_row(events);
+}
+
+std::span<Event> Filter::keep(std::span<Event> events, Repeats& repeats) const {
+  return without(events, [&](const Event& event) {
+    return repeats(event) || !event.liked ||
+           users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
+  });
+}
+
+void Filter::take_users(const EventStore::Use& use) {
+  Repeats repeats(items_);
+  ratings_->events.each_user({.label = "splitting", .last = true}, *progress_, [&](std::span<Event> events) {
+    if (events_of_[static_cast<std::size_t>(events.front().user)] == 0) return;
+    events = keep(events, repeats);
+    if (!item_order_.empty()) {
+      for (Event& event : events) event.index = item_order_[static_cast<std::size_t>(event.item)];
+      std::sort(events.begin(), events.end(),
+                [](const Event& a, const Event& b) { return a.index < b.index; });
+    }
+    use(events);
+  });
 }
 
 }  // namespace vaecf::data

@@ -15,6 +15,8 @@ namespace vaecf::data {
 /// What is odd in a source, counted, with the places of the first few.
 class Findings {
  public:
+  static constexpr std::size_t shown = 3;  ///< examples of each kind
+
   explicit Findings(bool strict = false) : strict_(strict) {}
 
   /// One more of `what`; `where()` gives "file:line: 'text'" and is asked for the first few only. Strict: an
@@ -40,7 +42,6 @@ class Findings {
  private:
   template <class Where>
   void add(std::string_view what, bool is_dropped, Where& where) {
-    constexpr std::size_t shown = 3;
     if (strict_) refuse(what, where());
     Finding& finding = of(what, is_dropped);
     ++finding.count;

@@ -31,10 +31,6 @@ bool LineReader::next_file() {
   return true;
 }
 
-double LineReader::share_read() const {
-  return static_cast<double>(bytes_on_disk_) / static_cast<double>(files_->total_bytes());
-}
-
 // As much as fits, but for the end of the file.
 LineReader::Block LineReader::read_next(std::vector<char>& to) {
   Block block;

@@ -32,8 +32,6 @@ class LineReader {
   /// Lines of all files so far, empty ones left out.
   std::int64_t lines() const { return lines_; }
   const io::SourceReader& files() const { return *files_; }
-  /// How much of all files was read, 0 to 1.
-  double share_read() const;
 
  private:
   struct Block {

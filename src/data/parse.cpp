@@ -39,7 +39,7 @@ std::string passed_over(const std::vector<std::string>& names) {
 void require_any(const RawRatings& ratings, const SourceFiles& of) {
   const std::string advice = "check data.source.format, path, separator, header and columns";
   const std::string worst = ratings.findings.worst();
-  if (ratings.size() == 0 && worst.empty()) {
+  if (ratings.events.size() == 0 && worst.empty()) {
     io::SourceReader files(of.paths, of.wanted);
     const std::string& path = of.paths.front();
     if (!files.next()) {
@@ -49,7 +49,7 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
     throw InputError(format("{}: the file holds no ratings: {}", path, advice));
   }
   const std::int64_t dropped = ratings.findings.lines_dropped();
-  if (dropped > ratings.size()) {
+  if (dropped > ratings.events.size()) {
     throw InputError(format("{}; {} of {} lines cannot be read, so this looks like another format: {}", worst,
                             dropped, ratings.lines, advice));
   }

@@ -4,8 +4,8 @@
 #include <vaecf/base/progress.hpp>
 #include <vaecf/data/prepare.hpp>
 
-#include "data/events.hpp"
 #include "data/ratings_builder.hpp"
+#include "data/raw_ratings.hpp"
 #include "data/source_files.hpp"
 
 namespace vaecf::data {

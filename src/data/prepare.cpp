@@ -11,12 +11,10 @@
 #include <limits>
 #include <stop_token>
 
-#include "data/filter.hpp"
 #include "data/parse.hpp"
 #include "data/record.hpp"
 #include "data/source_files.hpp"
-#include "data/spilled_split.hpp"
-#include "data/split_writer.hpp"
+#include "data/split.hpp"
 #include "data/titles.hpp"
 #include "data/user_features.hpp"
 
@@ -115,23 +113,6 @@ struct StopAtEnd {
   ~StopAtEnd() { what.request_stop(); }
 };
 
-// Filters, splits, and writes the rows.
-Split split_into(SplitWriter& rows, RawRatings& ratings, const PrepareOptions& options, PrepareReport& report,
-                 Progress& progress) {
-  Split split;
-  if (ratings.spilled) {
-    const SpilledFilter filter = filter_spilled(ratings, options, report, progress);
-    split = split_spilled(ratings, filter, options, rows, progress);
-  } else {
-    filter_events(ratings, options, report);
-    split = make_split(ratings, options);
-    ratings.events = {};
-    write_rows(split, rows);
-  }
-  ratings.spilled.reset();
-  return split;
-}
-
 }  // namespace
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
@@ -188,7 +169,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);
   SplitWriter rows(writer);
-  const Split split = split_into(rows, ratings, options, report, progress);
+  Filter filter(ratings, options, report, progress);
+  const Split split = make_split(ratings, filter, options, rows, progress);
   report.findings = ratings.findings.list();
   rows.report(report, options.split == "given", log);
 

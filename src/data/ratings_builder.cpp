@@ -9,16 +9,9 @@
 #include <cmath>
 
 #include "data/dates.hpp"
-#include "data/event_buckets.hpp"
 
 namespace vaecf::data {
 namespace {
-
-// What an event takes in memory at the peak: as it is read, and while repeated ones are looked for or the
-// split is made.
-double bytes_of_event(const Wanted& wanted) {
-  return 18.0 + (wanted.time ? 24.0 : 0.0) + (wanted.part ? 10.0 : 0.0);
-}
 
 bool parse_number(std::string_view field, double& number) {
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
@@ -41,16 +34,16 @@ std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
   return number;
 }
 
-RatingsBuilder::RatingsBuilder(const Wanted& wanted, Log& log) : wanted_(wanted), log_(&log) {
-  ratings_.findings = Findings(wanted.strict);
-  const double most = wanted.memory / bytes_of_event(wanted);
-  if (most < 1e15) most_events_ = static_cast<std::size_t>(std::max(1.0, most));
-}
+RatingsBuilder::RatingsBuilder(const Wanted& wanted, Log& log)
+    : wanted_(wanted),
+      log_(&log),
+      ratings_{.events = EventStore(make_event_memory(wanted.memory, wanted.spill_beside, log), wanted.time),
+               .findings = Findings(wanted.strict)} {}
 
 void RatingsBuilder::start_file(const std::string& name, Part part) {
   file_ = name;
   part_ = part;
-  ratings_.places.start_file(name);
+  ratings_.locations.start_file(name);
 }
 
 std::string RatingsBuilder::where() const {
@@ -94,13 +87,9 @@ bool RatingsBuilder::add(std::string_view user_field, std::string_view item_fiel
 }
 
 void RatingsBuilder::append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more) {
-  Events& events = ratings_.events;
-  ratings_.places.add(count(), line_, and_more);
-  events.user.push_back(user);
-  events.item.push_back(item);
-  if (wanted_.time) events.time.push_back(time);
-  if (wanted_.part) events.part.push_back(part_);
-  ratings_.liked.push_back(liked ? 1 : 0);
+  const std::int64_t index = ratings_.events.size();
+  ratings_.locations.add(index, line_, and_more);
+  ratings_.events.add({user, item, index, wanted_.part ? part_ : Part::train, liked, time});
 }
 
 void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {
@@ -141,50 +130,7 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
   return false;
 }
 
-void RatingsBuilder::more_room(double share_read) {
-  if (ratings_.liked.size() >= most_events_) {
-    spill(share_read);
-  } else {
-    grow(share_read);
-  }
-  room_ = std::min(most_events_, std::max(ratings_.liked.capacity(), ratings_.liked.size() + 1));
-}
-
-void RatingsBuilder::spill(double share_read) {
-  constexpr double most_buckets = 1024.0;
-  constexpr std::size_t most_at_once = std::size_t{1} << 22;
-  if (!ratings_.spilled) {
-    // A bucket is in memory up to three times while it is sorted, and the next is read meanwhile.
-    const double bytes = static_cast<double>(ratings_.liked.size()) * (wanted_.time ? 96.0 : 64.0);
-    const double buckets = 1.0 + 2.0 * bytes / (wanted_.memory * std::clamp(share_read, 1e-6, 1.0));
-    log_->info(
-        "events do not fit into {:.2f} GiB (data.prepare.memory_gib): they go to a temporary file beside {}",
-        wanted_.memory / 1073741824.0, wanted_.spill_beside);
-    ratings_.spilled = std::make_shared<EventBuckets>(
-        wanted_.spill_beside, static_cast<std::int64_t>(std::min(buckets, most_buckets)), wanted_.time);
-  }
-  ratings_.spilled->add(ratings_.events, ratings_.liked, ratings_.spilled_events);
-  ratings_.spilled_events = count();
-  ratings_.events = {};
-  ratings_.liked = {};
-  most_events_ = std::min(most_events_, most_at_once);
-  grow(1.0);
-}
-
-void RatingsBuilder::grow(double share_read) {
-  const auto estimate = static_cast<double>(ratings_.liked.size()) / share_read * 1.02;
-  if (!(estimate > 1e5) || !(estimate < 1e11)) return;
-  const std::size_t capacity =
-      std::min(most_events_, static_cast<std::size_t>(estimate) + ratings_.liked.size() / 16);
-  ratings_.events.user.reserve(capacity);
-  ratings_.events.item.reserve(capacity);
-  if (wanted_.time) ratings_.events.time.reserve(capacity);
-  if (wanted_.part) ratings_.events.part.reserve(capacity);
-  ratings_.liked.reserve(capacity);
-}
-
 RawRatings RatingsBuilder::take() {
-  if (ratings_.spilled) spill(1.0);
   if (!ratings_.numbered_by_source) {
     ratings_.user_ids = users_.take();
     ratings_.item_ids = items_.take();

@@ -8,9 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "data/events.hpp"
 #include "data/id_table.hpp"
-#include "data/line_reader.hpp"
+#include "data/raw_ratings.hpp"
 
 namespace vaecf::data {
 
@@ -67,8 +66,7 @@ struct Wanted {
   bool validation = true;  ///< of a source that is split already
   bool test = true;
   bool strict = false;
-  /// As much memory as events may take, over all that is done with them, in bytes; beyond it they go to a
-  /// file beside `spill_beside`.
+  /// Bytes of memory that events may take; beyond it they go to a file beside `spill_beside`.
   double memory = std::numeric_limits<double>::infinity();
   std::string spill_beside{};
 };
@@ -99,29 +97,14 @@ class RatingsBuilder {
            bool and_more = false);
   /// An event of a source that numbers users and items itself.
   void add_numbered(std::int32_t user, std::int32_t item);
-  /// Events so far.
-  std::int64_t count() const { return ratings_.size(); }
   /// rating >= min_rating; false where it is no finite number, and the line is dropped.
   bool read_rating(std::string_view field, bool& liked);
   /// Numbers, or dates such as 2005-09-06; false, and the line is dropped, for what is neither, and for the
   /// one where the first line has the other: they would not be in order.
   bool read_time(std::string_view field, double& time);
-  /// To be called now and then: makes room for as many events as the rest of the source will bring, by the
-  /// share that is read, or puts those so far aside where that would be too many.
-  void make_room(const LineReader& lines) {
-    make_room([&] { return lines.share_read(); });
-  }
-  template <class Share>
-  void make_room(Share share_read) {
-    if (ratings_.liked.size() >= room_) more_room(share_read());
-  }
-
   RawRatings take();
 
  private:
-  void more_room(double share_read);
-  void grow(double share_read);
-  void spill(double share_read);
   void append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more);
   /// Whether it can be one; if not, the line is dropped.
   bool is_id(std::string_view field, const char* what);
@@ -129,8 +112,6 @@ class RatingsBuilder {
 
   Wanted wanted_;
   Log* log_;
-  std::size_t most_events_ = std::numeric_limits<std::size_t>::max();
-  std::size_t room_ = 0;  // events in memory, after which more_room() is due
   RawRatings ratings_;
   IdColumn users_;
   IdColumn items_;

@@ -26,8 +26,6 @@ void read_boards(io::SourceReader& files, RatingsBuilder& to, Progress& progress
           boards.for_each_text("pins", [&](std::string_view pin) { to.add(board, pin, true, 0.0, true); });
       if (others < 0) to.drop("the board has no list of pins");
       for (std::int64_t i = 0; i < others; ++i) to.drop("a pin is neither text nor a number");
-      to.make_room(
-          [&] { return static_cast<double>(files.bytes_read()) / static_cast<double>(files.total_bytes()); });
       progress.update(files.bytes_read());
     }
   }

@@ -54,7 +54,6 @@ void read_columns(const SourceOptions& source, const SourceFiles& of, Part part,
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
       read_line(layout, columns, splitter, line, to, name);
-      to.make_room(lines);
     }
   }
   to.ratings().lines += lines.lines() - headers;

@@ -64,7 +64,6 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, i
       for (auto item = next_word(rest); !item.empty(); item = next_word(rest)) {
         to.add(user, item, true, 0.0, true);
       }
-      to.make_room(lines);
     }
   }
   to.ratings().lines += lines.lines();

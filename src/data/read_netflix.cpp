@@ -1,7 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <algorithm>
 #include <charconv>
 
 #include "data/fields.hpp"
@@ -10,41 +9,6 @@
 
 namespace vaecf::data {
 namespace {
-
-// The events of one movie, or of a file whose lines name their movies.
-struct MovieSegment {
-  std::int64_t movie = 0;
-  Segment events;
-};
-
-template <class T>
-void reorder(std::vector<T>& values, const std::vector<Segment>& segments) {
-  if (values.empty()) return;
-  std::vector<T> ordered;
-  ordered.reserve(values.size());
-  for (const Segment& s : segments) {
-    ordered.insert(ordered.end(), values.begin() + s.begin, values.begin() + s.end);
-  }
-  values = std::move(ordered);
-}
-
-// Movies in order of their numbers: archives and folders list files in any order.
-void sort_movies(RawRatings& ratings, std::vector<MovieSegment>& movies) {
-  const auto less = [](const MovieSegment& a, const MovieSegment& b) { return a.movie < b.movie; };
-  if (std::is_sorted(movies.begin(), movies.end(), less)) return;
-  std::stable_sort(movies.begin(), movies.end(), less);
-  std::vector<Segment> segments;
-  for (const MovieSegment& movie : movies) segments.push_back(movie.events);
-  ratings.places = ratings.places.reordered(segments);
-  if (ratings.spilled) {
-    ratings.order = std::move(segments);
-    return;
-  }
-  reorder(ratings.events.user, segments);
-  reorder(ratings.events.item, segments);
-  reorder(ratings.events.time, segments);
-  reorder(ratings.liked, segments);
-}
 
 class MovieFiles {
  public:
@@ -84,10 +48,7 @@ class MovieFiles {
     if (!to_->read_rating(fields[1 + shift], liked)) return;
     if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
     to_->add(fields[shift], movie_, liked, time);
-    movies_.back().events.end = to_->count();
   }
-
-  std::vector<MovieSegment>& movies() { return movies_; }
 
  private:
   static constexpr std::size_t most_columns = 4;
@@ -96,16 +57,14 @@ class MovieFiles {
     first_ = false;
     movie_.clear();
     named_.clear();
-    MovieSegment segment;
-    segment.events = {to_->count(), to_->count()};
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), segment.movie);
+    std::int64_t movie = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), movie);
     if (error != std::errc{} || end != name.data() + name.size()) {
       to_->drop("the movie is not a number");
       return false;
     }
     named_ = name;
-    movie_ = std::to_string(segment.movie);  // one copy has "003:" for movie 3
-    movies_.push_back(segment);
+    movie_ = std::to_string(movie);  // one copy has "003:" for movie 3
     return true;
   }
 
@@ -115,7 +74,6 @@ class MovieFiles {
   std::string named_;  // the same as the source writes it
   bool named_by_line_ = false;
   bool first_ = true;
-  std::vector<MovieSegment> movies_;
 };
 
 }  // namespace
@@ -129,11 +87,10 @@ void read_netflix(io::SourceReader& files, RatingsBuilder& to, Progress& progres
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
       movies.read(line);
-      to.make_room(lines);
     }
   }
   to.ratings().lines += lines.lines();
-  sort_movies(to.ratings(), movies.movies());
+  to.ratings().ordered_by_item = true;  // archives and folders list their files in any order
 }
 
 }  // namespace vaecf::data

@@ -104,7 +104,6 @@ void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& large
       to.add_numbered(user, item);
       if (user > largest.user.value) largest.user = {user, to.where()};
       if (item > largest.item.value) largest.item = {item, to.where()};
-      to.make_room(lines);
     }
   }
 }

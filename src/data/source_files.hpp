@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/events.hpp"
+#include "data/event_store.hpp"
 
 namespace vaecf::data {
 

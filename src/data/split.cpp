@@ -4,99 +4,23 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "data/split_draws.hpp"
 
 namespace vaecf::data {
 namespace {
 
-// Where each user of the events stands; `nowhere` for users without events.
-std::vector<std::int32_t> positions_of(const std::vector<std::int32_t>& users) {
-  std::vector<std::int32_t> position;
-  for (std::size_t p = 0; p < users.size(); ++p) {
-    const auto user = static_cast<std::size_t>(users[p]);
-    if (user >= position.size()) position.resize(user + 1, nowhere);
-    position[user] = static_cast<std::int32_t>(p);
-  }
-  return position;
-}
+constexpr std::int32_t nowhere = -1;  // row or column of what has none
 
-void append_row(Csr& csr, std::span<const std::int32_t> columns) {
-  csr.columns.insert(csr.columns.end(), columns.begin(), columns.end());
-  csr.offsets.push_back(static_cast<std::int64_t>(csr.columns.size()));
-}
-
-// Rows [rows.begin, rows.end) of `all`, each cut by the events that were picked as targets.
-void cut_rows(const CsrView& all, Range rows, const std::vector<std::vector<std::int32_t>>& picks,
-              HeldOutPart& part) {
-  std::vector<bool> is_target;
-  std::vector<std::int32_t> fold_in;
-  std::vector<std::int32_t> targets;
-  for (std::int64_t position = rows.begin; position < rows.end; ++position) {
-    const auto events = all.row(position);
-    is_target.assign(events.size(), false);
-    for (const std::int32_t index : picks[static_cast<std::size_t>(position - rows.begin)]) {
-      is_target[static_cast<std::size_t>(index)] = true;
-    }
-    fold_in.clear();
-    targets.clear();
-    for (std::size_t e = 0; e < events.size(); ++e) {
-      (is_target[e] ? targets : fold_in).push_back(events[e]);
-    }
-    part.without_target += targets.empty() ? 1 : 0;
-    append_row(part.fold_in, fold_in);
-    append_row(part.targets, targets);
-  }
-}
-
-// Events of all users by position, as columns in file order. Held-out events on items that no train user
-// has are put aside.
-Csr rows_by_position(const Events& events, const std::vector<std::int32_t>& position_of, Range train,
-                     Range validation, Split& split) {
-  std::vector<std::int32_t> column_of;
-  std::vector<std::int64_t> begin(split.users.size() + 1, 0);
-  const auto position = [&](std::size_t e) { return position_of[static_cast<std::size_t>(events.user[e])]; };
-  const auto count = static_cast<std::size_t>(events.size());
-  for (std::size_t e = 0; e < count; ++e) {
-    const auto item = static_cast<std::size_t>(events.item[e]);
-    if (item >= column_of.size()) column_of.resize(item + 1, nowhere);
-    if (position(e) >= train.end || column_of[item] != nowhere) continue;
-    column_of[item] = static_cast<std::int32_t>(split.items.size());
-    split.items.push_back(events.item[e]);
-  }
-  for (std::size_t e = 0; e < count; ++e) {
-    if (column_of[static_cast<std::size_t>(events.item[e])] != nowhere) {
-      ++begin[static_cast<std::size_t>(position(e)) + 1];
-    } else {
-      Events& unknown = position(e) < validation.end ? split.validation.unknown : split.test.unknown;
-      unknown.user.push_back(events.user[e]);
-      unknown.item.push_back(events.item[e]);
-    }
-  }
-  for (std::size_t p = 1; p < begin.size(); ++p) begin[p] += begin[p - 1];
-
-  Csr rows;
-  rows.offsets = begin;
-  rows.columns.resize(static_cast<std::size_t>(begin.back()));
-  for (std::size_t e = 0; e < count; ++e) {
-    const std::int32_t column = column_of[static_cast<std::size_t>(events.item[e])];
-    if (column == nowhere) continue;
-    std::int64_t& place = begin[static_cast<std::size_t>(position(e))];
-    rows.columns[static_cast<std::size_t>(place++)] = column;
-  }
-  return rows;
-}
-
-void draw_part(const CsrView& all, const SplitDraws& draws, Range rows, HeldOutPart& part) {
-  std::vector<std::vector<std::int32_t>> picks(static_cast<std::size_t>(rows.size()));
-  draws.start_part();
-  for (const std::int64_t position : draws.visits) {
-    if (position < rows.begin || position >= rows.end) continue;
-    picks[static_cast<std::size_t>(position - rows.begin)] =
-        draws.pick(position, static_cast<std::int32_t>(all.row_size(position)));
-  }
-  cut_rows(all, rows, picks, part);
-}
-
-}  // namespace
+// Rows, or users as the source numbers them.
+struct StrongParts {
+  Range train;
+  Range validation;
+  Range test;
+};
 
 StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   const std::int64_t held_out = options.validation_users + options.test_users;
@@ -110,36 +34,237 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   return {{0, train}, {train, train + options.validation_users}, {train + options.validation_users, users}};
 }
 
-Split split_events(const Events& events, const SplitDraws& draws, const PrepareOptions& options) {
-  const auto [train, validation, test] = strong_parts(static_cast<std::int64_t>(draws.users.size()), options);
-  Split split;
-  split.users = draws.users;
-  Csr all = rows_by_position(events, positions_of(draws.users), train, validation, split);
-  draw_part(all.view(), draws, validation, split.validation);
-  draw_part(all.view(), draws, test, split.test);
-
-  all.offsets.resize(static_cast<std::size_t>(train.end) + 1);
-  all.columns.resize(static_cast<std::size_t>(all.offsets.back()));
-  split.train = std::move(all);
-  return split;
+void require_given_parts(const Filter& filter, const PrepareOptions& options) {
+  const auto holds = [&](Part part) { return filter.users_of(part).size() > 0; };
+  if (!holds(Part::train)) throw InputError("the train part of the source holds no event to train on");
+  const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
+  if (!holds(Part::validation) && !holds(Part::test) && !none_wanted) {
+    throw InputError(
+        "data.prepare.split is given, but there is neither a validation nor a test file beside the "
+        "train file: name them in data.source.validation_path and data.source.test_path, or use "
+        "another split");
+  }
 }
 
-Split make_split(const RawRatings& ratings, const PrepareOptions& options) {
-  const Events& events = ratings.events;
-  const auto make = [&] {
-    if (options.split == "given") return given_split(ratings, options);
-    const std::vector<std::int32_t> sorted = sorted_users(events, ratings.user_ids);
-    if (options.split == "liang2018" || options.split == "random") {
-      return split_events(events, strong_draws(sorted, options), options);
+Range covering(Range a, Range b) {
+  if (a.size() == 0) return b;
+  if (b.size() == 0) return a;
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+void require_apart(Range a, Range b, const char* what) {
+  if (a.size() == 0 || b.size() == 0 || a.end <= b.begin || b.end <= a.begin) return;
+  throw InputError(
+      format("uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, "
+             "with uids in one stretch",
+             a.begin, a.end - 1, b.begin, b.end - 1, what));
+}
+
+// Where items come first in the file: among events to train on, and among others.
+class FirstAppearances {
+ public:
+  explicit FirstAppearances(std::int64_t items) : first_(static_cast<std::size_t>(items), {never, never}) {}
+
+  void add(const Event& event, bool train) {
+    auto& [in_train, elsewhere] = first_[static_cast<std::size_t>(event.item)];
+    std::int64_t& first = train ? in_train : elsewhere;
+    first = std::min<std::int64_t>(first, event.index);
+  }
+  // Items in that order, those of train before all others, which are left out unless `all`.
+  std::vector<std::int32_t> numbered(bool all) const {
+    std::vector<std::int32_t> items;
+    for (std::size_t i = 0; i < first_.size(); ++i) {
+      const auto& [in_train, elsewhere] = first_[i];
+      if (in_train != never || (all && elsewhere != never)) items.push_back(static_cast<std::int32_t>(i));
     }
-    const std::vector<std::int32_t> users = shuffled_users(sorted, options.seed);
-    return weak_split(events, users, weak_parts(events, users, options), false);
-  };
-  Split split = make();
-  split.train_rows = split.train.rows();
-  split.validation_rows = split.validation.targets.rows();
-  split.test_rows = split.test.targets.rows();
-  return split;
+    std::sort(items.begin(), items.end(), [&](std::int32_t a, std::int32_t b) {
+      return first_[static_cast<std::size_t>(a)] < first_[static_cast<std::size_t>(b)];
+    });
+    return items;
+  }
+
+ private:
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::pair<std::int64_t, std::int64_t>> first_;
+};
+
+class Splitter {
+ public:
+  Splitter(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
+           Progress& progress)
+      : ratings_(&ratings),
+        filter_(&filter),
+        options_(&options),
+        to_(&to),
+        progress_(&progress),
+        drawn_(options.split == "liang2018" || options.split == "random"),
+        given_(options.split == "given") {}
+
+  Split run() {
+    order_users();
+    EventStore rows = collect_rows();
+    to_->start(split_.weak, ratings_->item_ids.size());
+    if (drawn_) draw(rows);
+    write(rows);
+    return std::move(split_);
+  }
+
+ private:
+  void order_users() {
+    if (given_) require_given_parts(*filter_, *options_);
+    if (ratings_->numbered_by_source) return keep_numbers();
+    const auto sorted = sorted_users(filter_->events_of(), ratings_->user_ids);
+    const auto users = static_cast<std::int64_t>(sorted.size());
+    if (drawn_) {
+      parts_ = strong_parts(users, *options_);
+      order_ = strong_order(sorted, *options_);
+      split_.users = order_.users;
+    } else {
+      parts_.train = {0, users};
+      split_.weak = true;
+      split_.users = shuffled_users(sorted, options_->seed);
+    }
+  }
+
+  // As pro_sg has it: uids of each part are together, and there is a row for each from the first to the last.
+  void keep_numbers() {
+    const auto users_of = [&](Part a, Part b) {
+      return covering(filter_->users_of(a), filter_->users_of(b));
+    };
+    const Range train = filter_->users_of(Part::train);
+    const Range validation = users_of(Part::validation_fold_in, Part::validation);
+    const Range test = users_of(Part::test_fold_in, Part::test);
+    require_apart(train, validation, "train and validation");
+    require_apart(train, test, "train and test");
+    require_apart(validation, test, "validation and test");
+    for (const Range& users : {train, validation, test}) {
+      for (std::int64_t u = users.begin; u < users.end; ++u)
+        split_.users.push_back(static_cast<std::int32_t>(u));
+    }
+    parts_.train = {0, train.size()};
+    parts_.validation = {parts_.train.end, parts_.train.end + validation.size()};
+    parts_.test = {parts_.validation.end, parts_.validation.end + test.size()};
+  }
+
+  // Events by row instead of user, and the columns' items.
+  EventStore collect_rows() {
+    std::vector<std::int32_t> row_of(filter_->events_of().size(), nowhere);
+    for (std::size_t r = 0; r < split_.users.size(); ++r) {
+      row_of[static_cast<std::size_t>(split_.users[r])] = static_cast<std::int32_t>(r);
+    }
+    const std::int64_t items = ratings_->item_ids.size();
+    EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
+    FirstAppearances first(items);
+    WeakDraw weak_draw(*options_);
+    filter_->take_users([&](std::span<Event> events) {
+      const std::int32_t row = row_of[static_cast<std::size_t>(events.front().user)];
+      if (split_.weak && !given_) weak_draw.draw(row, events);
+      for (Event& event : events) {
+        first.add(event, drawn_ ? row < parts_.train.end : event.part == Part::train);
+        validates_ = validates_ || event.part == Part::validation;
+        tests_ = tests_ || event.part == Part::test;
+        event.user = row;
+        rows.add(event);
+      }
+    });
+
+    if (ratings_->numbered_by_source) {
+      split_.items.resize(static_cast<std::size_t>(items));
+      std::iota(split_.items.begin(), split_.items.end(), 0);
+    } else {
+      split_.items = first.numbered(given_);
+    }
+    column_of_.assign(static_cast<std::size_t>(items), nowhere);
+    for (std::size_t c = 0; c < split_.items.size(); ++c) {
+      column_of_[static_cast<std::size_t>(split_.items[c])] = static_cast<std::int32_t>(c);
+    }
+    split_.train_rows = parts_.train.size();
+    split_.validation_rows = split_.weak ? (validates_ ? split_.train_rows : 0) : parts_.validation.size();
+    split_.test_rows = split_.weak ? (tests_ ? split_.train_rows : 0) : parts_.test.size();
+    return rows;
+  }
+
+  std::int32_t column(const Event& event) const { return column_of_[static_cast<std::size_t>(event.item)]; }
+
+  // What is drawn depends on how many events of a user are on items of train.
+  void draw(EventStore& rows) {
+    std::vector<std::int64_t> first{0};
+    const auto held_out = static_cast<std::int32_t>(parts_.validation.begin);
+    rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
+      first.push_back(first.back() + std::count_if(events.begin(), events.end(), [&](const Event& event) {
+                        return column(event) != nowhere;
+                      }));
+    });
+    is_target_.resize(static_cast<std::size_t>(first.back()), false);
+    draw_targets(order_, parts_.validation, *options_, first, is_target_);
+    draw_targets(order_, parts_.test, *options_,
+                 std::span(first).subspan(static_cast<std::size_t>(parts_.validation.size())), is_target_);
+  }
+
+  void write(EventStore& rows) {
+    std::int64_t next = 0;
+    const auto write_to = [&](std::int64_t end) {  // rows without events
+      while (next < end) write_row(next++, {});
+    };
+    rows.each_user({.label = "writing", .last = true}, *progress_, [&](std::span<const Event> events) {
+      write_to(events.front().user);
+      write_row(next++, events);
+    });
+    write_to(static_cast<std::int64_t>(split_.users.size()));
+  }
+
+  void write_row(std::int64_t row, std::span<const Event> events) {
+    const bool train = split_.weak || row < parts_.train.end;
+    const bool in_test = row >= parts_.test.begin;
+    fold_in_.clear();
+    validation_.clear();
+    test_.clear();
+    for (const Event& event : events) {
+      HeldOutRow& held_out = (split_.weak ? event.part == Part::test : in_test) ? test_ : validation_;
+      if (column(event) == nowhere) {
+        held_out.unknown.push_back(event.item);
+      } else if (is_target(event, train)) {
+        held_out.targets.push_back(column(event));
+      } else {
+        fold_in_.push_back(column(event));
+      }
+    }
+    if (train) to_->train(fold_in_);
+    if (split_.weak ? validates_ : !train && !in_test) to_->held_out(Part::validation, fold_in_, validation_);
+    if (split_.weak ? tests_ : !train && in_test) to_->held_out(Part::test, fold_in_, test_);
+  }
+
+  // Of events on known items, each of which is asked about once, in order.
+  bool is_target(const Event& event, bool train) {
+    if (!drawn_) return event.part == Part::validation || event.part == Part::test;
+    return !train && is_target_[next_target_++];
+  }
+
+  RawRatings* ratings_;
+  Filter* filter_;
+  const PrepareOptions* options_;
+  SplitWriter* to_;
+  Progress* progress_;
+  bool drawn_;  // held-out users, and which of their events are targets
+  bool given_;
+  bool validates_ = false;  // there are events of that part
+  bool tests_ = false;
+  StrongOrder order_;
+  StrongParts parts_;  // rows; weak: train is all
+  Split split_;
+  std::vector<std::int32_t> column_of_;
+  std::vector<bool> is_target_;  // of the known events of held-out users, if those are drawn
+  std::size_t next_target_ = 0;
+  std::vector<std::int32_t> fold_in_;  // columns of the row being written
+  HeldOutRow validation_;
+  HeldOutRow test_;
+};
+
+}  // namespace
+
+Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
+                 Progress& progress) {
+  return Splitter(ratings, filter, options, to, progress).run();
 }
 
 }  // namespace vaecf::data

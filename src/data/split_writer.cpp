@@ -4,25 +4,13 @@
 
 #include <algorithm>
 
-#include "data/filter.hpp"
-
 namespace vaecf::data {
-namespace {
 
-std::span<std::int32_t> row_of(Csr& rows, std::int64_t row) {
-  return std::span(rows.columns)
-      .subspan(static_cast<std::size_t>(rows.offsets[static_cast<std::size_t>(row)]),
-               static_cast<std::size_t>(rows.view().row_size(row)));
-}
-
-}  // namespace
-
-void SplitWriter::start(const Split& shape) {
-  const auto items = static_cast<std::int64_t>(shape.items.size());
-  weak_ = shape.weak;
+void SplitWriter::start(bool weak, std::int64_t items) {
+  weak_ = weak;
   train_ = Tally(items);
-  validation_ = {"validation", 0, Tally(items), Tally(items), {}, 0, 0};
-  test_ = {"test", 0, Tally(items), Tally(items), {}, 0, 0};
+  validation_ = {"validation", 0, Tally(items), Tally(items), Tally(items), 0, 0};
+  test_ = {"test", 0, Tally(items), Tally(items), Tally(items), 0, 0};
 }
 
 void SplitWriter::train(std::span<std::int32_t> columns) {
@@ -31,8 +19,9 @@ void SplitWriter::train(std::span<std::int32_t> columns) {
   writer_->append_row("train", columns);
 }
 
-void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, std::span<std::int32_t> targets) {
+void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
   HeldOutCount& part = held_out_of(which);
+  std::vector<std::int32_t>& targets = row.targets;
   std::sort(fold_in.begin(), fold_in.end());
   std::sort(targets.begin(), targets.end());
   for (const std::int32_t target : targets) {
@@ -41,6 +30,7 @@ void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, std::spa
   ++part.rows;
   part.without_target += targets.empty() ? 1 : 0;
   part.targets.add_row(targets);
+  part.unknown.add_row(row.unknown);
   writer_->append_row(part.name + "/held_out", targets);
   if (weak_) return;
   part.fold_in.add_row(fold_in);
@@ -62,15 +52,14 @@ void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
 }
 
 void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
-  report.steps.push_back(part.unknown);
-  report.steps.back().step = part.name + ": dropped, no train user has the item";
+  report.steps.push_back(part.unknown.step(part.name + ": dropped, no train user has the item"));
   if (!weak_) report.steps.push_back(part.fold_in.step(part.name + ": fold-in"));
   report.steps.push_back(part.targets.step(part.name + ": targets"));
   report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
     log.warn("{} of {} {} users have no target, since they have too few events{}: metrics leave them out",
              part.without_target, part.rows, part.name,
-             part.unknown.events > 0 ? ", or no train user has the item" : "");
+             part.unknown.events() > 0 ? ", or no train user has the item" : "");
   }
   // A split of one's own may ask for what the user has already.
   if (given && part.seen_targets > 0) {
@@ -79,25 +68,6 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
         "count as never found",
         part.seen_targets, part.name);
   }
-}
-
-void write_rows(Split& split, SplitWriter& to) {
-  to.start(split);
-  to.set_unknown(Part::validation, count_events("", split.validation.unknown));
-  to.set_unknown(Part::test, count_events("", split.test.unknown));
-  const auto write_held_out = [&](Part which, std::int64_t row) {
-    HeldOutPart& part = which == Part::validation ? split.validation : split.test;
-    to.held_out(which, row_of(split.weak ? split.train : part.fold_in, row), row_of(part.targets, row));
-  };
-  // Of weak splits all of a user's at once, as who reads events from disk has them.
-  for (std::int64_t row = 0; row < split.train.rows(); ++row) {
-    to.train(row_of(split.train, row));
-    if (split.weak && row < split.validation_rows) write_held_out(Part::validation, row);
-    if (split.weak && row < split.test_rows) write_held_out(Part::test, row);
-  }
-  if (split.weak) return;
-  for (std::int64_t row = 0; row < split.validation_rows; ++row) write_held_out(Part::validation, row);
-  for (std::int64_t row = 0; row < split.test_rows; ++row) write_held_out(Part::test, row);
 }
 
 }  // namespace vaecf::data

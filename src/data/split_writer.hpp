@@ -8,50 +8,32 @@
 #include <string>
 #include <vector>
 
-#include "data/split.hpp"
+#include "data/filter.hpp"
 
 namespace vaecf::data {
 
-/// Counts events, users and distinct items, for a line of the report.
-class Tally {
- public:
-  explicit Tally(std::int64_t items = 0) : seen_(static_cast<std::size_t>(items), false) {}
-  void add(std::int32_t item) {
-    ++events_;
-    if (seen_[static_cast<std::size_t>(item)]) return;
-    seen_[static_cast<std::size_t>(item)] = true;
-    ++items_;
+/// What is held out of one user.
+struct HeldOutRow {
+  std::vector<std::int32_t> targets;  ///< columns
+  std::vector<std::int32_t> unknown;  ///< items of dropped events, which no train user has
+  void clear() {
+    targets.clear();
+    unknown.clear();
   }
-  void add_user() { ++users_; }
-  /// All items of one user.
-  void add_row(std::span<const std::int32_t> items) {
-    for (const std::int32_t item : items) add(item);
-    users_ += items.empty() ? 0 : 1;
-  }
-  std::int64_t events() const { return events_; }
-  StepCount step(std::string name) const { return {std::move(name), events_, users_, items_}; }
-
- private:
-  std::vector<bool> seen_;
-  std::int64_t events_ = 0;
-  std::int64_t users_ = 0;
-  std::int64_t items_ = 0;
 };
 
-/// Writes the rows of a split to a dataset, wherever they come from, and counts what it writes.
+/// Writes the rows of a split to a dataset, and counts what it writes.
 class SplitWriter {
  public:
   explicit SplitWriter(io::DatasetWriter& writer) : writer_(&writer) {}
 
-  /// `shape`: a split whose rows are still to come.
-  void start(const Split& shape);
-  /// The next user of train; sorts the columns.
+  /// Must be called before the first row. `items`: items of the source.
+  void start(bool weak, std::int64_t items);
+  /// Adds the next user of train; sorts the columns.
   void train(std::span<std::int32_t> columns);
-  /// The next user of validation or of the test, with what the model sees of them; sorts both. Of weak splits
-  /// that is the train row, which is not written again.
-  void held_out(Part part, std::span<std::int32_t> fold_in, std::span<std::int32_t> targets);
-  /// Events of a part that were dropped, since no train user has the item.
-  void set_unknown(Part part, const StepCount& count) { held_out_of(part).unknown = count; }
+  /// Adds the next user of validation or of the test, with what the model sees of the user; sorts the
+  /// columns. In weak splits that is the train row, which is not written again.
+  void held_out(Part part, std::span<std::int32_t> fold_in, HeldOutRow& row);
 
   std::int64_t interactions() const;
   /// Adds what was counted.
@@ -63,7 +45,7 @@ class SplitWriter {
     std::int64_t rows = 0;
     Tally fold_in;
     Tally targets;
-    StepCount unknown;
+    Tally unknown;
     std::int64_t without_target = 0;
     std::int64_t seen_targets = 0;  // among what the model sees
   };
@@ -76,8 +58,5 @@ class SplitWriter {
   HeldOutCount validation_;
   HeldOutCount test_;
 };
-
-/// All rows of a split that is in memory.
-void write_rows(Split& split, SplitWriter& to);
 
 }  // namespace vaecf::data

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ratings_support.hpp"
 #include "support.hpp"
 
 namespace vaecf::data {
@@ -54,7 +55,7 @@ TEST(Utf8, WellFormedOnly) {
 
 class Dirty : public ::testing::Test {
  protected:
-  RawRatings read(const std::string& text, bool strict = false) {
+  test::ReadSource read(const std::string& text, bool strict = false) {
     SourceOptions source;
     source.format = "delimited";
     source.rating_column = "2";
@@ -62,10 +63,10 @@ class Dirty : public ::testing::Test {
     Wanted wanted;
     wanted.min_rating = 4.0;
     wanted.strict = strict;
-    return read_ratings(source, wanted, log_, progress_);
+    return test::read_source(source, wanted, log_, progress_);
   }
   // "count what, first at place" of each finding.
-  Fields findings(const RawRatings& ratings) {
+  Fields findings(const test::ReadSource& ratings) {
     Fields all;
     for (const Finding& f : ratings.findings.list()) {
       const std::string place =
@@ -83,7 +84,7 @@ class Dirty : public ::testing::Test {
 const std::string good = "1,10,5\n1,11,4.0\n2,10,4\n2,12,4.5\n3,10,3\n3,11,5\n4,10,4\n4,11,5\n";
 
 TEST_F(Dirty, OddLinesAreCountedAndShownWithFileAndLine) {
-  const RawRatings ratings =
+  const test::ReadSource ratings =
       read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5,10,5\n5,10,bad\n");
   EXPECT_EQ(ratings.events.size(), 8);
   EXPECT_EQ(findings(ratings),
@@ -99,7 +100,7 @@ TEST_F(Dirty, OddLinesAreCountedAndShownWithFileAndLine) {
 
 // Nor do they make text of all others' ids, and with it another order.
 TEST_F(Dirty, IdsOfDroppedLinesCountForNothing) {
-  const RawRatings ratings = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
+  const test::ReadSource ratings = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
   EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{10, 11, 12}));
   EXPECT_EQ(ratings.findings.lines_dropped(), 3);
@@ -119,25 +120,25 @@ TEST_F(Dirty, AnotherFormatIsToldByItsLines) {
 }
 
 TEST_F(Dirty, QuotedFieldsCarriageReturnsAndNoLastNewline) {
-  const RawRatings ratings = read("\"1\",\"a, b\",\"4.0\"\r\n\"1\",\"say \"\"hi\"\"\",5\r\n2,c,3");
+  const test::ReadSource ratings = read("\"1\",\"a, b\",\"4.0\"\r\n\"1\",\"say \"\"hi\"\"\",5\r\n2,c,3");
   EXPECT_EQ(ratings.item_ids.strings, (Fields{"a, b", "say \"hi\"", "c"}));
   EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(ratings.liked, (std::vector<std::uint8_t>{1, 1, 0}));
+  EXPECT_EQ(ratings.columns.liked, (std::vector<std::uint8_t>{1, 1, 0}));
   EXPECT_TRUE(ratings.findings.list().empty());
 }
 
 TEST_F(Dirty, LargeIds) {
-  const RawRatings large = read("2147483648,4294967296,5\n9223372036854775807,4294967297,5\n");
+  const test::ReadSource large = read("2147483648,4294967296,5\n9223372036854775807,4294967297,5\n");
   EXPECT_EQ(large.user_ids.numbers, (std::vector<std::int64_t>{2147483648, 9223372036854775807}));
   EXPECT_EQ(large.item_ids.numbers, (std::vector<std::int64_t>{4294967296, 4294967297}));
-  const RawRatings larger = read("7,1,5\n9223372036854775808,1,5\n7,2,5\n");
+  const test::ReadSource larger = read("7,1,5\n9223372036854775808,1,5\n7,2,5\n");
   EXPECT_EQ(larger.user_ids.strings, (Fields{"7", "9223372036854775808"}));
-  EXPECT_EQ(larger.events.user, (std::vector<std::int32_t>{0, 1, 0}));
+  EXPECT_EQ(larger.columns.user, (std::vector<std::int32_t>{0, 1, 0}));
 }
 
 TEST_F(Dirty, IdsThatAreNoText) {
-  const RawRatings ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
-                                  std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");
+  const test::ReadSource ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
+                                        std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");
   EXPECT_EQ(ratings.user_ids.strings, (Fields{"caf\xE9", "b\xC3\xA9"}));
   ASSERT_EQ(ratings.findings.list().size(), 3u);
   EXPECT_EQ(ratings.findings.list()[0].what, "the user id is not UTF-8 and is taken as it is");
@@ -148,11 +149,11 @@ TEST_F(Dirty, IdsThatAreNoText) {
 }
 
 TEST_F(Dirty, RepeatedPairsAreToldWithTheirLines) {
-  RawRatings ratings = read("1,10,5\n\n1,11,5\n1,10,2\nx,1,oops\n2,10,5\n1,10,5\n");
+  test::ReadSource ratings = read("1,10,5\n\n1,11,5\n1,10,2\nx,1,oops\n2,10,5\n1,10,5\n");
   PrepareOptions options;
   options.min_user_items = 1;
   PrepareReport report;
-  filter_events(ratings, options, report);
+  Filter(ratings, options, report, progress_);
   EXPECT_EQ(report.duplicates_dropped, 2);
   const Finding& finding = ratings.findings.list().back();
   EXPECT_EQ(finding.count, 2);
@@ -163,8 +164,8 @@ TEST_F(Dirty, RepeatedPairsAreToldWithTheirLines) {
       << finding.examples[1];
   EXPECT_THROW(
       {
-        RawRatings again = read("1,10,5\n1,10,5\n", true);
-        filter_events(again, options, report);
+        test::ReadSource again = read("1,10,5\n1,10,5\n", true);
+        Filter(again, options, report, progress_);
       },
       InputError);
 }
@@ -173,7 +174,8 @@ TEST_F(Dirty, SixteenBitTextIsNamed) {
   SourceOptions source;
   source.format = "delimited";
   source.path = folder_.write("wide.csv", std::string("\xFF\xFEu\0,\0i\0\n\0", 10));
-  const auto message = test::message_of<InputError>([&] { read_ratings(source, Wanted{}, log_, progress_); });
+  const auto message =
+      test::message_of<InputError>([&] { test::read_source(source, Wanted{}, log_, progress_); });
   EXPECT_NE(message.find("UTF-16"), std::string::npos) << message;
 }
 

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 
+#include "ratings_support.hpp"
 #include "support.hpp"
 #include "support/bson.hpp"
 #include "support/packing.hpp"
@@ -23,19 +24,20 @@ using Pairs = std::vector<std::string>;  // "user/item", "-" before it where the
 
 class Formats : public ::testing::Test {
  protected:
-  RawRatings read(const std::string& format, const std::string& path) {
+  test::ReadSource read(const std::string& format, const std::string& path) {
     source_.format = format;
     source_.path = path;
-    return read_ratings(source_, wanted_, log_, progress_);
+    return test::read_source(source_, wanted_, log_, progress_);
   }
   std::string refusal(const std::string& format, const std::string& path) {
     return test::message_of<InputError>([&] { read(format, path); });
   }
-  Pairs pairs(const RawRatings& ratings) {
+  Pairs pairs(const test::ReadSource& ratings) {
     Pairs all;
-    for (std::size_t e = 0; e < ratings.liked.size(); ++e) {
-      all.push_back((ratings.liked[e] != 0 ? "" : "-") + ratings.user_ids.text(ratings.events.user[e]) + "/" +
-                    ratings.item_ids.text(ratings.events.item[e]));
+    for (std::size_t e = 0; e < ratings.columns.liked.size(); ++e) {
+      all.push_back((ratings.columns.liked[e] != 0 ? "" : "-") +
+                    ratings.user_ids.text(ratings.columns.user[e]) + "/" +
+                    ratings.item_ids.text(ratings.columns.item[e]));
     }
     return all;
   }
@@ -79,11 +81,11 @@ TEST_F(Formats, NetflixTarInATarInAnyOrder) {
                                   {"download/training_set.tar", inner},
                                   {"download/README", "no data"}},
                                  "tar", "gzip");
-  const RawRatings ratings = read("netflix", folder_.write("nf_prize_dataset.tar.gz", tar));
+  const test::ReadSource ratings = read("netflix", folder_.write("nf_prize_dataset.tar.gz", tar));
   EXPECT_EQ(pairs(ratings), netflix_pairs);
-  EXPECT_NE(ratings.places.of(1).find("mv_0000001.txt:3"), std::string::npos) << ratings.places.of(1);
-  EXPECT_NE(ratings.places.of(2).find("mv_0000002.txt:2"), std::string::npos) << ratings.places.of(2);
-  EXPECT_NE(ratings.places.of(3).find("mv_0000010.txt:2"), std::string::npos) << ratings.places.of(3);
+  EXPECT_NE(ratings.location(1).find("mv_0000001.txt:3"), std::string::npos) << ratings.location(1);
+  EXPECT_NE(ratings.location(2).find("mv_0000002.txt:2"), std::string::npos) << ratings.location(2);
+  EXPECT_NE(ratings.location(3).find("mv_0000010.txt:2"), std::string::npos) << ratings.location(3);
 }
 
 TEST_F(Formats, NetflixAsKaggleHasIt) {
@@ -118,7 +120,7 @@ TEST_F(Formats, NetflixWithoutMovieLines) {
 }
 
 TEST_F(Formats, NetflixWithoutMovieLinesInAnyOrder) {
-  const RawRatings ratings =
+  const test::ReadSource ratings =
       read("netflix", folder_.write("mv_all.txt",
                                     "movie,user,rating,date\n10,7,5,2005-01-01\n0001,7,4,2005-09-06\n"
                                     "2,9,4,2004-12-31\n1,9,3,2005-05-13\n1,9,3,2005-05-13,x\n"));
@@ -129,7 +131,7 @@ TEST_F(Formats, NetflixWithoutMovieLinesInAnyOrder) {
 }
 
 TEST_F(Formats, NetflixLinesWithoutAMovieAreDropped) {
-  const RawRatings ratings = read(
+  const test::ReadSource ratings = read(
       "netflix", folder_.write("combined_data_1.txt", "7,4,2005-09-06\n1:\n7,4,2005-09-06\n9,3,x\n7,4\n"));
   EXPECT_EQ(pairs(ratings), (Pairs{"7/1", "-9/1"}));
   ASSERT_EQ(ratings.findings.list().size(), 2u);
@@ -139,7 +141,7 @@ TEST_F(Formats, NetflixLinesWithoutAMovieAreDropped) {
 
 TEST_F(Formats, LastFmTakesNamesWhereThereIsNoIdAndLeavesQuotesAlone) {
   wanted_.min_rating = 0;
-  const RawRatings ratings =
+  const test::ReadSource ratings =
       read("lastfm_360k", folder_.write("usersha1-artmbid-artname-plays.tsv",
                                         "u1\tm-1\tbetty \"blowtorch\t2137\n"
                                         "u1\t\t\"weird al\" yankovic\t12\n"
@@ -172,14 +174,14 @@ TEST_F(Formats, PinterestBoards) {
   const std::string bson = bson_board("b1", {"p1", "p2"}) +
                            bson_document(bson_element('\x04', "pins", bson_strings({"p9"}))) +
                            bson_board("b2", {"p1", "p1"});
-  const RawRatings ratings = read("pinterest", folder_.write("subset_iccv_board_pins.bson", bson));
+  const test::ReadSource ratings = read("pinterest", folder_.write("subset_iccv_board_pins.bson", bson));
   EXPECT_EQ(pairs(ratings), (Pairs{"b1/p1", "b1/p2", "b2/p1", "b2/p1"}));
   ASSERT_EQ(ratings.findings.list().size(), 1u);
   EXPECT_EQ(ratings.findings.list()[0].what, "the board has no board_id");
-  EXPECT_NE(ratings.places.of(3).find("bson:3"), std::string::npos) << ratings.places.of(3);
+  EXPECT_NE(ratings.location(3).find("bson:3"), std::string::npos) << ratings.location(3);
   const auto zip = packed(
       {{"iccv/subset_iccv_pin_im.bson", "no"}, {"iccv/subset_iccv_board_pins.bson", bson}}, "zip", "none");
-  EXPECT_EQ(read("pinterest", folder_.write("pinterest_iccv.zip", zip)).liked.size(), 4u);
+  EXPECT_EQ(read("pinterest", folder_.write("pinterest_iccv.zip", zip)).columns.liked.size(), 4u);
 }
 
 TEST_F(Formats, AdjacencyLists) {
@@ -187,7 +189,8 @@ TEST_F(Formats, AdjacencyLists) {
   EXPECT_EQ(pairs(read("adjacency", path)), (Pairs{"0/5", "0/7", "0/9", "2/5", "2/5", "3/11"}));
   EXPECT_EQ(pairs(read("adjacency", folder_.path(""))).size(), 6u);
   source_.list_starts_with = "count";
-  const RawRatings counted = read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
+  const test::ReadSource counted =
+      read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
   EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
   EXPECT_EQ(counted.findings.list().at(0).what, "the number at its start is not that of the items behind it");
 }
@@ -212,15 +215,15 @@ TEST_F(Formats, AdjacencyOfAGivenSplit) {
   folder_.write("test.txt", "0 9\n1 7\n");
   using Parts = std::vector<Part>;
   for (const std::string& path : {folder_.path(""), folder_.path("train.txt")}) {
-    const RawRatings ratings = read("adjacency", path);
+    const test::ReadSource ratings = read("adjacency", path);
     EXPECT_EQ(pairs(ratings), (Pairs{"0/5", "0/7", "1/5", "0/9", "1/7"}));
-    EXPECT_EQ(ratings.events.part, (Parts{Part::train, Part::train, Part::train, Part::test, Part::test}));
+    EXPECT_EQ(ratings.columns.part, (Parts{Part::train, Part::train, Part::train, Part::test, Part::test}));
   }
   folder_.write("val.txt", "1 9\n");
-  EXPECT_EQ(read("adjacency", folder_.path("")).events.part,
+  EXPECT_EQ(read("adjacency", folder_.path("")).columns.part,
             (Parts{Part::train, Part::train, Part::train, Part::validation, Part::test, Part::test}));
   const auto zip = packed({{"g/test.txt", "0 9\n"}, {"g/train.txt", "0 5 7\n"}}, "zip", "none");
-  EXPECT_EQ(read("adjacency", folder_.write("g.zip", zip)).events.part,
+  EXPECT_EQ(read("adjacency", folder_.write("g.zip", zip)).columns.part,
             (Parts{Part::train, Part::train, Part::test}));
 }
 
@@ -237,7 +240,7 @@ TEST_F(Formats, ProSgKeepsItsNumbers) {
   write("test_tr.csv", "uid,sid\r\n5,0\r\n");
   EXPECT_NE(refusal("pro_sg", folder_.path("pro_sg")).find("there is no test_te.csv"), std::string::npos);
   write("test_te.csv", "uid,sid\n5,1\n5,2\n");
-  const RawRatings ratings = read("pro_sg", folder_.path("pro_sg"));
+  const test::ReadSource ratings = read("pro_sg", folder_.path("pro_sg"));
   EXPECT_TRUE(ratings.numbered_by_source);
   EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{151, 223, 253, 260}));
   EXPECT_EQ(ratings.user_ids.size(), 6);
@@ -298,17 +301,17 @@ TEST_F(Formats, TimesAreNumbersOrDates) {
   wanted_.time = true;
   source_.header = false;
   source_.time_column = "2";
-  const RawRatings numbers =
+  const test::ReadSource numbers =
       read("delimited", folder_.write("t.csv", "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n1,4,soon\n"));
-  EXPECT_EQ(numbers.events.time, (std::vector<double>{978300760, 978300760.5}));
+  EXPECT_EQ(numbers.columns.time, (std::vector<double>{978300760, 978300760.5}));
   ASSERT_EQ(numbers.findings.list().size(), 2U);
   EXPECT_EQ(numbers.findings.list()[0].what, "the time is a date, but a number on the lines before");
 
-  const RawRatings dates =
+  const test::ReadSource dates =
       read("delimited", folder_.write("t.csv",
                                       "1,3,2005-09-06\n1,4,2005-09-06 13:59:01\n1,5,20050907\n1,6,\n"
                                       "1,7,12/31/2004\n1,8,2005-09-07\n"));
-  EXPECT_EQ(dates.events.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
+  EXPECT_EQ(dates.columns.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
   ASSERT_EQ(dates.findings.list().size(), 2U);
   EXPECT_EQ(dates.findings.list()[0].what, "the time is a number, but a date on the lines before");
   EXPECT_EQ(dates.findings.list()[1].count, 2) << "digits of a date with the day first are in no order";

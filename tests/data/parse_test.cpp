@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "ratings_support.hpp"
 #include "support.hpp"
 
 namespace vaecf::data {
@@ -13,16 +14,16 @@ namespace {
 
 class Parse : public ::testing::Test {
  protected:
-  RawRatings read(const std::string& format, std::string_view text, double min_rating = 4.0) {
+  test::ReadSource read(const std::string& format, std::string_view text, double min_rating = 4.0) {
     SourceOptions source;
     source.format = format;
     source.path = folder_.write("ratings", text);
     return read(source, min_rating);
   }
-  RawRatings read(const SourceOptions& source, double min_rating = 4.0) {
+  test::ReadSource read(const SourceOptions& source, double min_rating = 4.0) {
     Wanted wanted;
     wanted.min_rating = min_rating;
-    return read_ratings(source, wanted, log_, progress_);
+    return test::read_source(source, wanted, log_, progress_);
   }
   // What --strict says.
   std::string refusal(const std::string& format, std::string_view text) {
@@ -33,7 +34,7 @@ class Parse : public ::testing::Test {
       Wanted wanted;
       wanted.min_rating = 4.0;
       wanted.strict = true;
-      read_ratings(source, wanted, log_, progress_);
+      test::read_source(source, wanted, log_, progress_);
     });
   }
   SourceOptions delimited(std::string_view text) {
@@ -53,12 +54,12 @@ using Flags = std::vector<std::uint8_t>;
 using Integers = std::vector<std::int64_t>;
 using Strings = std::vector<std::string>;
 
-void expect_three(const RawRatings& ratings) {
+void expect_three(const test::ReadSource& ratings) {
   EXPECT_EQ(ratings.user_ids.numbers, (Integers{7, 3}));
   EXPECT_EQ(ratings.item_ids.numbers, (Integers{31, 29}));
-  EXPECT_EQ(ratings.events.user, (Numbers{0, 0, 1}));
-  EXPECT_EQ(ratings.events.item, (Numbers{0, 1, 0}));
-  EXPECT_EQ(ratings.liked, (Flags{1, 0, 1}));
+  EXPECT_EQ(ratings.columns.user, (Numbers{0, 0, 1}));
+  EXPECT_EQ(ratings.columns.item, (Numbers{0, 1, 0}));
+  EXPECT_EQ(ratings.columns.liked, (Flags{1, 0, 1}));
 }
 
 TEST_F(Parse, MovieLensCsv) {
@@ -125,23 +126,23 @@ TEST_F(Parse, DelimitedWithoutRatingsKeepsEveryLine) {
   SourceOptions source = delimited("7\t31\n7\t29\n");
   source.separator = "\t";
   source.header = false;
-  EXPECT_EQ(read(source).liked, (Flags{1, 1}));
+  EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
   source.separator = "\\t";  // as a plain scalar of YAML has it
-  EXPECT_EQ(read(source).liked, (Flags{1, 1}));
+  EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
 }
 
 TEST_F(Parse, MinRatingIsInclusiveOnHalfStars) {
   const std::string_view text = "1::1::3.5\n1::2::4.0\n1::3::4\n1::4::4.5\n1::5::0.5\n1::6::5\n";
-  EXPECT_EQ(read("movielens_dat", text, 4.0).liked, (Flags{0, 1, 1, 1, 0, 1}));
-  EXPECT_EQ(read("movielens_dat", text, 3.5).liked, (Flags{1, 1, 1, 1, 0, 1}));
-  EXPECT_EQ(read("movielens_dat", text, 4.5).liked, (Flags{0, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 4.0).columns.liked, (Flags{0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 3.5).columns.liked, (Flags{1, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 4.5).columns.liked, (Flags{0, 0, 0, 1, 0, 1}));
 }
 
 TEST_F(Parse, IdsAreTextWhereOneIsNoInteger) {
   const auto text_items = read("movielens_dat", "9::10::5\n10::SOAK::5\n9::007::5\n10::10::5\n");
   EXPECT_EQ(text_items.user_ids.numbers, (Integers{9, 10}));
   EXPECT_EQ(text_items.item_ids.strings, (Strings{"10", "SOAK", "007"}));
-  EXPECT_EQ(text_items.events.item, (Numbers{0, 1, 2, 0}));
+  EXPECT_EQ(text_items.columns.item, (Numbers{0, 1, 2, 0}));
 
   const auto both = read("movielens_dat", "9::1::5\nb80344::x::5\n18446744073709551616::1::5\n");
   EXPECT_EQ(both.user_ids.strings, (Strings{"9", "b80344", "18446744073709551616"}));
@@ -158,15 +159,15 @@ TEST_F(Parse, BlocksDoNotShow) {
   std::string text;
   const int lines = 600000;
   for (int i = 0; i < lines; ++i) text += std::to_string(i) + "::" + std::to_string(i % 1000) + "::5\n";
-  const RawRatings ratings = read("movielens_dat", text);
+  const test::ReadSource ratings = read("movielens_dat", text);
   ASSERT_EQ(ratings.events.size(), lines);
   ASSERT_EQ(ratings.user_ids.size(), lines);
   for (int i = 0; i < lines; ++i) {
     ASSERT_EQ(ratings.user_ids.numbers[static_cast<std::size_t>(i)], i);
-    ASSERT_EQ(ratings.events.item[static_cast<std::size_t>(i)], i % 1000);
+    ASSERT_EQ(ratings.columns.item[static_cast<std::size_t>(i)], i % 1000);
   }
   // A line longer than ten blocks, whose last column nobody reads.
-  const RawRatings long_line =
+  const test::ReadSource long_line =
       read("movielens_dat", "1::2::5::" + std::string(10 << 20, 'x') + "\n3::4::5\n");
   EXPECT_EQ(long_line.user_ids.numbers, (Integers{1, 3}));
   EXPECT_EQ(long_line.item_ids.numbers, (Integers{2, 4}));

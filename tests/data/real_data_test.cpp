@@ -13,7 +13,7 @@ using Integers = std::vector<std::int64_t>;
 
 struct Expected {
   std::int64_t train_users, train_events;
-  std::size_t items;
+  std::int64_t items;
   Integers first_items;
   struct Part {
     std::int64_t dropped, fold_in, targets;
@@ -28,28 +28,27 @@ void expect_step(const StepCount& step, std::int64_t events, std::int64_t users,
 }
 
 void expect_split(const test::SplitRun& run, const Expected& expected) {
-  const Split& split = run.split;
-  EXPECT_EQ(split.train.rows(), expected.train_users);
-  EXPECT_EQ(split.train.view().entries(), expected.train_events);
-  ASSERT_EQ(split.items.size(), expected.items);
+  EXPECT_EQ(run.train.rows(), expected.train_users);
+  EXPECT_EQ(run.train.view().entries(), expected.train_events);
+  ASSERT_EQ(run.items.size(), expected.items);
   Integers first;
   for (std::size_t i = 0; i < expected.first_items.size(); ++i) {
-    first.push_back(run.ratings.item_ids.numbers[static_cast<std::size_t>(split.items[i])]);
+    first.push_back(run.items.numbers[i]);
   }
   EXPECT_EQ(first, expected.first_items);
 
-  std::int64_t position = split.train.rows();
-  const auto expect_part = [&](const HeldOutPart& part, const Expected::Part& wanted) {
-    EXPECT_EQ(part.unknown.size(), wanted.dropped);
+  std::int64_t first_user = run.train.rows();
+  const auto expect_part = [&](const test::HeldOutPart& part, const Expected::Part& wanted) {
+    EXPECT_EQ(part.unknown, wanted.dropped);
     EXPECT_EQ(part.fold_in.view().entries(), wanted.fold_in);
     EXPECT_EQ(part.targets.view().entries(), wanted.targets);
-    EXPECT_EQ(test::pairs_crc(run, part.fold_in, position), wanted.fold_in_crc);
-    EXPECT_EQ(test::pairs_crc(run, part.targets, position), wanted.target_crc);
+    EXPECT_EQ(test::pairs_crc(run, part.fold_in, first_user), wanted.fold_in_crc);
+    EXPECT_EQ(test::pairs_crc(run, part.targets, first_user), wanted.target_crc);
     EXPECT_EQ(part.without_target, 0);
-    position += part.targets.rows();
+    first_user += part.targets.rows();
   };
-  expect_part(split.validation, expected.validation);
-  expect_part(split.test, expected.held_test);
+  expect_part(run.validation, expected.validation);
+  expect_part(run.test, expected.held_test);
 }
 
 test::SplitRun run(const std::string& format, const std::string& path, std::int64_t held_out) {
@@ -65,7 +64,7 @@ TEST(RealData, MovieLens1M) {
   const char* const path = std::getenv("VAECF_TEST_ML1M");
   if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML1M does not name ML-1M's ratings.dat";
   const test::SplitRun split = run("movielens_dat", path, 500);
-  ASSERT_EQ(split.report.steps.size(), 4u);
+  ASSERT_GE(split.report.steps.size(), 4u);
   expect_step(split.report.steps[0], 1000209, 6040, 3706);
   expect_step(split.report.steps[1], 1000209, 6040, 3706);
   expect_step(split.report.steps[2], 575281, 6038, 3533);
@@ -82,7 +81,7 @@ TEST(RealData, MovieLens100K) {
   const char* const path = std::getenv("VAECF_TEST_ML100K");
   if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML100K does not name ML-100K's u.data";
   const test::SplitRun split = run("movielens_100k", path, 100);
-  ASSERT_EQ(split.report.steps.size(), 4u);
+  ASSERT_GE(split.report.steps.size(), 4u);
   expect_step(split.report.steps[0], 100000, 943, 1682);
   expect_step(split.report.steps[2], 55375, 942, 1447);
   expect_step(split.report.steps[3], 55361, 938, 1447);

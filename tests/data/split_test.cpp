@@ -1,6 +1,4 @@
 // The figures of the liang2018 split come from liang_split_reference.py, an independent rendering.
-#include "data/split.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -55,9 +53,9 @@ struct ExpectedPart {
   std::uint32_t targets_crc;
 };
 
-void expect_part(const test::SplitRun& run, const HeldOutPart& part, std::int64_t first,
+void expect_part(const test::SplitRun& run, const test::HeldOutPart& part, std::int64_t first,
                  const ExpectedPart& expected) {
-  EXPECT_EQ(part.unknown.size(), expected.dropped);
+  EXPECT_EQ(part.unknown, expected.dropped);
   EXPECT_EQ(part.fold_in.view().entries(), expected.fold_in);
   EXPECT_EQ(part.targets.view().entries(), expected.targets);
   EXPECT_EQ(test::pairs_crc(run, part.fold_in, first), expected.fold_in_crc);
@@ -65,23 +63,23 @@ void expect_part(const test::SplitRun& run, const HeldOutPart& part, std::int64_
 }
 
 struct ExpectedTrain {
-  std::size_t users;
-  std::int64_t events;
-  std::size_t items;
+  std::int64_t users;
+  std::size_t events;
+  std::int64_t items;
   std::int64_t train_events;
   std::uint32_t train_crc;
 };
 
 void expect_split(const test::SplitRun& run, const ExpectedTrain& train, const ExpectedPart& validation,
                   const ExpectedPart& held_test) {
-  EXPECT_EQ(run.split.users.size(), train.users);
-  EXPECT_EQ(run.ratings.events.size(), train.events);
-  EXPECT_EQ(run.split.items.size(), train.items);
-  EXPECT_EQ(run.split.train.view().entries(), train.train_events);
-  EXPECT_EQ(test::pairs_crc_by_position(run.split.train), train.train_crc);
-  const std::int64_t first = run.split.train.rows();
-  expect_part(run, run.split.validation, first, validation);
-  expect_part(run, run.split.test, first + run.split.validation.targets.rows(), held_test);
+  EXPECT_EQ(run.users.size(), train.users);
+  EXPECT_EQ(run.kept.size(), train.events);
+  EXPECT_EQ(run.items.size(), train.items);
+  EXPECT_EQ(run.train.view().entries(), train.train_events);
+  EXPECT_EQ(test::pairs_crc_by_row(run.train), train.train_crc);
+  const std::int64_t first = run.train.rows();
+  expect_part(run, run.validation, first, validation);
+  expect_part(run, run.test, first + run.validation.targets.rows(), held_test);
 }
 
 TEST(Liang2018, NumericUsers) {
@@ -101,48 +99,43 @@ TEST(Liang2018, UsersWithFewEventsAndAnotherSeed) {
   const auto split = run(options);
   expect_split(split, {60, 400, 79, 241, 0xf35fae7c}, {1, 67, 0x97bb1142, 11, 0x76b50c3a},
                {0, 69, 0x40dfeff2, 11, 0xca33041d});
-  EXPECT_GT(split.split.validation.without_target, 0);
+  EXPECT_GT(split.validation.without_target, 0);
 }
 
 TEST(Liang2018, ItemsAreNumberedByFirstAppearanceAmongTrainUsers) {
   const auto split = run(twelve_each("liang2018"));
-  const std::set<std::int32_t> train(split.split.users.begin(),
-                                     split.split.users.begin() + split.split.train.rows());
-  std::vector<std::int32_t> expected;
-  for (std::size_t e = 0; e < split.ratings.events.user.size(); ++e) {
-    const std::int32_t item = split.ratings.events.item[e];
-    if (train.contains(split.ratings.events.user[e]) &&
-        std::find(expected.begin(), expected.end(), item) == expected.end()) {
+  std::set<std::string> train;
+  for (std::int64_t r = 0; r < split.train.rows(); ++r) train.insert(split.users.text(r));
+  std::vector<std::string> expected;
+  for (const auto& [user, item] : split.kept) {
+    if (train.contains(user) && std::find(expected.begin(), expected.end(), item) == expected.end()) {
       expected.push_back(item);
     }
   }
-  EXPECT_EQ(split.split.items, expected);
+  std::vector<std::string> items;
+  for (std::int64_t i = 0; i < split.items.size(); ++i) items.push_back(split.items.text(i));
+  EXPECT_EQ(items, expected);
 }
 
 // What any split must be: users in one part only, no event lost, fold-in and targets apart.
 void expect_partition(const test::SplitRun& run) {
-  std::set<std::pair<std::int32_t, std::int32_t>> events;
-  for (std::size_t e = 0; e < run.ratings.events.user.size(); ++e) {
-    events.emplace(run.ratings.events.user[e], run.ratings.events.item[e]);
-  }
-  std::size_t unknown = run.split.validation.unknown.user.size() + run.split.test.unknown.user.size();
+  std::set events(run.kept.begin(), run.kept.end());
   const auto take = [&](const Csr& rows, std::int64_t first) {
     for (std::int64_t r = 0; r < rows.rows(); ++r) {
       for (const std::int32_t column : rows.view().row(r)) {
-        EXPECT_EQ(events.erase({run.split.users[static_cast<std::size_t>(first + r)],
-                                run.split.items[static_cast<std::size_t>(column)]}),
-                  1u);
+        EXPECT_EQ(events.erase({run.users.text(first + r), run.items.text(column)}), 1u);
       }
     }
     return first + rows.rows();
   };
-  const std::int64_t validation = take(run.split.train, 0);
-  take(run.split.validation.fold_in, validation);
-  const std::int64_t held_test = take(run.split.validation.targets, validation);
-  take(run.split.test.fold_in, held_test);
-  EXPECT_EQ(take(run.split.test.targets, held_test), static_cast<std::int64_t>(run.split.users.size()));
-  EXPECT_EQ(events.size(), unknown);
-  EXPECT_EQ(std::set(run.split.users.begin(), run.split.users.end()).size(), run.split.users.size());
+  const std::int64_t validation = take(run.train, 0);
+  take(run.validation.fold_in, validation);
+  const std::int64_t held_test = take(run.validation.targets, validation);
+  take(run.test.fold_in, held_test);
+  EXPECT_EQ(take(run.test.targets, held_test), run.users.size());
+  EXPECT_EQ(std::ssize(events), run.validation.unknown + run.test.unknown);
+  const auto& ids = run.users.numbers;
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), ids.size());
 }
 
 TEST(Split, LosesNothing) {
@@ -155,7 +148,7 @@ TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
   options.min_user_items = 1;
   options.held_out_fraction = 0.3;
   const auto split = run(options);
-  for (const HeldOutPart* part : {&split.split.validation, &split.split.test}) {
+  for (const test::HeldOutPart* part : {&split.validation, &split.test}) {
     for (std::int64_t r = 0; r < part->targets.rows(); ++r) {
       const std::int64_t targets = part->targets.view().row_size(r);
       const std::int64_t n = targets + part->fold_in.view().row_size(r);
@@ -169,10 +162,10 @@ TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
 TEST(RandomSplit, FollowsItsSeed) {
   PrepareOptions options = twelve_each("random");
   const auto first = run(options);
-  EXPECT_EQ(run(options).split.users, first.split.users);
-  EXPECT_EQ(run(options).split.test.targets.columns, first.split.test.targets.columns);
+  EXPECT_EQ(run(options).users.numbers, first.users.numbers);
+  EXPECT_EQ(run(options).test.targets.columns, first.test.targets.columns);
   options.seed = 1;
-  EXPECT_NE(run(options).split.users, first.split.users);
+  EXPECT_NE(run(options).users.numbers, first.users.numbers);
 }
 
 TEST(Split, RefusesToHoldOutEveryone) {
@@ -182,15 +175,15 @@ TEST(Split, RefusesToHoldOutEveryone) {
   EXPECT_NE(message.find("40 validation and 12 test users leave none of the 52 users"), std::string::npos)
       << message;
   options.validation_users = 39;
-  EXPECT_EQ(run(options).split.train.rows(), 1);
+  EXPECT_EQ(run(options).train.rows(), 1);
 }
 
 TEST(Split, NoHeldOutUsersIsFine) {
   PrepareOptions options = twelve_each("liang2018");
   options.validation_users = options.test_users = 0;
   const auto split = run(options);
-  EXPECT_EQ(split.split.train.rows(), 52);
-  EXPECT_EQ(split.split.validation.targets.rows(), 0);
+  EXPECT_EQ(split.train.rows(), 52);
+  EXPECT_EQ(split.validation.targets.rows(), 0);
 }
 
 }  // namespace

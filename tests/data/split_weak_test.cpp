@@ -25,22 +25,20 @@ Rows rows_of(const Csr& csr) {
 
 class Weak : public ::testing::Test {
  protected:
-  Split split(const std::string& text) {
+  const test::SplitRun& split(const std::string& text) {
     source_.format = "delimited";
     source_.header = false;
     source_.path = folder_.write("events.csv", text);
     run_ = test::run_split(source_, options_);
-    return run_.split;
+    return run_;
   }
   // Items of user `user`'s row, by the source's ids.
   std::vector<std::int64_t> items(const Csr& rows, std::int64_t user) {
-    const Split& s = run_.split;
-    for (std::size_t p = 0; p < s.users.size(); ++p) {
-      if (run_.ratings.user_ids.numbers[static_cast<std::size_t>(s.users[p])] != user) continue;
+    for (std::size_t r = 0; r < run_.users.numbers.size(); ++r) {
+      if (run_.users.numbers[r] != user) continue;
       std::vector<std::int64_t> ids;
-      for (const std::int32_t column : rows.view().row(static_cast<std::int64_t>(p))) {
-        const auto item = static_cast<std::size_t>(s.items[static_cast<std::size_t>(column)]);
-        ids.push_back(run_.ratings.item_ids.numbers[item]);
+      for (const std::int32_t column : rows.view().row(static_cast<std::int64_t>(r))) {
+        ids.push_back(run_.items.numbers[static_cast<std::size_t>(column)]);
       }
       return ids;
     }
@@ -69,11 +67,10 @@ const std::string events =
 TEST_F(Weak, TheLastInTimeAreLeftOut) {
   options_.pick = "last";
   source_.time_column = "2";
-  const Split s = split(events);
-  EXPECT_TRUE(s.weak);
+  const test::SplitRun s = split(events);
   EXPECT_EQ(s.train.rows(), 5);
   EXPECT_EQ(s.test.targets.rows(), 5);
-  EXPECT_EQ(s.test.fold_in.rows(), 0);
+  EXPECT_EQ(rows_of(s.test.fold_in), rows_of(s.train));
   EXPECT_EQ(items(s.test.targets, 1), (Ids{10}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{12}));
   EXPECT_EQ(items(s.train, 1), (Ids{11, 13, 14}));
@@ -84,33 +81,33 @@ TEST_F(Weak, TheLastInTimeAreLeftOut) {
   EXPECT_EQ(items(s.train, 4), (Ids{12}));
   EXPECT_EQ(s.test.without_target, 2);  // user 4, and user 5, whose item 16 nobody has in train
   EXPECT_EQ(s.validation.without_target, 3);
-  EXPECT_EQ(s.test.unknown.size(), 1);
-  EXPECT_EQ(s.validation.unknown.size(), 1);
+  EXPECT_EQ(s.test.unknown, 1);
+  EXPECT_EQ(s.validation.unknown, 1);
 }
 
 TEST_F(Weak, WithoutTimesTheLastLinesAreLeftOut) {
   options_.pick = "last";
-  const Split s = split(events);
+  const test::SplitRun s = split(events);
   EXPECT_EQ(items(s.test.targets, 1), (Ids{14}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{13}));
 }
 
 TEST_F(Weak, RandomPicksAreTheSameAgainAndPartEveryEventOnce) {
-  const Split first = split(events);
-  const Split again = split(events);
+  const test::SplitRun first = split(events);
+  const test::SplitRun again = split(events);
   EXPECT_EQ(rows_of(first.test.targets), rows_of(again.test.targets));
   options_.seed = 1;
   EXPECT_NE(rows_of(split(events).test.targets), rows_of(first.test.targets));
   for (const std::int64_t user : {1, 2, 3, 4, 5}) {
     std::multiset<std::int64_t> all;
-    for (const Csr* part : {&run_.split.train, &run_.split.validation.targets, &run_.split.test.targets}) {
+    for (const Csr* part : {&run_.train, &run_.validation.targets, &run_.test.targets}) {
       for (const std::int64_t id : items(*part, user)) EXPECT_TRUE(all.insert(id) != all.end());
     }
     EXPECT_EQ(all.size(), std::set<std::int64_t>(all.begin(), all.end()).size());
   }
-  const auto dropped = run_.split.test.unknown.size() + run_.split.validation.unknown.size();
-  EXPECT_EQ(run_.split.train.view().entries() + run_.split.validation.targets.view().entries() +
-                run_.split.test.targets.view().entries() + dropped,
+  const auto dropped = run_.test.unknown + run_.validation.unknown;
+  EXPECT_EQ(run_.train.view().entries() + run_.validation.targets.view().entries() +
+                run_.test.targets.view().entries() + dropped,
             18);
 }
 
@@ -121,7 +118,7 @@ TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
   for (int user = 1; user <= 20; ++user) {
     for (int item = 0; item < user; ++item) text += format("{},{}\n", user, item);
   }
-  const Split s = split(text);
+  const test::SplitRun s = split(text);
   for (const int user : {1, 2, 3, 5, 9, 10, 20}) {
     const std::int64_t test = user < 2 ? 0 : std::max(1, user / 5);
     const std::int64_t validation = user < 3 ? 0 : std::max(1, user / 5);
@@ -130,7 +127,7 @@ TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
     EXPECT_EQ(items(s.train, user).size(), static_cast<std::size_t>(user - test - validation)) << user;
   }
   options_.validation_users = 0;
-  const Split without = split(text);
+  const test::SplitRun without = split(text);
   EXPECT_EQ(without.validation.targets.rows(), 0);
   EXPECT_EQ(items(without.train, 2).size(), 1u);
   EXPECT_EQ(items(without.train, 20).size(), 16u);
@@ -139,7 +136,7 @@ TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
 TEST_F(Weak, OneItemAlwaysStays) {
   options_.split = "ratio";
   options_.held_out_fraction = 0.9;
-  const Split s = split("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
+  const test::SplitRun s = split("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
   EXPECT_EQ(items(s.train, 1).size(), 1u);
   EXPECT_EQ(items(s.train, 2).size(), 1u);
 }
@@ -147,21 +144,20 @@ TEST_F(Weak, OneItemAlwaysStays) {
 class Given : public Weak {
  protected:
   Given() { options_.split = "given"; }
-  Split lists(const std::string& train, const std::string& test) {
+  const test::SplitRun& lists(const std::string& train, const std::string& test) {
     source_.format = "adjacency";
     folder_.write("train.txt", train);
     folder_.write("test.txt", test);
     source_.path = folder_.path("");
     run_ = test::run_split(source_, options_);
-    return run_.split;
+    return run_;
   }
 };
 
 TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
-  const Split s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
-  EXPECT_TRUE(s.weak);
-  EXPECT_EQ(s.users.size(), 3u);
-  EXPECT_EQ(s.items.size(), 3u);
+  const test::SplitRun s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
+  EXPECT_EQ(s.users.size(), 3);
+  EXPECT_EQ(s.items.size(), 3);
   EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
   EXPECT_EQ(items(s.test.targets, 1), (Ids{12}));
   EXPECT_EQ(items(s.train, 3), (Ids{}));
@@ -172,7 +168,7 @@ TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
 TEST_F(Given, PartsThatNobodyAsksForAreLeftOut) {
   options_.test_users = 0;
   folder_.write("val.txt", "1 11\n");
-  const Split s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
+  const test::SplitRun s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
   EXPECT_EQ(s.test.targets.rows(), 0);
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{11}));
   options_.validation_users = 0;
@@ -180,7 +176,7 @@ TEST_F(Given, PartsThatNobodyAsksForAreLeftOut) {
 }
 
 TEST_F(Given, APairCountsOnceInEachPart) {
-  const Split s = lists("1 10 11 10\n2 10\n", "1 10 12 12\n");
+  const test::SplitRun s = lists("1 10 11 10\n2 10\n", "1 10 12 12\n");
   EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
   EXPECT_EQ(items(s.test.targets, 1), (Ids{10, 12}));
   EXPECT_EQ(run_.report.duplicates_dropped, 2);
@@ -245,25 +241,24 @@ class ProSg : public Weak {
 
 TEST_F(ProSg, IsTakenAsItIs) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
-  const Split s = test::run_split(source_, options_).split;
-  EXPECT_FALSE(s.weak);
-  EXPECT_EQ(s.items, (std::vector<std::int32_t>{0, 1, 2, 3}));
+  const test::SplitRun s = test::run_split(source_, options_);
+  EXPECT_EQ(s.items.strings, (std::vector<std::string>{"a", "b", "c", "d"}));
   EXPECT_EQ(rows_of(s.train), (Rows{{1}, {3, 0}}));
   // Users 3 to 5 and 6 to 8: those without a line have an empty row.
   EXPECT_EQ(rows_of(s.validation.fold_in), (Rows{{1}, {}, {0}}));
   EXPECT_EQ(rows_of(s.validation.targets), (Rows{{2}, {}, {}}));
   EXPECT_EQ(rows_of(s.test.fold_in), (Rows{{0}, {}, {}}));
   EXPECT_EQ(rows_of(s.test.targets), (Rows{{}, {}, {0, 1}}));
-  EXPECT_EQ(s.users, (std::vector<std::int32_t>{0, 1, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(s.users.numbers, (Ids{0, 1, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(s.test.without_target, 2);
 }
 
 TEST_F(ProSg, PartsThatNobodyAsksForAreLeftOut) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
   options_.validation_users = 0;
-  const Split s = test::run_split(source_, options_).split;
+  const test::SplitRun s = test::run_split(source_, options_);
   EXPECT_EQ(s.validation.targets.rows(), 0);
-  EXPECT_EQ(s.users, (std::vector<std::int32_t>{0, 1, 6, 7, 8}));
+  EXPECT_EQ(s.users.numbers, (Ids{0, 1, 6, 7, 8}));
 }
 
 TEST_F(ProSg, IdsMustLeadBack) {

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/progress.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "data/parse.hpp"
+
+namespace vaecf::data::test {
+
+/// Events, column by column.
+struct Columns {
+  std::vector<std::int32_t> user;
+  std::vector<std::int32_t> item;
+  std::vector<double> time;
+  std::vector<Part> part;
+  std::vector<std::uint8_t> liked;
+  std::vector<std::int64_t> index;
+
+  void add(const Event& event) {
+    user.push_back(event.user);
+    item.push_back(event.item);
+    time.push_back(event.time);
+    part.push_back(event.part);
+    liked.push_back(event.liked ? 1 : 0);
+    index.push_back(event.index);
+  }
+};
+
+/// A source as it was read, with its events in the order that counts.
+struct ReadSource : RawRatings {
+  Columns columns{};
+  /// Returns "file:line" of event `e`.
+  std::string location(std::size_t e) const { return locations.location_of(columns.index[e]); }
+};
+
+inline ReadSource read_source(const SourceOptions& source, const Wanted& wanted, Log& log,
+                              Progress& progress) {
+  ReadSource read{read_ratings(source, wanted, log, progress)};
+  std::vector<Event> events;
+  read.events.each_user({"reading"}, progress, [&](std::span<const Event> of_user) {
+    events.insert(events.end(), of_user.begin(), of_user.end());
+  });
+  std::sort(events.begin(), events.end(), [&](const Event& a, const Event& b) {
+    const auto key = [&](const Event& e) {
+      const std::int64_t id =
+          read.ordered_by_item ? read.item_ids.numbers[static_cast<std::size_t>(e.item)] : 0;
+      return std::pair(id, std::int64_t{e.index});
+    };
+    return key(a) < key(b);
+  });
+  for (const Event& event : events) read.columns.add(event);
+  return read;
+}
+
+}  // namespace vaecf::data::test
