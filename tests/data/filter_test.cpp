@@ -80,10 +80,13 @@ TEST_F(FilterTest, ItemsFirstThenUsersOnce) {
 
 TEST_F(FilterTest, EventsCountInOrderOfTheirItems) {
   options_.min_user_items = 1;
-  RawRatings ratings = ratings_of({{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 2, 1}});
+  RawRatings ratings =
+      ratings_of({{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 2, 1}, {0, 0, 1}, {1, 2, 1}});
   ratings.ordered_by_item = true;
   ratings.item_ids.numbers = {30, 10, 20};
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 1}, {0, 2}, {0, 0}, {1, 2}, {1, 0}}));
+  const std::vector<std::string>& repeated = ratings.findings.list().front().examples;
+  EXPECT_EQ(repeated, (std::vector<std::string>{"?: user 0, item 20", "?: user 0, item 30"}));
 }
 
 TEST_F(FilterTest, RefusesToKeepNothing) {
