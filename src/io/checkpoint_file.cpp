@@ -86,8 +86,6 @@ struct CheckpointFile::Content {
 
 CheckpointFile::CheckpointFile(const std::string& path) : content_(std::make_unique<Content>(path)) {}
 CheckpointFile::~CheckpointFile() = default;
-CheckpointFile::CheckpointFile(CheckpointFile&&) noexcept = default;
-CheckpointFile& CheckpointFile::operator=(CheckpointFile&&) noexcept = default;
 
 std::uint64_t CheckpointFile::checksum() const {
   return content_->checksum;

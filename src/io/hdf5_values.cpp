@@ -9,7 +9,7 @@ namespace vaecf::io {
 namespace {
 
 constexpr std::size_t max_string = std::size_t{64} << 20;
-constexpr hsize_t max_list = hsize_t{1} << 20;
+constexpr std::size_t max_list = std::size_t{1} << 20;
 
 std::string name_of(hid_t attribute) {
   const auto size = h5::check(H5Aget_name(attribute, 0, nullptr), "read the name of an attribute");
@@ -19,55 +19,42 @@ std::string name_of(hid_t attribute) {
   return name;
 }
 
-template <class T>
-T read_number(hid_t attribute) {
-  T value{};
-  h5::check(H5Aread(attribute, h5::memory_type<T>(), &value), "read an attribute");
-  return value;
-}
-
-std::string read_string(hid_t attribute, hid_t type) {
-  std::vector<char> bytes(H5Tget_size(type));
-  h5::check(H5Aread(attribute, type, bytes.data()), "read an attribute");
-  return strip_filling({bytes.data(), bytes.size()}, H5Tget_strpad(type));
-}
-
-std::vector<double> read_list(hid_t attribute, hid_t space, const std::string& path,
-                              const std::string& name) {
-  hsize_t size = 0;
-  h5::check(H5Sget_simple_extent_dims(space, &size, nullptr), "read the shape of an attribute");
-  if (size > max_list) {
-    throw InputError(format("{}: attribute {} claims {} numbers; an attribute holds at most {}", path, name,
-                            size, max_list));
-  }
-  std::vector<double> values(static_cast<std::size_t>(size));
-  if (size > 0) h5::check(H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()), "read an attribute");
-  return values;
-}
-
 std::optional<Attribute> read_attribute(hid_t attribute, const std::string& path, const std::string& name) {
   const h5::Handle type(H5Aget_type(attribute), "read the type of an attribute");
   refuse_variable_length(type.id(), path, format("attribute {}", name));
   const h5::Handle space(H5Aget_space(attribute), "read the shape of an attribute");
-  if (H5Sget_simple_extent_type(space.id()) == H5S_SIMPLE && H5Tget_class(type.id()) == H5T_FLOAT &&
-      H5Sget_simple_extent_ndims(space.id()) == 1) {
-    return read_list(attribute, space.id(), path, name);
+  const H5T_class_t kind = H5Tget_class(type.id());
+  const auto count = static_cast<std::uint64_t>(
+      h5::check(H5Sget_simple_extent_npoints(space.id()), "read the shape of an attribute"));
+  const auto require_at_most = [&](std::uint64_t most, std::uint64_t claimed, const char* what) {
+    if (claimed <= most) return;
+    throw InputError(format("{}: attribute {} claims {} {}; an attribute holds at most {}", path, name,
+                            claimed, what, most));
+  };
+  const auto read = [&](hid_t as, void* out) { h5::check(H5Aread(attribute, as, out), "read an attribute"); };
+
+  if (kind == H5T_FLOAT && H5Sget_simple_extent_ndims(space.id()) == 1) {
+    require_at_most(max_list, count, "numbers");
+    std::vector<double> list(count);
+    if (count > 0) read(H5T_NATIVE_DOUBLE, list.data());
+    return list;
   }
-  if (H5Sget_simple_extent_npoints(space.id()) != 1) return std::nullopt;
-  switch (H5Tget_class(type.id())) {
-    case H5T_INTEGER:
-      return read_number<std::int64_t>(attribute);
-    case H5T_FLOAT:
-      return read_number<double>(attribute);
-    case H5T_STRING:
-      if (H5Tget_size(type.id()) > max_string) {
-        throw InputError(format("{}: attribute {} claims {} bytes; an attribute holds at most {}", path, name,
-                                H5Tget_size(type.id()), max_string));
-      }
-      return read_string(attribute, type.id());
-    default:
-      return std::nullopt;
+  if (count != 1) return std::nullopt;
+  if (kind == H5T_INTEGER) {
+    std::int64_t integer = 0;
+    read(H5T_NATIVE_INT64, &integer);
+    return integer;
   }
+  if (kind == H5T_FLOAT) {
+    double number = 0.0;
+    read(H5T_NATIVE_DOUBLE, &number);
+    return number;
+  }
+  if (kind != H5T_STRING) return std::nullopt;
+  require_at_most(max_string, H5Tget_size(type.id()), "bytes");
+  std::vector<char> text(H5Tget_size(type.id()));
+  read(type.id(), text.data());
+  return strip_filling({text.data(), text.size()}, H5Tget_strpad(type.id()));
 }
 
 void write_attribute(hid_t root, const std::string& name, hid_t type, const void* data,

@@ -87,7 +87,9 @@ bool InputFile::has(const std::string& path) const {
   for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
     if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("look for {}", part)) == 0) return false;
-    if (H5Oexists_by_name(id(), part.c_str(), links_.id()) <= 0) {
+    H5L_info_t info;
+    h5::check(H5Lget_info(id(), part.c_str(), &info, links_.id()), format("look at {}", part));
+    if (info.type != H5L_TYPE_HARD && H5Oexists_by_name(id(), part.c_str(), links_.id()) <= 0) {
       refuse(
           format("{} is a link that leads nowhere, in circles or into another file, which is not followed; "
                  "copy the data to its place",

@@ -37,8 +37,6 @@ RecommendationWriter::RecommendationWriter(const std::string& path, const Recomm
 }
 
 RecommendationWriter::~RecommendationWriter() = default;
-RecommendationWriter::RecommendationWriter(RecommendationWriter&&) noexcept = default;
-RecommendationWriter& RecommendationWriter::operator=(RecommendationWriter&&) noexcept = default;
 
 void RecommendationWriter::append(std::span<const std::int32_t> items, std::span<const float> scores,
                                   std::span<const std::uint8_t> popular) {

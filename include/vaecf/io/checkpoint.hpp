@@ -38,8 +38,6 @@ class CheckpointFile {
  public:
   explicit CheckpointFile(const std::string& path);
   ~CheckpointFile();
-  CheckpointFile(CheckpointFile&&) noexcept;
-  CheckpointFile& operator=(CheckpointFile&&) noexcept;
 
   /// Of all its bytes: files that differ have, as good as surely, other ones.
   std::uint64_t checksum() const;

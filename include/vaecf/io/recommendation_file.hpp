@@ -26,8 +26,6 @@ class RecommendationWriter {
  public:
   RecommendationWriter(const std::string& path, const RecommendationHead& head);
   ~RecommendationWriter();
-  RecommendationWriter(RecommendationWriter&&) noexcept;
-  RecommendationWriter& operator=(RecommendationWriter&&) noexcept;
 
   /// The next users: items and scores (rows, k), popular (rows).
   void append(std::span<const std::int32_t> items, std::span<const float> scores,
