@@ -1,8 +1,8 @@
 #include <vaecf/io/checkpoint.hpp>
 
 #include "io/checkpoint_seal.hpp"
+#include "io/hdf5_reader.hpp"
 #include "io/hdf5_values.hpp"
-#include "io/input_file.hpp"
 
 #include <algorithm>
 
@@ -61,7 +61,7 @@ struct CheckpointFile::Content {
     }
   }
 
-  void add(InputDataset dataset) {
+  void add(Hdf5Dataset dataset) {
     if (dataset.kind() != H5T_FLOAT) file.refuse(format("{} does not hold numbers", dataset.name));
     const bool vector = dataset.shape.size() == 1;
     infos.push_back({dataset.name, vector ? 1 : dataset.shape[0], dataset.shape.back()});
@@ -78,10 +78,10 @@ struct CheckpointFile::Content {
   }
 
   std::uint64_t checksum;
-  InputFile file;
+  Hdf5Reader file;
   Attributes attributes;
   std::vector<TensorInfo> infos;
-  std::vector<InputDataset> datasets;  // as infos
+  std::vector<Hdf5Dataset> datasets;  // as infos
 };
 
 CheckpointFile::CheckpointFile(const std::string& path) : content_(std::make_unique<Content>(path)) {}
@@ -125,7 +125,7 @@ void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std:
   }
   if (out.empty()) return;
   h5::reading(content_->file.path(), [&] {
-    const InputDataset& dataset = content_->datasets[index];
+    const Hdf5Dataset& dataset = content_->datasets[index];
     const bool vector = dataset.shape.size() == 1;
     h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin, vector ? info.columns : end - begin,
                   out.data());

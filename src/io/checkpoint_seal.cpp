@@ -1,7 +1,7 @@
 #include "io/checkpoint_seal.hpp"
 
 #include "io/file_system.hpp"
-#include "io/input_file.hpp"
+#include "io/hdf5_reader.hpp"
 
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/descriptor.hpp>

@@ -1,7 +1,7 @@
 #include <vaecf/io/dataset_file.hpp>
 
+#include "io/hdf5_reader.hpp"
 #include "io/hdf5_values.hpp"
-#include "io/input_file.hpp"
 #include "io/stored_matrix.hpp"
 
 #include <xxhash.h>
@@ -24,7 +24,7 @@ const char* const how_to_get_one = "make a dataset with `vaecf_dist prepare` or 
 constexpr std::int64_t format_version = 1;
 
 /// The number of columns that the attribute `name` tells; nothing where it is not there.
-std::optional<std::int64_t> read_width(const InputFile& file, const Attributes& attributes,
+std::optional<std::int64_t> read_width(const Hdf5Reader& file, const Attributes& attributes,
                                        const std::string& name, std::int64_t least) {
   const auto found = attributes.find(name);
   if (found == attributes.end()) return std::nullopt;
@@ -36,13 +36,13 @@ std::optional<std::int64_t> read_width(const InputFile& file, const Attributes& 
   return *width;
 }
 
-std::int64_t read_items(const InputFile& file, const Attributes& attributes) {
+std::int64_t read_items(const Hdf5Reader& file, const Attributes& attributes) {
   const auto items = read_width(file, attributes, "items", 1);
   if (!items) file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_one));
   return *items;
 }
 
-void check_version(const InputFile& file, const Attributes& attributes) {
+void check_version(const Hdf5Reader& file, const Attributes& attributes) {
   const auto found = attributes.find("format_version");
   if (found == attributes.end()) return;
   const auto* version = std::get_if<std::int64_t>(&found->second);
@@ -199,7 +199,7 @@ struct DatasetFile::Content {
   /// As many columns as a matrix may have.
   std::int64_t width(std::size_t matrix) const { return matrix < first_features ? items : features; }
 
-  InputFile file;
+  Hdf5Reader file;
   Attributes attributes;
   std::int64_t items = 0;
   std::int64_t features = 0;

@@ -96,7 +96,7 @@ void write_strings(hid_t file, const std::string& path, const std::vector<std::s
   }
 }
 
-std::vector<std::string> read_strings(const InputFile& file, const InputDataset& dataset, Range range) {
+std::vector<std::string> read_strings(const Hdf5Reader& file, const Hdf5Dataset& dataset, Range range) {
   const std::size_t width = H5Tget_size(dataset.type.id());
   if (width > max_id_bytes) {
     file.refuse(
@@ -117,7 +117,7 @@ std::vector<std::string> read_strings(const InputFile& file, const InputDataset&
   return strings;
 }
 
-std::vector<std::int64_t> read_numbers(const InputFile& file, const InputDataset& dataset, Range range) {
+std::vector<std::int64_t> read_numbers(const Hdf5Reader& file, const Hdf5Dataset& dataset, Range range) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(range.size()));
   if (H5Tget_sign(dataset.type.id()) == H5T_SGN_NONE && H5Tget_size(dataset.type.id()) >= 8) {
     std::vector<std::uint64_t> wide(numbers.size());
@@ -201,7 +201,7 @@ void write_id_list(hid_t file, const std::string& path, const IdList& ids) {
   h5::write_rows(dataset.id(), H5T_NATIVE_INT64, 0, ids.size(), ids.numbers.data());
 }
 
-IdList read_id_list(const InputFile& file, const InputDataset& dataset, Range range) {
+IdList read_id_list(const Hdf5Reader& file, const Hdf5Dataset& dataset, Range range) {
   if (range.begin < 0 || range.begin > range.end || range.end > dataset.shape[0]) {
     file.refuse(format("rows {} to {} asked of {}, which has {}", range.begin, range.end, dataset.name,
                        dataset.shape[0]));

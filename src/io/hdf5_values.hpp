@@ -1,6 +1,6 @@
 #pragma once
 
-#include "io/input_file.hpp"
+#include "io/hdf5_reader.hpp"
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -32,6 +32,6 @@ void refuse_variable_length(hid_t type, const std::string& path, std::string_vie
 void write_id_list(hid_t file, const std::string& path, const IdList& ids);
 
 /// Elements `range` of an opened id dataset: integers become numbers, strings of fixed length strings.
-IdList read_id_list(const InputFile& file, const InputDataset& dataset, Range range);
+IdList read_id_list(const Hdf5Reader& file, const Hdf5Dataset& dataset, Range range);
 
 }  // namespace vaecf::io

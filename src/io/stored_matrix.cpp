@@ -6,12 +6,12 @@
 namespace vaecf::io {
 namespace {
 
-void require_integers(const InputFile& file, const InputDataset& dataset) {
+void require_integers(const Hdf5Reader& file, const Hdf5Dataset& dataset) {
   if (dataset.kind() != H5T_INTEGER) file.refuse(format("{} does not hold integers", dataset.name));
 }
 
 // Of the rows from `first` on.
-void check_offsets(const InputFile& file, const StoredMatrix& matrix, std::int64_t first,
+void check_offsets(const Hdf5Reader& file, const StoredMatrix& matrix, std::int64_t first,
                    std::span<const std::int64_t> offsets) {
   for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
     if (offsets[r] < 0 || offsets[r] > offsets[r + 1] || offsets[r + 1] > matrix.entries()) {
@@ -21,7 +21,7 @@ void check_offsets(const InputFile& file, const StoredMatrix& matrix, std::int64
   }
 }
 
-void check_columns(const InputFile& file, const StoredMatrix& matrix, Range rows, const CsrView& csr,
+void check_columns(const Hdf5Reader& file, const StoredMatrix& matrix, Range rows, const CsrView& csr,
                    std::int64_t width) {
   for (std::int64_t r = 0; r < csr.rows(); ++r) {
     std::int64_t previous = -1;
@@ -40,7 +40,7 @@ void check_columns(const InputFile& file, const StoredMatrix& matrix, Range rows
   }
 }
 
-void check_weights(const InputFile& file, const InputDataset& weights, std::int64_t begin,
+void check_weights(const Hdf5Reader& file, const Hdf5Dataset& weights, std::int64_t begin,
                    std::int64_t count) {
   constexpr std::int64_t piece = std::int64_t{1} << 20;
   std::vector<double> values;
@@ -66,7 +66,7 @@ std::int64_t offset_at(const StoredMatrix& matrix, std::int64_t row) {
 
 }  // namespace
 
-std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string& name) {
+std::optional<StoredMatrix> open_matrix(const Hdf5Reader& file, const std::string& name) {
   if (!file.has(name)) return std::nullopt;
   StoredMatrix matrix{file.open(name + "/indptr", 1), file.open(name + "/indices", 1), std::nullopt};
   require_integers(file, matrix.offsets);
@@ -95,7 +95,7 @@ std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string
   return matrix;
 }
 
-Csr read_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width) {
+Csr read_rows(const Hdf5Reader& file, const StoredMatrix& matrix, Range rows, std::int64_t width) {
   Csr read;
   read.offsets.resize(static_cast<std::size_t>(rows.size()) + 1);
   h5::read_elements<std::int64_t>(matrix.offsets.id.id(), rows.begin, read.offsets);
@@ -111,7 +111,7 @@ Csr read_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std
   return read;
 }
 
-void for_each_offset_piece(const InputFile& file, const StoredMatrix& matrix,
+void for_each_offset_piece(const Hdf5Reader& file, const StoredMatrix& matrix,
                            const std::function<void(std::span<const std::int64_t>)>& use) {
   constexpr std::int64_t piece = std::int64_t{1} << 16;
   const std::int64_t count = matrix.rows() + 1;

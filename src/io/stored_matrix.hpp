@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/input_file.hpp"
+#include "io/hdf5_reader.hpp"
 
 namespace vaecf::io {
 
@@ -31,9 +31,9 @@ std::size_t matrix_index(std::string_view name);
 
 /// A matrix of an open file, its shapes checked.
 struct StoredMatrix {
-  InputDataset offsets;
-  InputDataset columns;
-  std::optional<InputDataset> weights;
+  Hdf5Dataset offsets;
+  Hdf5Dataset columns;
+  std::optional<Hdf5Dataset> weights;
   std::int64_t rows() const { return offsets.shape[0] - 1; }
   std::int64_t entries() const { return columns.shape[0]; }
 };
@@ -43,14 +43,14 @@ using Matrices = std::vector<std::optional<StoredMatrix>>;
 
 /// Nothing where it is not there. All of this throws InputError, naming file, dataset and row, or
 /// h5::Failure.
-std::optional<StoredMatrix> open_matrix(const InputFile& file, const std::string& name);
+std::optional<StoredMatrix> open_matrix(const Hdf5Reader& file, const std::string& name);
 
 /// Reads `rows`, at least one, with one hyperslab, and checks them: offsets rise, columns are ascending,
 /// unique and below `width`, weights are 1.
-Csr read_rows(const InputFile& file, const StoredMatrix& matrix, Range rows, std::int64_t width);
+Csr read_rows(const Hdf5Reader& file, const StoredMatrix& matrix, Range rows, std::int64_t width);
 
 /// Calls use(offsets) for all rows + 1 offsets, piece by piece, each checked.
-void for_each_offset_piece(const InputFile& file, const StoredMatrix& matrix,
+void for_each_offset_piece(const Hdf5Reader& file, const StoredMatrix& matrix,
                            const std::function<void(std::span<const std::int64_t>)>& use);
 
 }  // namespace vaecf::io

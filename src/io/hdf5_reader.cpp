@@ -1,4 +1,4 @@
-#include "io/input_file.hpp"
+#include "io/hdf5_reader.hpp"
 
 #include "io/hdf5_values.hpp"
 
@@ -43,7 +43,7 @@ void require_file(const std::string& path, const std::string& make) {
   }
 }
 
-int deflate_level(const InputDataset& dataset) {
+int deflate_level(const Hdf5Dataset& dataset) {
   const h5::Handle creation(H5Dget_create_plist(dataset.id.id()), format("look at {}", dataset.name));
   const int filters = h5::check(H5Pget_nfilters(creation.id()), format("look at {}", dataset.name));
   for (int i = 0; i < filters; ++i) {
@@ -57,7 +57,7 @@ int deflate_level(const InputDataset& dataset) {
   return 0;
 }
 
-InputFile::InputFile(std::string path, const std::string& make) : path_(std::move(path)) {
+Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::move(path)) {
   require_file(path_, make);
   const h5::LibraryLock lock;
   if (H5Fis_hdf5(path_.c_str()) <= 0) {
@@ -79,11 +79,11 @@ InputFile::InputFile(std::string path, const std::string& make) : path_(std::mov
   }
 }
 
-void InputFile::refuse(const std::string& problem) const {
+void Hdf5Reader::refuse(const std::string& problem) const {
   throw InputError(format("{}: {}", path_, problem));
 }
 
-bool InputFile::has(const std::string& path) const {
+bool Hdf5Reader::has(const std::string& path) const {
   for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
     if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("look for {}", part)) == 0) return false;
@@ -99,13 +99,13 @@ bool InputFile::has(const std::string& path) const {
   }
 }
 
-h5::Handle InputFile::open_object(const std::string& path) const {
+h5::Handle Hdf5Reader::open_object(const std::string& path) const {
   if (!has(path)) refuse(format("{} is missing", path));
   return h5::Handle(H5Oopen(id(), path.c_str(), links_.id()), format("open {}", path));
 }
 
-InputDataset InputFile::open(const std::string& path, int max_dimensions) const {
-  InputDataset dataset;
+Hdf5Dataset Hdf5Reader::open(const std::string& path, int max_dimensions) const {
+  Hdf5Dataset dataset;
   dataset.name = path;
   dataset.id = open_object(path);
   if (H5Iget_type(dataset.id.id()) != H5I_DATASET) refuse(format("{} is not a dataset", path));
@@ -131,7 +131,7 @@ InputDataset InputFile::open(const std::string& path, int max_dimensions) const 
   return dataset;
 }
 
-void InputFile::check_storage(const InputDataset& dataset) const {
+void Hdf5Reader::check_storage(const Hdf5Dataset& dataset) const {
   const h5::Handle creation(H5Dget_create_plist(dataset.id.id()), format("look at {}", dataset.name));
   if (H5Pget_layout(creation.id()) == H5D_VIRTUAL ||
       h5::check(H5Pget_external_count(creation.id()), format("look at {}", dataset.name)) > 0) {
