@@ -216,7 +216,7 @@ TEST(Disk, NoPermissionIsARunningFailure) {
   place.make_small_run();
   // Not even root makes a folder below a file.
   expect_refused(place, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
-  expect_refused(place, "synthesize data.h5/x/made.h5 --users 50 --items 20", 1, "data.h5/x");
+  expect_refused(place, "synthesize data.h5/x/made.h5 --users 3000 --items 200", 1, "data.h5/x");
 }
 
 TEST(Disk, AFullOneLeavesNoPartUnderTheFinalName) {
