@@ -75,14 +75,12 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
-struct Switches {
-  bool verbose = false;
-  bool quiet = false;
-};
-
-void add_verbosity(CLI::App& app, Switches& switches) {
-  auto* verbose = app.add_flag("-v,--verbose", switches.verbose, "say more");
-  app.add_flag("-q,--quiet", switches.quiet, "results, warnings and errors only")->excludes(verbose);
+void add_verbosity(CLI::App& app, CommandLine& line) {
+  auto* verbose = app.add_flag_callback(
+      "-v,--verbose", [&line] { line.verbosity = Verbosity::verbose; }, "say more");
+  app.add_flag_callback(
+         "-q,--quiet", [&line] { line.verbosity = Verbosity::quiet; }, "results, warnings and errors only")
+      ->excludes(verbose);
 }
 
 void add_run(CLI::App& app, CommandLine& line) {
@@ -277,7 +275,6 @@ std::string version_text() {
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
-  Switches switches;
   bool help_config = false;
   CLI::App app(
       "Distributed trainer for variational autoencoders for collaborative filtering (Mult-VAE, Mult-DAE).",
@@ -286,7 +283,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "every key of the configuration with default and meaning");
   add_run(app, line);
-  add_verbosity(app, switches);
+  add_verbosity(app, line);
   const std::array<std::pair<CLI::App*, Command>, 7> commands = {
       {{add_prepare(app, line), Command::prepare},
        {add_synthesize(app, line), Command::synthesize},
@@ -295,7 +292,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
        {add_export(app, line), Command::export_model},
        {add_doctor(app, line), Command::doctor},
        {add_scaling(app, line), Command::scaling}}};
-  for (const auto& [command, name] : commands) add_verbosity(*command, switches);
+  for (const auto& [command, name] : commands) add_verbosity(*command, line);
   app.require_subcommand(0, 1);
 
   try {
@@ -310,8 +307,6 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(format("{}; vaecf_dist --help shows how to call it", error.what()));
   }
   refuse_empty_values(app);
-  if (switches.quiet) line.verbosity = Verbosity::quiet;
-  if (switches.verbose) line.verbosity = Verbosity::verbose;
   for (const auto& [command, name] : commands) {
     if (command->parsed()) line.command = name;
   }

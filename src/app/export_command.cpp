@@ -134,9 +134,8 @@ void export_safetensors(const Source& source, const std::string& path) {
   if (source.shape.features > 0) {
     tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
   }
-  // Of 8-byte numbers: in front, where they are aligned whatever the other sizes are.
-  tensors.insert(tensors.begin(), id_tensor("items.id", source.ids));
-  if (!source.ids.numeric()) std::rotate(tensors.begin(), tensors.begin() + 1, tensors.end());
+  // Numbers of 8 bytes stand in front, aligned whatever the other sizes are.
+  tensors.insert(source.ids.numeric() ? tensors.begin() : tensors.end(), id_tensor("items.id", source.ids));
   io::write_safetensors(path, source.metadata(), tensors);
 }
 
@@ -177,23 +176,16 @@ class Graph {
     }
     model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};
 
-    const auto& encoder = source_.shape.encoder;
-    const auto& decoder = source_.shape.decoder;
-    const std::int64_t latent = source_.config.session.model.latent;
-    // Of [mu | logvar] only mu is wanted for scoring.
-    const auto columns = [&](std::size_t k) { return k + 1 == encoder.size() ? latent : std::int64_t{0}; };
-    const auto bent = [&](std::size_t k) { return k + 1 < encoder.size() || !source_.shape.variational; };
     add_constants();
-    std::string at = add_input_product("items", encoder.front().name, "weight", columns(0));
-    if (source_.shape.features > 0) {
-      add("Add", {at, add_input_product("features", encoder.front().name, "feature_weight", columns(0))},
-          "input_product");
-      at = "input_product";
-    }
-    at = finish_layer(at, encoder.front().name, columns(0), bent(0));
-    for (std::size_t k = 1; k < encoder.size(); ++k) at = add_layer(at, encoder[k].name, columns(k), bent(k));
-    for (std::size_t k = 0; k < decoder.size(); ++k) {
-      at = add_layer(at, decoder[k].name, 0, k + 1 < decoder.size());
+    // Of [mu | logvar] only mu is wanted for scoring.
+    std::string at;
+    for (const auto* half : {&source_.shape.encoder, &source_.shape.decoder}) {
+      for (const auto& layer : *half) {
+        const bool last = &layer == &half->back();
+        const bool is_latent = last && half == &source_.shape.encoder;
+        const bool tanh = is_latent ? !source_.shape.variational : !last;
+        at = add_layer(at, layer.name, is_latent ? source_.config.session.model.latent : 0, tanh);
+      }
     }
     add("Identity", {at}, "scores");
     return std::move(model_);
@@ -204,16 +196,14 @@ class Graph {
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
   }
-  void add_integer(const std::string& name, std::vector<std::int64_t> shape, std::int64_t value) {
-    model_.initializers.push_back(
-        constant(name, io::TensorType::int64, std::move(shape), std::string(bytes_view(std::array{value}))));
+  void add_constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
+                    const auto& values) {
+    model_.initializers.push_back(constant(name, type, std::move(shape), std::string(bytes_view(values))));
   }
-
   void add_constants() {
-    add_integer("zero", {}, 0);
-    add_integer("axis_1", {1}, 1);
-    model_.initializers.push_back(
-        constant("one", io::TensorType::float32, {}, std::string(bytes_view(std::array{1.0F}))));
+    add_constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0});
+    add_constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1});
+    add_constant("one", io::TensorType::float32, {}, std::array{1.0F});
   }
 
   /// normalise(x) @ table, where x is 1 in the columns that `input` names: the mean direction of their rows,
@@ -236,14 +226,20 @@ class Graph {
     return in("product");
   }
 
+  /// `input` empty: the first layer, of what the users have.
   std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns, bool tanh) {
-    model_.initializers.push_back(weights(source_.checkpoint, layer, "weight", columns));
-    add("MatMul", {input, layer + ".weight"}, layer + ".product");
-    return finish_layer(layer + ".product", layer, columns, tanh);
-  }
-
-  std::string finish_layer(const std::string& product, const std::string& layer, std::int64_t columns,
-                           bool tanh) {
+    std::string product = layer + ".product";
+    if (input.empty()) {
+      product = add_input_product("items", layer, "weight", columns);
+      if (source_.shape.features > 0) {
+        add("Add", {product, add_input_product("features", layer, "feature_weight", columns)},
+            "input_product");
+        product = "input_product";
+      }
+    } else {
+      model_.initializers.push_back(weights(source_.checkpoint, layer, "weight", columns));
+      add("MatMul", {input, layer + ".weight"}, product);
+    }
     model_.initializers.push_back(weights(source_.checkpoint, layer, "bias", columns));
     add("Add", {product, layer + ".bias"}, layer + ".sum");
     if (tanh) add("Tanh", {layer + ".sum"}, layer + ".output");

@@ -111,8 +111,8 @@ class BenchmarkRun {
   std::vector<std::int64_t> sizes_to_probe() {
     std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
     const auto gradients = trainer_.facts().flat_elements * static_cast<std::int64_t>(sizeof(float));
-    if (gradients < sizes.back()) sizes.push_back(gradients);
-    std::ranges::sort(sizes);
+    const auto place = std::ranges::lower_bound(sizes, gradients);
+    if (place != sizes.end() && *place != gradients) sizes.insert(place, gradients);
     return sizes;
   }
 

@@ -2,7 +2,6 @@
 
 #include <vaecf/comm/communicator.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -25,18 +24,18 @@ struct AllReduceTime {
 /// Message sizes from which latency and bandwidth show: 4 B to 64 MiB, by factors of 8.
 std::vector<std::int64_t> all_reduce_sizes();
 
-/// The time of sums of fp32 numbers, by message size, smallest first. Every rank calls it, and all get the
-/// same. Sizes are rounded up to whole numbers; those that would not fit into `budget` seconds, as far as the
-/// smaller ones can tell, are left out. The smallest size shows the latency. Empty in a world of one.
-/// Blocking calls on host memory: what the communicator's library does.
+/// Runs `count` sums of `elements` fp32 numbers each, one after the other, and waits for them.
+using Sums = std::function<void(std::int64_t elements, int count)>;
+
+/// Returns the time of `sums` by message size; `sizes` in bytes are ascending and rounded up to whole
+/// numbers. Those that would not fit into `budget` seconds, as far as the smaller ones can tell, are left
+/// out. The smallest size shows the latency. The same on all ranks. Collective.
+std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
+                                              double budget, const Sums& sums);
+
+/// Does so for blocking calls on host memory: what the communicator's library does. Empty in a world of one.
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
                                               double budget = 1.0);
-
-/// Does the same with `sums`, which runs `count` sums of `elements` numbers each, one after the other, and
-/// waits for them.
-std::vector<AllReduceTime> measure_all_reduce(
-    Communicator& communicator, std::span<const std::int64_t> sizes, double budget,
-    const std::function<void(std::int64_t elements, int count)>& sums);
 
 /// Does the same by started forms on the memory of `device`, as gradients travel: on the CPU with the helper
 /// thread's part in it, on GPUs by NCCL.
@@ -44,8 +43,7 @@ template <class Device>
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, Device& device,
                                               std::span<const std::int64_t> sizes, double budget = 1.0) {
   if (communicator.size() == 1 || sizes.empty()) return {};
-  const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
-  const auto values = device.make_buffer(largest / 4 + 1);
+  const auto values = device.make_buffer(sizes.back() / 4 + 1);
   device.synchronize();
   return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
     for (int i = 0; i < count; ++i) {

@@ -29,22 +29,20 @@ std::string packed(const Findings& findings) {
   return text;
 }
 
+/// The parts of `text` that each end in `end`.
+std::vector<std::string> parts_of(const std::string& text, char end) {
+  std::vector<std::string> parts;
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, end);) parts.push_back(one);
+  return parts;
+}
+
 Findings unpacked(const std::string& text) {
   Findings findings;
-  std::istringstream all(text);
-  for (std::string one; std::getline(all, one, end_of_finding);) {
-    std::istringstream fields(one);
-    const auto next = [&] {
-      std::string field;
-      std::getline(fields, field, end_of_field);
-      return field;
-    };
-    Finding& finding = findings.emplace_back();
-    finding.subject = next();
-    finding.health = parse_enum<Health>(next()).value();
-    finding.text = next();
-    finding.advice = next();
-    finding.about = parse_enum<About>(next()).value();
+  for (const std::string& one : parts_of(text, end_of_finding)) {
+    const auto fields = parts_of(one, end_of_field);
+    findings.push_back({fields.at(0), parse_enum<Health>(fields.at(1)).value(), fields.at(2), fields.at(3),
+                        parse_enum<About>(fields.at(4)).value()});
   }
   return findings;
 }
