@@ -6,45 +6,23 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
 
-// Between ranks: fields and findings end in characters that no text of ours holds.
-constexpr char end_of_field = '\x1f';
-constexpr char end_of_finding = '\x1e';
-
-std::string packed(const Findings& findings) {
-  std::string text;
-  for (const Finding& finding : findings) {
-    for (const std::string& field : {finding.subject, to_string(finding.health), finding.text, finding.advice,
-                                     to_string(finding.about)}) {
-      text += field + end_of_field;
-    }
-    text += end_of_finding;
-  }
-  return text;
+io::Json json_of(const Finding& finding) {
+  return {{"subject", finding.subject},
+          {"health", to_string(finding.health)},
+          {"text", finding.text},
+          {"advice", finding.advice},
+          {"about", to_string(finding.about)}};
 }
 
-/// The parts of `text` that each end in `end`.
-std::vector<std::string> parts_of(const std::string& text, char end) {
-  std::vector<std::string> parts;
-  std::istringstream all(text);
-  for (std::string one; std::getline(all, one, end);) parts.push_back(one);
-  return parts;
-}
-
-Findings unpacked(const std::string& text) {
-  Findings findings;
-  for (const std::string& one : parts_of(text, end_of_finding)) {
-    const auto fields = parts_of(one, end_of_field);
-    findings.push_back({fields.at(0), parse_enum<Health>(fields.at(1)).value(), fields.at(2), fields.at(3),
-                        parse_enum<About>(fields.at(4)).value()});
-  }
-  return findings;
+Finding finding_of(const io::Json& json) {
+  return {json["subject"], parse_enum<Health>(json["health"].get<std::string>()).value(), json["text"],
+          json["advice"], parse_enum<About>(json["about"].get<std::string>()).value()};
 }
 
 /// Each once, in the order of their names.
@@ -105,15 +83,18 @@ io::Json json_of(const DeviceMeasurements& measured, int ranks) {
 
 std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, const Findings& mine) {
   std::vector<SharedFinding> all;
-  const auto texts = gather_texts(communicator, packed(mine));
+  io::Json packed = io::Json::array();
+  for (const Finding& finding : mine) packed.push_back(json_of(finding));
+  const auto texts = gather_texts(communicator, io::to_text(packed));
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    for (Finding& finding : unpacked(texts[rank])) {
+    for (const io::Json& one : io::Json::parse(texts[rank])) {
+      const Finding finding = finding_of(one);
       auto place = std::ranges::find(all, finding, &SharedFinding::finding);
       if (place == all.end()) {
         const auto last = std::find_if(all.rbegin(), all.rend(), [&](const SharedFinding& other) {
           return other.finding.subject == finding.subject;
         });
-        place = all.insert(last == all.rend() ? all.end() : last.base(), {std::move(finding), {}});
+        place = all.insert(last == all.rend() ? all.end() : last.base(), {finding, {}});
       }
       // A rank that found the same twice found it once.
       if (place->ranks.empty() || place->ranks.back() != static_cast<int>(rank)) {
@@ -175,13 +156,9 @@ std::string to_table(const DoctorReport& report, bool quiet) {
 std::string to_json(const DoctorReport& report) {
   io::Json findings = io::Json::array();
   for (const SharedFinding& shared : report.findings) {
-    findings.push_back({{"subject", shared.finding.subject},
-                        {"health", to_string(shared.finding.health)},
-                        {"text", shared.finding.text},
-                        {"advice", shared.finding.advice},
-                        {"about", to_string(shared.finding.about)},
-                        {"ranks", shared.ranks},
-                        {"hosts", hosts_of(report, shared)}});
+    io::Json& json = findings.emplace_back(json_of(shared.finding));
+    json["ranks"] = shared.ranks;
+    json["hosts"] = hosts_of(report, shared);
   }
   io::Json measured = io::Json::array();
   const auto ranks = static_cast<int>(report.hosts.size());
