@@ -383,7 +383,6 @@ ExitCode run_recommend(const CommandLine& line) {
   const Outcome outcome = attempt([&] { recommending->work(); });
   if (outcome.ok()) return ExitCode::done;
   recommending->wipe_progress();
-  if (ranks->size() > 1) watchdog->this_rank_fails();
   complain(outcome, ranks->size() > 1 ? ranks->rank() : -1);
   if (ranks->size() > 1) ranks->abort(static_cast<int>(outcome.code));
   return outcome.code;

@@ -60,6 +60,7 @@ void check_checkpoint(const std::string& path) {
 
 /// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
 struct Parts {
+  StopFlag stop;
   std::unique_ptr<comm::Communicator> communicator;  // of host memory
   std::unique_ptr<comm::Watchdog> watchdog;          // over its ranks
   std::unique_ptr<train::Engine> engine;
@@ -67,7 +68,6 @@ struct Parts {
   std::unique_ptr<train::RunTimeline> timeline;      // where one is wanted
   Log log;
   std::unique_ptr<Progress> progress;
-  StopFlag stop;
   std::optional<StopSignals> signals;
   io::FolderLock run_folder;  // rank 0's, while it trains
 
@@ -184,10 +184,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
 void connect_gpus(Parts& parts, const config::Config& config) {
   if (parts.engine->facts().device != "cuda" || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
-  constexpr double after_the_watchdog = 10.0;  // seconds: it knows which rank is at fault, NCCL does not
-  parts.between_gpus = parts.engine->connect(
-      *parts.communicator, {distributed.algorithm, config.backend.deterministic,
-                            config.backend.allow_shared_gpu, distributed.timeout, after_the_watchdog});
+  parts.between_gpus =
+      parts.engine->connect(*parts.communicator, {distributed.algorithm, config.backend.deterministic,
+                                                  config.backend.allow_shared_gpu, distributed.timeout});
 }
 
 /// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left
@@ -196,7 +195,7 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const train::Services services{parts.ranks(), *parts.engine, parts.log, *parts.progress, &parts.stop};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
-  const auto& timeline = services.communicator.exchanges().timeline();
+  const auto& timeline = services.communicator.activity().timeline();
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->interrupts_too();
@@ -228,7 +227,6 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
 void end_all(Parts& parts, Outcome outcome, const std::string& phase) {
   comm::Communicator& ranks = parts.ranks();
   const int rank = ranks.rank();
-  parts.watchdog->this_rank_fails();
   const Activity::Report at = ranks.activity().report();
   outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
                            to_string(at.phase), at.step);
@@ -258,7 +256,8 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   }
   const Outcome connected = attempt([&] {
     parts.communicator = make_communicator(config.session.distributed);
-    parts.watchdog = std::make_unique<comm::Watchdog>(*parts.communicator, config.session.distributed);
+    parts.watchdog =
+        std::make_unique<comm::Watchdog>(*parts.communicator, config.session.distributed, &parts.stop);
   });
   if (!connected.ok()) {
     complain(connected);

@@ -1,9 +1,8 @@
-#include "deadline.hpp"
-#include "last_words.hpp"
-#include "launcher_end.hpp"
 #include "mpi_check.hpp"
 #include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
+#include "watch/deadline.hpp"
+#include "watch/launcher_end.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -201,13 +200,13 @@ class MpiCommunicator final : public Communicator {
   /// A blocking collective.
   template <class F>
   void collective(const char* name, F&& f) {
-    exchanges().enter();
+    activity().enter_collective();
     call(name, f);
   }
   /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
   template <class F>
   void call(const char* name, F&& f) {
-    const Exchanges::Wait wait(exchanges(), name);
+    const Activity::Wait wait(activity(), name);
     try {
       f();
     } catch (const RunError&) {
@@ -226,9 +225,9 @@ class MpiCommunicator final : public Communicator {
   /// its messages are posted now, and go on their way whenever MPI is called.
   template <class Run, class Post>
   Ticket start(const char* name, std::size_t bytes, Run run, Post post) {
-    exchanges().enter();
+    activity().enter_collective();
     const auto span = [this, name, bytes] {
-      return std::make_shared<Timeline::Span>(exchanges().timeline(), Track::communication, name, "bytes",
+      return std::make_shared<Timeline::Span>(activity().timeline(), Track::communication, name, "bytes",
                                               static_cast<std::int64_t>(bytes));
     };
     if (overlaps_) {
@@ -318,7 +317,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& op
     // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
     // why.
     if (launcher_rank().value_or(0) == 0) {
-      last_words("warning: " + advice);
+      write_error_line("warning: " + advice);
     } else {
       std::this_thread::sleep_for(std::chrono::seconds(3));
     }

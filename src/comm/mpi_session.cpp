@@ -1,7 +1,7 @@
 #include "mpi_session.hpp"
 
-#include "deadline.hpp"
 #include "mpi_check.hpp"
+#include "watch/deadline.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>

@@ -1,24 +1,19 @@
-#include <mpi.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
 #include <stdexcept>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
-#include "awake_clock.hpp"
 #include "nccl_agreement.hpp"
 #include "nccl_connection.hpp"
 #include "nccl_settings.hpp"
-#include "nccl_watch.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -41,15 +36,6 @@ class Event {
   }
 
   cudaEvent_t get() const { return event_; }
-  bool reached() const {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // or the next kernel start would be blamed for it
-      return false;
-    }
-    check(status, "looking at an event");
-    return true;
-  }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -98,33 +84,6 @@ class Events {
   std::deque<Event> free_;
 };
 
-/// Open MPI answers other ranks only while somebody calls it.
-void let_mpi_proceed() {
-  int on = 0;
-  int over = 0;
-  MPI_Initialized(&on);
-  MPI_Finalized(&over);
-  if (on == 0 || over != 0) return;
-  int flag = 0;
-  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-}
-
-NcclWatch::World this_world() {
-  // Whoever waits looks far more often than this.
-  constexpr double longest_look = 1.0;
-  // NCCL hands most calls to a thread of its own, which is soon done: a sleep would be the longer part.
-  constexpr double soon = 2e-4;
-  return {[clock = AwakeClock(longest_look)]() mutable { return clock.now(); },
-          [](double waited) {
-            if (waited < soon) {
-              std::this_thread::yield();
-            } else {
-              std::this_thread::sleep_for(std::chrono::microseconds(20));
-            }
-          },
-          let_mpi_proceed};
-}
-
 ncclUniqueId share_id(Communicator& control) {
   // An id of zeros: rank 0 has none, and says why.
   ncclUniqueId id{};
@@ -157,16 +116,14 @@ constexpr const char* type_name() {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Communicator& control, DeviceQueue queue, const NcclOptions& options)
+  NcclCommunicator(Communicator& control, const std::string& device_id, const NcclOptions& options)
       : control_(control),
-        device_(std::move(queue)),
-        settings_(agree_on_nccl(control, options, device_.id, nccl_version())),
-        watch_(this_world(), control.rank(), control.host(), options.timeout, options.grace),
-        connection_(share_id(control), control.size(), control.rank(), watch_) {
-    device_.while_waiting([this] { look(); });
+        settings_(agree_on_nccl(control, options, device_id, nccl_version())),
+        connection_(share_id(control), control, options.timeout) {
+    activity().set_device_check([this] { connection_.check(); });
   }
 
-  ~NcclCommunicator() override { device_.while_waiting({}); }
+  ~NcclCommunicator() override { activity().set_device_check({}); }
 
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
@@ -179,7 +136,6 @@ class NcclCommunicator final : public Communicator {
   }
 
   Activity& activity() override { return control_.activity(); }
-  Exchanges& exchanges() override { return control_.exchanges(); }
 
   void barrier() override { control_.barrier(); }
   void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
@@ -195,6 +151,7 @@ class NcclCommunicator final : public Communicator {
     control_.all_gather_bytes(part, all);
   }
   [[noreturn]] void abort(int code) override {
+    activity().set_device_check({});
     connection_.abandon();
     control_.abort(code);
     std::_Exit(code);
@@ -263,50 +220,16 @@ class NcclCommunicator final : public Communicator {
   template <class Call>
   Ticket start(const char* kind, const char* type, std::size_t count, backend::Completion after,
                const Call& call) {
-    last_ = {kind, type, count, next_};
-    exchanges().enter();
+    activity().enter_collective();
     stream_.wait_for(after);
-    if (count > 0) connection_.start(to_text(last_), call);
+    if (count > 0) {
+      connection_.start(
+          vaecf::format("{} of {} {} numbers (number {} in this run)", kind, count, type, next_ + 1), call);
+    }
     Event event = events_.take();
     stream_.record(event);
     open_.emplace(next_, std::move(event));
     return {next_++};
-  }
-
-  /// Called all the time while the host waits for the device.
-  void look() {
-    // Given up before: the wait is part of the way out.
-    if (connection_.abandoned() && std::uncaught_exceptions() > 0) return;
-    const NcclWatch::Device device{[this] { connection_.check(); },
-                                   [this] {
-                                     marks_.wait_for(device_.mark());
-                                     marks_.record(mark_);
-                                   },
-                                   [this] {
-                                     if (!mark_.reached()) return false;
-                                     activity().progressed();
-                                     return true;
-                                   }};
-    exchanges().look();
-    try {
-      watch_.look(device, [this] { return to_text(last_); });
-    } catch (...) {
-      // Now, not when the exception has arrived: on its way memory is freed, which waits for the GPU.
-      connection_.abandon();
-      throw;
-    }
-  }
-
-  struct Started {
-    const char* kind = "none";
-    const char* type = "";
-    std::size_t count = 0;
-    std::int64_t number = -1;
-  };
-  static std::string to_text(const Started& started) {
-    if (started.number < 0) return started.kind;
-    return vaecf::format("{} of {} {} numbers (number {} in this run)", started.kind, started.count,
-                         started.type, started.number + 1);
   }
 
   void check_parts(std::size_t all, std::size_t part, const char* name) const {
@@ -317,25 +240,19 @@ class NcclCommunicator final : public Communicator {
   }
 
   Communicator& control_;
-  DeviceQueue device_;
   NcclSettings settings_;
   Stream stream_;
   Events events_;
   std::map<std::int64_t, Event> open_;  // of tickets not waited for yet
   std::int64_t next_ = 0;
-  Started last_;
-  // Follows the device's queue, so that its progress can be seen from outside.
-  Stream marks_;
-  Event mark_;
-  NcclWatch watch_;
   NcclConnection connection_;  // ends before its stream
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, DeviceQueue queue,
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const std::string& device_id,
                                                      const NcclOptions& options) {
-  return std::make_unique<NcclCommunicator>(control, std::move(queue), options);
+  return std::make_unique<NcclCommunicator>(control, device_id, options);
 }
 
 }  // namespace vaecf::comm

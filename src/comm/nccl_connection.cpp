@@ -1,5 +1,6 @@
 #include "nccl_connection.hpp"
 
+#include <mpi.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -30,6 +32,17 @@ void check_nccl(ncclResult_t result, const std::string& call) {
   if (result != ncclSuccess && result != ncclInProgress) fail(result, call);
 }
 
+/// Open MPI answers other ranks only while it is called.
+void let_mpi_proceed() {
+  int on = 0;
+  int over = 0;
+  MPI_Initialized(&on);
+  MPI_Finalized(&over);
+  if (on == 0 || over != 0) return;
+  int flag = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
 }  // namespace
 
 ncclUniqueId make_nccl_id() {
@@ -48,15 +61,16 @@ std::string nccl_library() {
   return vaecf::format("NCCL {}", nccl_version_text(nccl_version()));
 }
 
-NcclConnection::NcclConnection(const ncclUniqueId& id, int ranks, int rank, const NcclWatch& watch)
-    : watch_(watch), exceptions_at_start_(std::uncaught_exceptions()) {
-  const std::string what = vaecf::format("NCCL to connect {} ranks", ranks);
+NcclConnection::NcclConnection(const ncclUniqueId& id, const Communicator& control, double timeout)
+    : name_(vaecf::format("rank {} on {}", control.rank(), control.host())),
+      timeout_(timeout),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  const std::string what = vaecf::format("connecting {} ranks", control.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // else a rank that waits for others could not even be aborted
   try {
-    const ncclResult_t result = ncclCommInitRankConfig(&comm_, ranks, id, rank, &config);
-    check_nccl(result, vaecf::format("connecting {} ranks", ranks));
-    watch_.until([&] { return done(vaecf::format("connecting {} ranks", ranks)); }, what);
+    check_nccl(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config), what);
+    await(what, timeout);
   } catch (...) {
     abandon();
     throw;
@@ -75,7 +89,7 @@ NcclConnection::~NcclConnection() {
 
 void NcclConnection::close() {
   check_nccl(ncclCommFinalize(comm_), "parting from the other ranks");
-  watch_.until([&] { return done("parting from the other ranks"); }, "NCCL to part from the other ranks");
+  await("parting from the other ranks", timeout_);
   ncclCommDestroy(std::exchange(comm_, nullptr));
 }
 
@@ -86,23 +100,46 @@ bool NcclConnection::done(const std::string& what) const {
   return state == ncclSuccess;
 }
 
+void NcclConnection::await(const std::string& what, double timeout) const {
+  using Clock = std::chrono::steady_clock;
+  // NCCL hands most calls to a thread of its own, which is soon done: a sleep would be the longer part.
+  constexpr std::chrono::microseconds soon{200};
+  const auto begin = Clock::now();
+  while (!done(what)) {
+    let_mpi_proceed();
+    const auto waited = Clock::now() - begin;
+    if (waited > std::chrono::duration<double>(timeout)) {
+      throw RunError(vaecf::format(
+          "{} has waited {:g} s (distributed.timeout) for NCCL: {}. Another rank did not come to it, or "
+          "cannot be reached: see what the other ranks print, and whether their hosts reach each other "
+          "(NCCL_DEBUG=INFO tells by which network, NCCL_SOCKET_IFNAME chooses it)",
+          name_, timeout, what));
+    }
+    if (waited < soon) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
 void NcclConnection::start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const std::lock_guard lock(mutex_);
   if (abandoned()) throw RunError("the connection to the other ranks was given up after an error");
   try {
     const ncclResult_t result = call(comm_);
     check_nccl(result, what);
-    if (result == ncclInProgress) {
-      watch_.until([&] { return done(what); }, vaecf::format("NCCL to start {}", what));
-    }
+    // A call that hangs stands still, which the watchdog sees.
+    if (result == ncclInProgress) await(what, std::numeric_limits<double>::infinity());
   } catch (...) {
     abandon();
     throw;
   }
 }
 
-void NcclConnection::check() const {
-  if (abandoned()) throw RunError("the connection to the other ranks was given up after an error");
-  done("an exchange between ranks");
+void NcclConnection::check() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock && !abandoned()) done("an exchange between ranks");
 }
 
 void NcclConnection::abandon() noexcept {

@@ -2,40 +2,46 @@
 
 #include <nccl.h>
 
-#include <functional>
-#include <string>
+#include <vaecf/comm/communicator.hpp>
 
-#include "nccl_watch.hpp"
+#include <functional>
+#include <mutex>
+#include <string>
 
 namespace vaecf::comm {
 
-/// Ranks joined by NCCL, without any wait that could last for ever: its calls do not block, and their outcome
-/// is polled. Errors: RunError, after which the connection is given up.
+/// Ranks joined by NCCL, whose calls do not block: their outcome is polled. Errors: RunError, after which the
+/// connection is given up.
 class NcclConnection {
  public:
-  /// Collective. `id` is that of rank 0.
-  NcclConnection(const ncclUniqueId& id, int ranks, int rank, const NcclWatch& watch);
-  /// Parts from the other ranks (collective), or gives up where an exception is unwinding.
+  /// Collective. `id` is that of rank 0. Throws RunError if NCCL has not connected the ranks of `control`
+  /// after `timeout` seconds, in which it also has to part from them in the end.
+  NcclConnection(const ncclUniqueId& id, const Communicator& control, double timeout);
+  /// Parts from the other ranks (collective), or gives up if an exception is unwinding.
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
   NcclConnection& operator=(const NcclConnection&) = delete;
 
   /// Makes `call` and waits until NCCL has put it into its stream: only then may an event follow it there.
   void start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call);
-  /// RunError where NCCL has met an error since, or was given up.
-  void check() const;
+  /// Throws RunError if NCCL has met an error since. From any thread; left to start() while that runs.
+  void check();
   /// Ends what the GPU does for other ranks, so that its memory can be freed. Returns within seconds.
   void abandon() noexcept;
 
   bool abandoned() const { return comm_ == nullptr; }
 
  private:
-  /// Of what NCCL was asked for last: false while it is under way.
+  /// Returns whether what NCCL was asked for last is done.
   bool done(const std::string& what) const;
+  /// Waits for it. Throws RunError after `timeout` seconds: NCCL has not come to do `what`.
+  void await(const std::string& what, double timeout) const;
   void close();
 
-  const NcclWatch& watch_;
+  std::string name_;  ///< "rank 1 on node7"
+  double timeout_;
   int exceptions_at_start_;
+  std::mutex mutex_;  ///< NCCL finishes a call within the question for its state: one thread at a time
   ncclComm_t comm_ = nullptr;
 };
 

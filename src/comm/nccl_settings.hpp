@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/comm/distributed_options.hpp>
+
 #include <cstdint>
 #include <string>
 #include <utility>

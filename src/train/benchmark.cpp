@@ -85,7 +85,7 @@ class BenchmarkRun {
     measure_steps();
     result_.staleness = services_.engine.take_staleness();
     take_phases(measure_phases(services_.engine, trainer_, walk_, std::min(result_.steps, steps_by_phase),
-                               services_.communicator.exchanges().timeline()));
+                               services_.communicator.activity().timeline()));
     if (options_.benchmark.evaluate) measure_evaluation();
     describe_step();
     result_.peak_memory_mib = slowest(peak_memory_mib());

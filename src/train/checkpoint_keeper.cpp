@@ -47,7 +47,7 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   Activity& activity = services_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
-  const auto& timeline = services_.communicator.exchanges().timeline();
+  const auto& timeline = services_.communicator.activity().timeline();
   const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
   await();
   const auto begin = Clock::now();

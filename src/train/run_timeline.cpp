@@ -114,11 +114,11 @@ RunTimeline::RunTimeline(const comm::Communicator& communicator, const std::stri
 
 void RunTimeline::start(comm::Communicator& communicator) {
   start_ = measure_offset(communicator, *timeline_);
-  communicator.exchanges().record_to(timeline_);
+  communicator.activity().record_to(timeline_);
 }
 
 void RunTimeline::write(comm::Communicator& communicator, Log& log) {
-  communicator.exchanges().record_to(nullptr);
+  communicator.activity().record_to(nullptr);
   const ClockOffset end = measure_offset(communicator, *timeline_);
   auto [events, dropped] = timeline_->take();
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();

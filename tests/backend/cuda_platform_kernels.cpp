@@ -33,17 +33,6 @@ struct ReverseRow {
   }
 };
 
-struct Dawdle {
-  static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t* result;
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    const auto sum = lanes.sum(std::int64_t{1} << 16, [&](std::int64_t i) { return i ^ result[0]; });
-    lanes.each(1, [&](std::int64_t) { result[0] = sum & 1; });
-  }
-};
-
 }  // namespace
 
 void double_and_add_one(cuda::Queue& queue, cuda::DeviceArray<std::int64_t>& values) {
@@ -52,10 +41,6 @@ void double_and_add_one(cuda::Queue& queue, cuda::DeviceArray<std::int64_t>& val
 
 void reverse_rows(cuda::Queue& queue, std::int64_t* rows, std::int64_t count) {
   launch(queue, count, ReverseRow{rows});
-}
-
-void dawdle(cuda::Queue& queue, std::int64_t* result) {
-  launch(queue, 1, Dawdle{result});
 }
 
 }  // namespace vaecf::cuda_test

@@ -13,7 +13,4 @@ void double_and_add_one(cuda::Queue& queue, cuda::DeviceArray<std::int64_t>& val
 /// Each row (rows, 38) of 37 reversed by way of its block's scratch memory, its sum behind it.
 void reverse_rows(cuda::Queue& queue, std::int64_t* rows, std::int64_t count);
 
-/// Takes its time.
-void dawdle(cuda::Queue& queue, std::int64_t* result);
-
 }  // namespace vaecf::cuda_test

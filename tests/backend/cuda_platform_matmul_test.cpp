@@ -240,7 +240,7 @@ TEST_F(Matmul, ABiasMustComeWhereOneIsAskedFor) {
 
 TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   cuda::Matmuls exact(gpu(), true);
-  cuda::Matmuls rounding(gpu(), true, {}, cuda::Fp32Products::tf32);
+  cuda::Matmuls rounding(gpu(), true, cuda::Fp32Products::tf32);
   const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
   Matrix a = random(Number::fp32, 64, 64, 0, 0);
   Matrix b = random(Number::fp32, 64, 64, 0, 0);

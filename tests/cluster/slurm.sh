@@ -37,7 +37,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 SwitchType=switch/none
 ReturnToService=2
-KillWait=10
+KillWait=30
 UnkillableStepTimeout=30
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 PreemptType=preempt/partition_prio

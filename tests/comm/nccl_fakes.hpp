@@ -24,7 +24,6 @@ struct Library {
   std::atomic<ncclResult_t> state = ncclSuccess;  ///< of the communicator
   std::atomic<int> busy_polls = 0;                ///< so many questions are answered "in progress" before
   std::atomic<bool> abort_hangs = false;
-  std::atomic<bool> events_done = true;
   std::atomic<int> next_handle = 1;
 
  private:

@@ -1,5 +1,5 @@
 // The NCCL communicator's side of the protocol with NCCL and CUDA, both played by nccl_fakes.cpp: which calls
-// it makes in which order, and that no failure of theirs makes it wait for ever. No GPU is needed.
+// it makes in which order, and how it ends if they fail. No GPU is needed.
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
@@ -21,36 +21,13 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-/// A device whose queue stands still.
-class StillDevice {
- public:
-  std::string device_id() const { return ""; }
-  void while_waiting(std::function<void()> check) { check_ = std::move(check); }
-  backend::Completion mark() {
-    fakes::library().add("mark");
-    return {fakes::event(900)};
-  }
-  /// A wait of the host, as the CUDA device does it.
-  void wait(double seconds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    while (std::chrono::steady_clock::now() < end) {
-      if (check_) check_();
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-  bool watched() const { return static_cast<bool>(check_); }
-
- private:
-  std::function<void()> check_;
-};
-
 class NcclProtocol : public testing::Test {
  protected:
   void SetUp() override { fakes::reset(); }
   void TearDown() override { library().abort_hangs = false; }
   static fakes::Library& library() { return fakes::library(); }
   std::unique_ptr<Communicator> make(double timeout = 30.0) {
-    return make_nccl_communicator(*control_, queue_of(device_),
+    return make_nccl_communicator(*control_, "",
                                   {.algorithm = AllReduceAlgorithm::automatic, .timeout = timeout});
   }
   static std::string message_of(const std::function<void()>& work) {
@@ -67,7 +44,6 @@ class NcclProtocol : public testing::Test {
   }
 
   std::unique_ptr<Communicator> control_ = make_self_communicator();
-  StillDevice device_;
   std::vector<float> floats_ = std::vector<float>(8);
   std::vector<Bf16> narrows_ = std::vector<Bf16>(8);
 };
@@ -81,7 +57,6 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "poll"), 4);
     EXPECT_TRUE(std::any_of(calls.begin(), calls.end(),
                             [](const std::string& call) { return call.ends_with("priority -5"); }));
-    EXPECT_TRUE(device_.watched());
     EXPECT_TRUE(comm->recordable());
     expect_part(comm->description(), "NCCL 2.");
     expect_part(comm->description(), "NCCL's choice of algorithm");
@@ -89,7 +64,6 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
     library().clear();
     library().busy_polls = 2;
   }
-  EXPECT_FALSE(device_.watched());
   EXPECT_EQ(library().calls(), (Calls{"finalize", "poll", "poll", "poll", "destroy"}));
 }
 
@@ -197,59 +171,6 @@ TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {
   EXPECT_FALSE(library().has("finalize"));
 }
 
-TEST_F(NcclProtocol, AnErrorOfAnotherRankEndsTheHostsWait) {
-  const auto comm = make();
-  comm->start_all_reduce_sum(floats_, {});
-  library().events_done = false;
-  library().state = ncclRemoteError;
-  const auto begin = std::chrono::steady_clock::now();
-  const std::string text = message_of([&] { device_.wait(20.0); });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
-  expect_part(text, "remote error");
-  expect_part(text, "another rank");
-  EXPECT_TRUE(library().has("abort"));
-}
-
-TEST_F(NcclProtocol, ADeviceThatStandsStillEndsTheHostsWait) {
-  const auto comm = make(0.3);
-  comm->start_all_reduce_sum(floats_, {});
-  library().events_done = false;
-  const std::string text = message_of([&] { device_.wait(20.0); });
-  expect_part(text, "rank 0 on " + control_->host());
-  expect_part(text, "an all-reduce of 8 fp32 numbers (number 1 in this run)");
-  expect_part(text, "distributed.timeout (0.3 s)");
-  EXPECT_TRUE(library().has("abort"));
-  // The runtime remembers "not ready" as an error; a kernel's start that follows must not be blamed for it.
-  EXPECT_TRUE(library().has("forget the last error"));
-}
-
-TEST_F(NcclProtocol, ADeviceThatGoesOnMayBeWaitedForLongerThanTheTimeout) {
-  const auto comm = make(0.2);
-  comm->start_all_reduce_sum(floats_, {});
-  library().clear();
-  device_.wait(0.6);
-  EXPECT_FALSE(library().has("abort"));
-  const Calls calls = library().calls();
-  EXPECT_GT(std::count(calls.begin(), calls.end(), "mark"), 5);
-}
-
-TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
-  library().busy_polls = 1 << 30;
-  const std::string text = message_of([&] { make(0.2); });
-  expect_part(text, "NCCL to connect 1 ranks");
-  expect_part(text, "distributed.timeout");
-  EXPECT_TRUE(library().has("abort"));
-  EXPECT_FALSE(device_.watched());
-}
-
-TEST_F(NcclProtocol, ACollectiveThatNcclNeverStartsIsGivenUp) {
-  const auto comm = make(0.2);
-  library().answer = ncclInProgress;
-  library().busy_polls = 1 << 30;
-  expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "NCCL to start an all-reduce");
-  EXPECT_TRUE(library().has("abort"));
-}
-
 TEST_F(NcclProtocol, AnAbortThatHangsHoldsNobodyUp) {
   const auto comm = make();
   library().abort_hangs = true;
@@ -267,7 +188,40 @@ TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
   }
   EXPECT_TRUE(library().has("abort"));
   EXPECT_FALSE(library().has("finalize"));
-  EXPECT_FALSE(device_.watched());
+}
+
+TEST_F(NcclProtocol, TheWatchdogsCheckFindsAnErrorOfAnotherRank) {
+  {
+    const auto comm = make();
+    comm->start_all_reduce_sum(floats_, {});
+    EXPECT_NO_THROW(control_->activity().check_device());
+    library().state = ncclRemoteError;
+    const std::string text = message_of([&] { control_->activity().check_device(); });
+    expect_part(text, "remote error");
+    expect_part(text, "another rank");
+    library().state = ncclSuccess;
+  }
+  library().state = ncclRemoteError;
+  EXPECT_NO_THROW(control_->activity().check_device()) << "it ended with its communicator";
+}
+
+TEST_F(NcclProtocol, TheWatchdogsCheckDoesNotWaitForACallThatHangs) {
+  const auto comm = make();
+  library().answer = ncclInProgress;
+  library().busy_polls = 1 << 30;
+  std::thread worker([&] { comm->start_all_reduce_sum(floats_, {}); });
+  while (library().busy_polls == 1 << 30) std::this_thread::yield();
+  control_->activity().check_device();
+  library().busy_polls = 0;
+  worker.join();
+}
+
+TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
+  library().busy_polls = 1 << 30;
+  const std::string text = message_of([&] { make(0.2); });
+  expect_part(text, "connecting 1 ranks");
+  expect_part(text, "distributed.timeout");
+  EXPECT_TRUE(library().has("abort"));
 }
 
 TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
@@ -278,22 +232,6 @@ TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
   EXPECT_TRUE(library().has("finalize"));
   EXPECT_TRUE(library().has("abort"));
   EXPECT_FALSE(library().has("destroy"));
-}
-
-TEST_F(NcclProtocol, TheWayOutAfterAFailureThrowsNothingMore) {
-  struct WaitsInItsDestructor {
-    StillDevice& device;
-    ~WaitsInItsDestructor() { device.wait(0.05); }
-  };
-  const auto comm = make();
-  library().events_done = false;
-  library().state = ncclRemoteError;
-  EXPECT_THROW(
-      {
-        const WaitsInItsDestructor memory{device_};
-        device_.wait(20.0);
-      },
-      RunError);
 }
 
 }  // namespace

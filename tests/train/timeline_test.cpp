@@ -100,7 +100,7 @@ TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
 TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   constexpr int meetings = 20;
   const Json trace = trace_of(3, [&](const Services& services) {
-    const auto timeline = services.communicator.exchanges().timeline();
+    const auto timeline = services.communicator.activity().timeline();
     for (int i = 0; i < meetings; ++i) {
       // No one leaves a sum before all have come to it: so a rank's first half is over before any rank's
       // second half begins.

@@ -144,10 +144,9 @@ concept Device = requires(
   device.weights_changed(weights, range);
 
   // The queue. synchronize() waits until all operations are done; throws RunError if the device failed.
-  // While the host waits, `check` is called again and again, and may throw to end the wait. mark() is the
-  // point reached so far, for another queue to wait for; operations after wait_for() wait for another's.
+  // mark() is the point reached so far, for another queue to wait for; operations after wait_for() wait for
+  // another's.
   device.synchronize();
-  device.while_waiting(std::function<void()>());
   { device.mark() } -> std::same_as<Completion>;
   device.wait_for(done);
   // record() runs work that calls operations and nothing that waits, and returns its graph; null if this

@@ -5,7 +5,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/narrow.hpp>
 #include <vaecf/comm/distributed_options.hpp>
-#include <vaecf/comm/exchanges.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -54,10 +53,8 @@ class Communicator {
   virtual std::string host() const = 0;
   /// One line for the log: library, algorithm, hosts.
   virtual std::string description() const = 0;
-  /// What this rank is at: for the worker to tell, and for whoever watches the ranks.
+  /// What this rank does now: updated by the thread that works, read by the watchdog.
   virtual Activity& activity() { return activity_; }
-  /// What it does with other ranks, for the same reader.
-  virtual Exchanges& exchanges() { return exchanges_; }
 
   template <class T>
   void broadcast(std::span<T> values, int root) {
@@ -126,7 +123,6 @@ class Communicator {
 
  private:
   Activity activity_;
-  Exchanges exchanges_;
 };
 
 /// Every rank's text, of any length, in rank order, on all ranks. Collective.

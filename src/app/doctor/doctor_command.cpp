@@ -172,7 +172,7 @@ class Examination {
         constexpr double long_enough = 30.0;
         const auto gpus =
             engine->connect(ranks_, {config_.session.distributed.algorithm, options.deterministic,
-                                     options.allow_shared_gpu, long_enough, 0.0});
+                                     options.allow_shared_gpu, long_enough});
         measured.all_reduce = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
         return Finding{"nccl", Health::ok, gpus->description(), ""};
       });
@@ -246,7 +246,6 @@ ExitCode run_doctor(const CommandLine& line) {
     if (ended == ExitCode::done && report.count(Health::fail) > 0) ended = ExitCode::failed;
   });
   if (outcome.ok()) return ended;
-  if (watchdog) watchdog->this_rank_fails();
   complain(outcome, ranks->size() > 1 ? ranks->rank() : -1);
   if (ranks->size() > 1) ranks->abort(static_cast<int>(outcome.code));
   return outcome.code;

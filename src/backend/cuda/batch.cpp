@@ -179,7 +179,7 @@ void Device::set_batch_order(const UserRows& source, std::span<const std::int64_
   if (entries > order.max_entries) {
     order.max_entries = std::max(entries, std::min(entries + entries / 8 + 1024, source.host_offsets.back()));
   }
-  queue_.finish(check_);  // copies from pageable memory may wait for the queue, without calling `check_`
+  queue_.finish();
   const auto copy = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
     grow(gpu_, generation_, static_cast<std::int64_t>(numbers.size()), order_name, on_device);
     queue_.copy_in(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));

@@ -13,7 +13,7 @@ namespace {
 // A point stays valid for as many marks as this: far more than one step hands out.
 constexpr std::size_t mark_count = 1024;
 // The host is so many steps ahead of the device at most: enough never to keep it waiting, and few enough that
-// what watches over the host's waits hears of a device that hangs.
+// it soon stands still beside a device that hangs, which the watchdog sees.
 constexpr std::size_t steps_ahead = 16;
 
 const char* products_of(backend::Precision precision) {
@@ -38,12 +38,8 @@ Device::Device(const backend::BackendOptions& options, int index)
       gpu_(index),
       scratch_(gpu_, generation_),
       primitives_(gpu_),
-      matmuls_(
-          gpu_, options.deterministic,
-          [this] {
-            if (check_) check_();
-          },
-          precision_ == backend::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
+      matmuls_(gpu_, options.deterministic,
+               precision_ == backend::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
@@ -115,11 +111,7 @@ std::unique_ptr<Batch> Device::make_batch() {
 }
 
 void Device::synchronize() {
-  queue_.finish(check_);
-}
-
-void Device::while_waiting(std::function<void()> check) {
-  check_ = std::move(check);
+  queue_.finish();
 }
 
 backend::Completion Device::mark() {

@@ -175,7 +175,7 @@ void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrVie
   count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   queue_.copy_out(back.data(), found, entries * 4);
-  queue_.finish(check_);
+  queue_.finish();
   std::copy_n(back.data(), entries, ranks.data());
 }
 
@@ -215,7 +215,7 @@ std::vector<math::MetricSums> Device::read_metrics(MetricTotals& totals) {
   const DeviceArray<math::MetricSums>& sums = totals.sums;
   PinnedArray<math::MetricSums> back(sums.size());
   queue_.copy_out(back.data(), sums.data(), sums.bytes());
-  queue_.finish(check_);
+  queue_.finish();
   return {back.data(), back.data() + back.size()};
 }
 

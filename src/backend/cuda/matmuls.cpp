@@ -148,10 +148,9 @@ PlanKey key_of(const MatmulSpec& s, const Operands& x) {
 }  // namespace
 
 struct Matmuls::State {
-  State(Gpu& gpu, bool is_deterministic, std::function<void()> while_waiting, Fp32Products fp32_products)
+  State(Gpu& gpu, bool is_deterministic, Fp32Products fp32_products)
       : deterministic(is_deterministic),
         fp32(fp32_products),
-        check_now(std::move(while_waiting)),
         workspace(gpu, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
     cublasLtHandle_t made = nullptr;
     check(cublaslt().Create(&made), "starting cuBLASLt");
@@ -177,7 +176,6 @@ struct Matmuls::State {
 
   bool deterministic;
   Fp32Products fp32;
-  std::function<void()> check_now;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
   std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it that runs
@@ -266,7 +264,7 @@ Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Opera
   // products are not worth it.
   const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
   if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
-    queue.finish(check_now);  // trials then wait for nobody but themselves
+    queue.finish();  // trials then wait for nobody but themselves
     std::swap(made.algorithms.front(),
               made.algorithms[fastest(made.algorithms, made, x, static_cast<cudaStream_t>(queue.native()))]);
   }
@@ -296,8 +294,8 @@ bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operand
   return false;
 }
 
-Matmuls::Matmuls(Gpu& gpu, bool deterministic, std::function<void()> check, Fp32Products fp32)
-    : gpu_(gpu), state_(std::make_unique<State>(gpu, deterministic, std::move(check), fp32)) {}
+Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
+    : gpu_(gpu), state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
 Matmuls::~Matmuls() = default;
 
 bool Matmuls::try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,

@@ -68,10 +68,10 @@ double Device::measure_gemm_rate() {
     fill_with_noise(queue_, number(), a.data(), size * size);
     fill_with_noise(queue_, number(), b.data(), size * size);
     matmuls_.run(queue_, spec, a.data(), b.data(), c.data());  // plans it
-    queue_.finish(check_);
+    queue_.finish();
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < repetitions; ++i) matmuls_.run(queue_, spec, a.data(), b.data(), c.data());
-    queue_.finish(check_);
+    queue_.finish();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const double cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
     rate = 2.0 * repetitions * cube / seconds.count() * 1e-9;
@@ -107,7 +107,7 @@ void Stopwatch::mark() {
 }
 
 std::vector<double> Stopwatch::read() {
-  queue_.finish(check_);
+  queue_.finish();
   last_ = std::chrono::steady_clock::now();
   std::vector<double> seconds;
   for (std::size_t i = 1; i < used_; ++i) {
@@ -118,7 +118,7 @@ std::vector<double> Stopwatch::read() {
 }
 
 std::unique_ptr<Stopwatch> Device::make_stopwatch() {
-  return std::make_unique<Stopwatch>(queue_, check_);
+  return std::make_unique<Stopwatch>(queue_);
 }
 
 }  // namespace vaecf::cuda

@@ -125,10 +125,10 @@ void Queue::wait_for(void* event) {
   check(cudaStreamWaitEvent(state_->stream, static_cast<cudaEvent_t>(event), 0), "waiting for an event");
 }
 
-void Queue::finish(const std::function<void()>& check_now) {
+void Queue::finish() {
   if (state_->capturing) throw std::logic_error("waiting for a queue that captures");
-  // Polled rather than waited for, so that a peer that died can end the wait. Short waits spin; in longer
-  // ones the core goes to whoever wants it, and in long ones a little sleep costs nothing.
+  // Short waits spin; in longer ones the core goes to other threads, and in long ones a little sleep costs
+  // nothing.
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   for (;;) {
@@ -138,7 +138,6 @@ void Queue::finish(const std::function<void()>& check_now) {
     cudaGetLastError();
     const auto waited = Clock::now() - begin;
     if (waited < std::chrono::microseconds(50)) continue;
-    if (check_now) check_now();
     if (waited < std::chrono::milliseconds(2)) {
       std::this_thread::yield();
     } else {

@@ -134,7 +134,7 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
   PinnedArray<float> scores_back(places);
   queue_.copy_out(best_back.data(), best, places * 4);
   queue_.copy_out(scores_back.data(), best_scores, places * 4);
-  queue_.finish(check_);
+  queue_.finish();
   std::copy_n(best_back.data(), places, items.data());
   std::copy_n(scores_back.data(), places, scores.data());
 }

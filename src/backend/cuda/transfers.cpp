@@ -99,7 +99,7 @@ void Device::rows_in(const float* logical, std::int64_t rows, std::int64_t colum
       std::fill_n(row + columns, stride - columns, 0.0F);
     }
     queue_.copy_in(to + begin * stride, memory.data(), n * stride * 4);
-    queue_.finish(check_);
+    queue_.finish();
   }
 }
 
@@ -111,7 +111,7 @@ void Device::rows_out(const float* from, std::int64_t rows, std::int64_t columns
   for (std::int64_t begin = 0; begin < rows; begin += at_once) {
     const std::int64_t n = std::min(at_once, rows - begin);
     queue_.copy_out(memory.data(), from + begin * stride, n * stride * 4);
-    queue_.finish(check_);
+    queue_.finish();
     for (std::int64_t r = 0; r < n; ++r) {
       std::copy_n(memory.data() + r * stride, columns, logical + (begin + r) * columns);
     }

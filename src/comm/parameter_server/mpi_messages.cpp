@@ -26,9 +26,9 @@ void cut(std::size_t bytes, std::int64_t piece, Work work) {
 class MpiMessages final : public Messages {
  public:
   MpiMessages(Communicator& communicator, std::int64_t piece_bytes)
-      : exchanges_(communicator.exchanges()), piece_(piece_bytes) {
-    exchanges_.enter();
-    const Exchanges::Wait wait(exchanges_);
+      : activity_(communicator.activity()), piece_(piece_bytes) {
+    activity_.enter_collective();
+    const Activity::Wait wait(activity_);
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   }
   ~MpiMessages() override {
@@ -38,7 +38,7 @@ class MpiMessages final : public Messages {
   MpiMessages& operator=(const MpiMessages&) = delete;
 
   int probe_any() override {
-    const Exchanges::Wait wait(exchanges_, "await message");
+    const Activity::Wait wait(activity_, "await message");
     MPI_Status status;
     check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, comm_, &status), "MPI_Probe");
     return status.MPI_SOURCE;
@@ -47,7 +47,7 @@ class MpiMessages final : public Messages {
  private:
   void transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override;
 
-  Exchanges& exchanges_;
+  Activity& activity_;
   std::int64_t piece_;
   MpiSession session_;
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -58,7 +58,7 @@ class MpiMessages final : public Messages {
 };
 
 void MpiMessages::transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) {
-  const Exchanges::Wait wait(exchanges_, "messages");
+  const Activity::Wait wait(activity_, "messages");
   requests_.clear();
   lengths_.clear();
   // Receives first: what comes then has its place, and is copied once.

@@ -130,7 +130,7 @@ class EngineOf final : public Engine {
   }
   std::unique_ptr<comm::Communicator> connect(comm::Communicator& control,
                                               const comm::NcclOptions& options) override {
-    return comm::make_nccl_communicator(control, comm::queue_of(*device_), options);
+    return comm::make_nccl_communicator(control, device_->device_id(), options);
   }
   std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
                                            std::int64_t max_users) override {

@@ -107,7 +107,7 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 struct Matmuls::State {
   Fp32Products fp32;
 };
-Matmuls::Matmuls(Gpu& gpu, bool, std::function<void()>, Fp32Products fp32)
+Matmuls::Matmuls(Gpu& gpu, bool, Fp32Products fp32)
     : gpu_(gpu), state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 

@@ -153,9 +153,8 @@ void Queue::wait_for(void* event) {
           [timeline = point.timeline, position = point.position] { twin::run_until(*timeline, position); });
 }
 
-void Queue::finish(const std::function<void()>& check) {
+void Queue::finish() {
   if (capturing()) refuse("waiting for a queue that captures");
-  if (check) check();
   twin::run_until(*state_->timeline, state_->timeline->queued);
 }
 

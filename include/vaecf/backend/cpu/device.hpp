@@ -87,7 +87,6 @@ class Device {
 
   // Operations are done when they return, and a step simply runs.
   void synchronize() {}
-  void while_waiting(const std::function<void()>&) {}
   backend::Completion mark() { return {}; }
   void wait_for(backend::Completion) {}
   std::unique_ptr<Graph> record(const std::function<void()>& work) { return work(), nullptr; }

@@ -51,7 +51,6 @@ class Device {
   std::unique_ptr<UserRows> hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items);
   void fill(FloatBuffer& buffer, float value);
   void synchronize();
-  void while_waiting(std::function<void()> check);
   backend::Completion mark();
   void wait_for(backend::Completion done);
   void import_rows(const backend::ParameterLayout& layout, int tensor, Range rows,
@@ -154,7 +153,6 @@ class Device {
   Scratch scratch_;
   Primitives primitives_;
   Matmuls matmuls_;
-  std::function<void()> check_;  // called while the host waits
   mutable PinnedArray<float> staging_;
   std::vector<Event> marks_;  // handed out in turn
   std::size_t next_mark_ = 0;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -99,9 +98,8 @@ class Queue {
   void record(Event& event);
   /// What follows here waits for `event`, a native one of any queue; null: for nothing.
   void wait_for(void* event);
-  /// Waits until all is done, calling `check` now and then, which may throw. RunError where the device
-  /// failed.
-  void finish(const std::function<void()>& check = {});
+  /// Waits until all is done. Throws RunError if the device failed.
+  void finish();
 
   /// What is put into this queue (and into queues that wait for it) is captured instead of run. Other threads
   /// go on using queues and events of their own meanwhile (capture mode: thread local).
@@ -215,9 +213,8 @@ enum class Fp32Products { exact, tf32 };
 class Matmuls {
  public:
   /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
-  /// large product waits for the queue, calling `check` as Queue::finish does.
-  Matmuls(Gpu& gpu, bool deterministic, std::function<void()> check = {},
-          Fp32Products fp32 = Fp32Products::exact);
+  /// large product waits for the queue.
+  Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -198,14 +197,13 @@ struct Graph {
 
 class Stopwatch {
  public:
-  Stopwatch(Queue& queue, const std::function<void()>& check) : queue_(queue), check_(check) {}
+  explicit Stopwatch(Queue& queue) : queue_(queue) {}
   void mark();
   std::vector<double> read();
   std::chrono::steady_clock::time_point last() const { return last_; }
 
  private:
   Queue& queue_;
-  const std::function<void()>& check_;
   std::vector<Event> events_;
   std::size_t used_ = 0;
   std::chrono::steady_clock::time_point last_;

@@ -1,9 +1,10 @@
 // The ends that nothing can prevent: in processes of their own.
-#include "comm/deadline.hpp"
+#include "comm/watch/deadline.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <vaecf/base/error.hpp>
 #include <vaecf/comm/watchdog.hpp>
 
 #include <array>
@@ -13,9 +14,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-
-#include "comm/awake_clock.hpp"
-#include "comm/last_words.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -69,9 +67,9 @@ TEST_F(Deadlines, APipeThatNobodyReadsKeepsNobodyFromEnding) {
   EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
 }
 
-class AlonesWatch : public Deadlines {
+class WatchdogAlone : public Deadlines {
  protected:
-  AlonesWatch() {
+  WatchdogAlone() {
     options_.warn_after = 0.2;
     options_.timeout = 1.0;
     world_->activity().enter(Phase::training);
@@ -82,17 +80,17 @@ class AlonesWatch : public Deadlines {
   DistributedOptions options_;
 };
 
-TEST_F(AlonesWatch, EndsAWorldOfOneThatHangs) {
+TEST_F(WatchdogAlone, EndsARankThatHangs) {
   EXPECT_EXIT(
       {
         const Watchdog watchdog(*world_, options_);
         pause_for(60);
       },
       testing::ExitedWithCode(1),
-      "warning: rank 0 on .* not moved.*training, step 7(.|\n)*The run ends, after 1 s");
+      "warning: rank 0 on .* not moved.*training, step 7(.|\n)*rank 0 on .* not moved.*after 1 s");
 }
 
-TEST_F(AlonesWatch, IsQuietWhileThereIsProgress) {
+TEST_F(WatchdogAlone, IsQuietWhileThereIsProgress) {
   testing::internal::CaptureStderr();
   {
     const Watchdog watchdog(*world_, options_);
@@ -101,7 +99,7 @@ TEST_F(AlonesWatch, IsQuietWhileThereIsProgress) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(AlonesWatch, GivesOtherPhasesTheirTime) {
+TEST_F(WatchdogAlone, GivesOtherPhasesTheirTime) {
   testing::internal::CaptureStderr();
   world_->activity().enter(Phase::loading);
   {
@@ -113,18 +111,14 @@ TEST_F(AlonesWatch, GivesOtherPhasesTheirTime) {
   EXPECT_NE(text.find("loading, step 7"), std::string::npos) << text;
 }
 
-TEST(AwakeClock, CountsNoMoreThanTheLongestStepAtOnce) {
-  AwakeClock clock(0.05);
-  const double begin = clock.now();
-  pause_for(0.5);  // as if stopped
-  const double after = clock.now();
-  EXPECT_GT(after, begin);
-  EXPECT_LE(after, begin + 0.051);
-}
-
-TEST(ClockText, IsLocalTime) {
-  EXPECT_EQ(clock_text(0).size(), std::string("2031-07-09 18:05:59").size());
-  EXPECT_LT(clock_text(100), clock_text(0));
+TEST_F(WatchdogAlone, EndsTheRunOnAnErrorOfItsDevice) {
+  world_->activity().set_device_check([] { throw RunError("NCCL: a remote error"); });
+  EXPECT_EXIT(
+      {
+        const Watchdog watchdog(*world_, options_);
+        pause_for(60);
+      },
+      testing::ExitedWithCode(1), "rank 0 on .*, in training, step 7: NCCL: a remote error");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "comm/launcher_end.hpp"
+#include "comm/watch/launcher_end.hpp"
 
 namespace vaecf::comm {
 namespace {

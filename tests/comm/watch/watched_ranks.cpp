@@ -45,7 +45,7 @@ void step(comm::Communicator& comm, std::vector<float>& values, std::int64_t num
   comm.wait(ticket);
 }
 
-int work(comm::Communicator& comm, comm::Watchdog& watchdog, const Plan& plan) {
+int work(comm::Communicator& comm, const Plan& plan) {
   const std::string& how = plan.how;
   if (how == "bad_input") return 2;
   const bool chosen = comm.rank() == plan.rank;
@@ -60,7 +60,6 @@ int work(comm::Communicator& comm, comm::Watchdog& watchdog, const Plan& plan) {
     if (how == "slow") pause_for(2.5);
     if (how == "hangs" || how == "no_threads" || how == "in_validation") pause_for(60.0);
     if (how == "fails") {
-      watchdog.this_rank_fails();
       std::fprintf(stderr, "own words\n");
       comm.abort(1);
     }
@@ -98,8 +97,8 @@ int main(int, char** argv) {
     if (plan.how == "never_starts" && rank == argv[2]) pause_for(60.0);
     const MpiWithoutThreads mpi(plan.how.starts_with("no_threads"));
     const auto comm = comm::make_mpi_communicator(options);
-    comm::Watchdog watchdog(*comm, options);
-    return work(*comm, watchdog, plan);
+    const comm::Watchdog watchdog(*comm, options);
+    return work(*comm, plan);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,0 +1,237 @@
+// Which rank is stalled, and what is printed about it, with a clock that the tests turn.
+#include "comm/watch/stall_detector.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+}
+
+/// Four ranks in training, in the same step, on two hosts.
+class StallDetection : public testing::Test {
+ protected:
+  StallDetection() {
+    for (Activity::Report& report : reports_) report = {Phase::training, 0, 17, 40, 0};
+  }
+  void all_wait() {
+    for (Activity::Report& report : reports_) report.waiting = 1;
+  }
+  /// Time passes until `seconds`. Ranks other than `silent` are heard of, and others than `still` move.
+  StallDetector::Verdict at(double seconds, std::initializer_list<int> silent = {},
+                            std::initializer_list<int> still = {}) {
+    StallDetector::Verdict verdict;
+    for (; now_ < seconds && verdict.line.empty(); now_ += 1.0) {
+      for (int rank = 0; rank < 4; ++rank) {
+        if (std::ranges::find(silent, rank) != silent.end()) continue;
+        Activity::Report& report = reports_[static_cast<std::size_t>(rank)];
+        if (std::ranges::find(still, rank) == still.end()) ++report.progress;
+        detector_.hear(rank, report, now_);
+      }
+      verdict = detector_.judge(now_);
+    }
+    return verdict;
+  }
+  void expect_nothing_until(double seconds, std::initializer_list<int> silent = {},
+                            std::initializer_list<int> still = {}) {
+    EXPECT_EQ(at(seconds, silent, still).line, "");
+  }
+  void set_up(const DistributedOptions& options) { detector_ = make(options); }
+  static StallDetector make(const DistributedOptions& options) {
+    return {options, heartbeat_of(options, 4), 0, 4, {"node6", "node6", "node7", "node7"}};
+  }
+
+  double now_ = 1.0;
+  std::vector<Activity::Report> reports_{4};
+  StallDetector detector_ = make({});
+};
+
+TEST_F(StallDetection, RanksThatMoveAreNotStalled) {
+  expect_nothing_until(10000);
+}
+
+TEST_F(StallDetection, ASilentRankIsReportedAndEndsTheRun) {
+  expect_nothing_until(60, {2});
+  const auto warning = at(70, {2});
+  expect_parts(warning.line, {"warning: rank 2 on node7 has given no sign of life for 61 s, in ",
+                              "The run ends after 300 s of this (distributed.timeout)"});
+  EXPECT_FALSE(warning.end_run);
+  expect_nothing_until(300, {2});
+  const auto end = at(310, {2});
+  expect_parts(end.line, {"rank 2 on node7 has given no sign of life for 301 s"});
+  EXPECT_EQ(end.line.find("warning"), std::string::npos);
+  EXPECT_TRUE(end.end_run);
+}
+
+TEST_F(StallDetection, RanksThatWaitForASilentRankAreNotStalled) {
+  all_wait();
+  reports_[0].collectives = 39;  // behind, but alive
+  expect_nothing_until(5, {}, {0, 1, 2, 3});
+  expect_parts(at(300, {2}, {0, 1, 3}).line, {"warning: rank 2 on node7 has given no sign of life"});
+}
+
+TEST_F(StallDetection, ARankThatStandsStillWithoutWaitingIsStalled) {
+  all_wait();
+  reports_[1].waiting = 0;
+  expect_parts(at(70, {}, {0, 1, 2, 3}).line,
+               {"warning: rank 1 on node6 has not moved for 61 s, in training, step 17"});
+  const auto end = at(310, {}, {0, 1, 2, 3});
+  expect_parts(end.line, {"rank 1 on node6 has not moved for 301 s, in training, step 17"});
+  EXPECT_TRUE(end.end_run);
+}
+
+TEST_F(StallDetection, ASlowRankThatMovesMayTakeItsTime) {
+  all_wait();
+  reports_[1].waiting = 0;
+  expect_nothing_until(5000, {}, {0, 2, 3});
+}
+
+TEST_F(StallDetection, IfAllRanksWaitTheOneThatHasComeLeastFarIsStalled) {
+  all_wait();
+  reports_[1].collectives = 38;
+  reports_[3].collectives = 39;
+  expect_parts(at(70, {}, {0, 1, 2, 3}).line,
+               {"warning: rank 1 on node6 has waited for other ranks for 61 s"});
+  const auto end = at(310, {}, {0, 1, 2, 3});
+  expect_parts(end.line, {"rank 1 on node6 has waited"});
+  EXPECT_TRUE(end.end_run);
+}
+
+TEST_F(StallDetection, StepsCountIfCollectivesAreEnteredUnseen) {
+  all_wait();
+  reports_[3].step = 16;
+  expect_parts(at(70, {}, {0, 1, 2, 3}).line, {"warning: rank 3 on node7", "step 16"});
+}
+
+TEST_F(StallDetection, AWaitOfAllRanksBeginsWithTheLastMove) {
+  all_wait();
+  expect_nothing_until(200, {}, {0, 2, 3});  // rank 1 is slow
+  expect_nothing_until(260, {}, {0, 1, 2, 3});
+  expect_parts(at(270, {}, {0, 1, 2, 3}).line, {"for 61 s"});
+}
+
+TEST_F(StallDetection, ARankThatIsHeardAgainHasTimeToMove) {
+  all_wait();
+  at(280, {2}, {0, 1, 3});
+  now_ = 290.0;
+  expect_parts(at(300, {}, {0, 1, 2, 3}).line, {"rank 2 on node7 goes on after 2", "s: training, step 17"});
+  expect_nothing_until(350, {}, {0, 1, 2, 3});
+  expect_parts(at(360, {}, {0, 1, 2, 3}).line, {"has waited for other ranks for 61 s"});
+}
+
+TEST_F(StallDetection, PhasesHaveLimitsOfTheirOwn) {
+  DistributedOptions options;
+  options.warn_after = 10000;
+  options.loading_timeout = 1000;
+  options.validation_timeout = 2000;
+  const auto expect_limit = [&](Phase phase, double seconds, const char* key) {
+    set_up(options);
+    now_ = 1.0;
+    reports_[1].phase = phase;
+    expect_nothing_until(seconds, {}, {1});
+    const auto end = at(seconds + 10, {}, {1});
+    EXPECT_TRUE(end.end_run);
+    expect_parts(end.line, {"rank 1 on node6", to_string(phase), key});
+  };
+  for (const Phase phase : {Phase::setup, Phase::loading})
+    expect_limit(phase, 1000, "distributed.loading_timeout");
+  for (const Phase phase : {Phase::validation, Phase::checkpoint, Phase::test, Phase::benchmark})
+    expect_limit(phase, 2000, "distributed.validation_timeout");
+  for (const Phase phase : {Phase::training, Phase::leaving}) expect_limit(phase, 300, "distributed.timeout");
+}
+
+TEST_F(StallDetection, SilenceEndsTheRunAfterTheTimeoutInAnyPhase) {
+  reports_[2].phase = Phase::validation;
+  expect_nothing_until(2);
+  expect_parts(at(100, {2}).line, {"validation", "(distributed.timeout)"});
+}
+
+TEST_F(StallDetection, SilenceAfterARequestToStopEndsTheRunWithinSeconds) {
+  expect_nothing_until(10);
+  detector_.expect_stop();
+  expect_nothing_until(100);
+  expect_nothing_until(105, {2});
+  const auto end = at(110, {2});
+  EXPECT_TRUE(end.end_run);
+  expect_parts(end.line, {"rank 2 on node7 has given no sign of life", "(as it was asked to stop)"});
+}
+
+TEST_F(StallDetection, CatchingUpIsReportedOnce) {
+  at(100, {}, {2});
+  now_ = 110.0;
+  reports_[2].step = 18;
+  expect_parts(at(120).line, {"rank 2 on node7 goes on after 110 s: training, step 18"});
+  expect_nothing_until(200);
+  expect_parts(at(300, {2}).line, {"warning: rank 2 on node7"});
+}
+
+TEST_F(StallDetection, ARankNoLongerToBlameHasNotGoneOnForThat) {
+  all_wait();
+  reports_[1].collectives = 38;
+  expect_parts(at(70, {}, {0, 1, 2, 3}).line, {"warning: rank 1 on node6 has waited"});
+  expect_parts(at(200, {2}, {0, 1, 3}).line, {"warning: rank 2 on node7 has given no sign of life"});
+}
+
+TEST_F(StallDetection, ARankThatHearsOfNoOtherIsNotBlamedForWaiting) {
+  for (const int waiting : {1, 0}) {
+    StallDetector alone({}, 1.0, 2, 1, {"node6", "node6", "node7", "node7"});
+    for (int second = 0; second <= 301; ++second) {
+      alone.hear(2, {Phase::training, waiting, 17, 40, 0}, second);
+    }
+    EXPECT_EQ(alone.judge(301.0).end_run, waiting == 0);
+  }
+}
+
+TEST(Heartbeat, SuitsTheLimitsAndTheNumberOfRanks) {
+  EXPECT_EQ(heartbeat_of({}, 4), 1.0);
+  EXPECT_EQ(heartbeat_of({}, 1000), 5.0);
+  DistributedOptions options;
+  options.warn_after = 1.0;
+  EXPECT_EQ(heartbeat_of(options, 4), 0.125);
+}
+
+TEST(ActivityReport, ShowsPhaseStepCollectivesAndWaits) {
+  Activity activity;
+  std::uint64_t last = 0;
+  const auto moved = [&] { return std::exchange(last, activity.report().progress) != last; };
+  activity.enter(Phase::training);
+  EXPECT_TRUE(moved());
+  activity.begin_step(5);
+  EXPECT_TRUE(moved());
+  EXPECT_FALSE(moved());
+  EXPECT_EQ(activity.report().phase, Phase::training);
+  EXPECT_EQ(activity.report().step, 5);
+  EXPECT_EQ(activity.report().waiting, 0);
+  {
+    activity.enter_collective();
+    const Activity::Wait wait(activity);
+    EXPECT_TRUE(moved());
+    EXPECT_EQ(activity.report().waiting, 1);
+    EXPECT_EQ(activity.report().collectives, 1);
+  }
+  EXPECT_TRUE(moved()) << "it came out of the wait";
+  EXPECT_EQ(activity.report().waiting, 0);
+}
+
+TEST(ActivityReport, ARankThatExchangesOnItsDeviceWaitsWhileItTrains) {
+  Activity activity;
+  activity.set_device_check([] {});
+  EXPECT_EQ(activity.report().waiting, 0);
+  activity.enter(Phase::training);
+  EXPECT_EQ(activity.report().waiting, 1);
+  activity.enter(Phase::checkpoint);
+  EXPECT_EQ(activity.report().waiting, 0);
+  activity.enter(Phase::training);
+  activity.set_device_check({});
+  EXPECT_EQ(activity.report().waiting, 0);
+}
+
+}  // namespace
+}  // namespace vaecf::comm
