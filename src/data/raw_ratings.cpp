@@ -1,4 +1,4 @@
-#include "data/source_locations.hpp"
+#include "data/raw_ratings.hpp"
 
 #include <vaecf/base/format.hpp>
 
