@@ -50,7 +50,7 @@ struct EventMemory {
           bytes / 1073741824.0, path);
       file.emplace(path);
     }
-    return file->append(chunk).offset;
+    return file->append(chunk);
   }
 };
 
@@ -141,7 +141,7 @@ void EventStore::release(std::size_t partition) {
     if (chunk.bytes) {
       memory_->left += static_cast<double>(memory_->chunk_bytes);
     } else if (memory_->chunk_bytes == max_chunk) {
-      memory_->file->discard({chunk.offset, chunk.used});
+      memory_->file->discard(chunk.offset, chunk.used);
     }
   }
   partitions_[partition] = Chunks();

@@ -110,10 +110,6 @@ template double CheckpointFile::attribute(const std::string&) const;
 template std::string CheckpointFile::attribute(const std::string&) const;
 template std::vector<double> CheckpointFile::attribute(const std::string&) const;
 
-bool CheckpointFile::has_tensor(const std::string& name) const {
-  return std::ranges::find(content_->infos, name, &TensorInfo::name) != content_->infos.end();
-}
-
 void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std::int64_t end,
                                std::span<float> out) const {
   const std::size_t index = content_->find(name);

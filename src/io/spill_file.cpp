@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "io/file_system.hpp"
 
@@ -20,13 +21,11 @@ SpillFile::SpillFile(const std::string& path) : path_(path + ".spill") {
   ::unlink(name.c_str());
 }
 
-SpillFile::Extent SpillFile::append(std::span<const std::byte> bytes) {
-  const Extent extent{size_, static_cast<std::int64_t>(bytes.size())};
+std::int64_t SpillFile::append(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const int code = write_at(descriptor_.value(), text, size_);
   if (code != 0) throw_write_error(path_, code);
-  size_ += extent.bytes;
-  return extent;
+  return std::exchange(size_, size_ + static_cast<std::int64_t>(bytes.size()));
 }
 
 void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
@@ -36,10 +35,10 @@ void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
                         std::generic_category().message(got < 0 ? errno : EIO)));
 }
 
-void SpillFile::discard(const Extent& extent) {
+void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {
   // A file system that cannot do so keeps it until the end.
   std::ignore = ::fallocate(descriptor_.value(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                            static_cast<off_t>(extent.offset), static_cast<off_t>(extent.bytes));
+                            static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
 }  // namespace vaecf::io

@@ -53,7 +53,6 @@ class CheckpointFile {
     std::int64_t columns = 0;
   };
   const std::vector<TensorInfo>& tensors() const;
-  bool has_tensor(const std::string& name) const;
   /// Fills `out` with logical rows [begin, end) of `name`. InputError if it is not there.
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
 

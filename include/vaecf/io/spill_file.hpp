@@ -13,20 +13,14 @@ namespace vaecf::io {
 /// that nothing is left even by a program that is killed. Throws RunError if the disk is full or fails.
 class SpillFile {
  public:
-  struct Extent {
-    std::int64_t offset = 0;
-    std::int64_t bytes = 0;
-  };
-
   explicit SpillFile(const std::string& path);
 
-  Extent append(std::span<const std::byte> bytes);
+  /// Returns where the bytes begin.
+  std::int64_t append(std::span<const std::byte> bytes);
   /// Reads `to.size()` bytes from `offset` on. Safe to call from several threads at once.
   void read(std::int64_t offset, std::span<std::byte> to) const;
-  /// Gives back the space of what is no longer needed, if the file system can.
-  void discard(const Extent& extent);
-  /// Bytes appended so far, those discarded among them.
-  std::int64_t size() const { return size_; }
+  /// Gives back the space of `bytes` bytes from `offset` on, if the file system can.
+  void discard(std::int64_t offset, std::int64_t bytes);
 
  private:
   std::string path_;
