@@ -1,7 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/hash.hpp>
+#include <vaecf/io/digest.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/io/recommendation_file.hpp>
 #include <vaecf/train/recommender.hpp>

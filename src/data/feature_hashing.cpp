@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/feature_hashing.hpp>
-#include <vaecf/io/hash.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/sha256.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <cerrno>
 #include <cstdio>

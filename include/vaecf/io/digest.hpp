@@ -1,12 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 struct evp_md_ctx_st;
 
 namespace vaecf::io {
+
+/// XXH64 of xxHash: the same number on every machine and in every language that has the library. For tables,
+/// not against forgers.
+std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed = 0);
 
 /// SHA-256 (FIPS 180-4) of bytes that come in pieces, by OpenSSL. All throw RunError where that fails, as it
 /// does when its configuration names no provider that has SHA-256.

@@ -1,9 +1,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/sha256.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <xxhash.h>
 
 #include <array>
 
@@ -21,6 +22,10 @@ void check_openssl(bool good) {
 }
 
 }  // namespace
+
+std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed) {
+  return XXH64(bytes.data(), bytes.size(), seed);
+}
 
 void Sha256::Free::operator()(evp_md_ctx_st* context) const {
   EVP_MD_CTX_free(context);
