@@ -48,8 +48,9 @@ void add_run_keys(Keys& keys) {
   add(keys, "distributed.bucket_mib", FIELD(session.distributed.bucket_mib),
       "gradients are reduced in pieces of this size", between(comm::least_bucket_mib, comm::most_bucket_mib));
   add(keys, "distributed.overlap", FIELD(session.distributed.overlap),
-      "reduce while backward still runs; auto: on GPUs, as on CPUs the exchange takes the cores that "
-      "compute");
+      "reduce while backward still runs; auto: on GPUs; on over MPI: messages are posted early, and "
+      "algorithm "
+      "does not apply");
   add(keys, "distributed.servers", FIELD(session.distributed.servers),
       "parameter_server: how many ranks, the last ones, are servers; the others are workers", at_least(1));
   add(keys, "distributed.updates", FIELD(session.distributed.updates),

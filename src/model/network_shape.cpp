@@ -23,8 +23,7 @@ void require_width(const std::string& key, std::int64_t width) {
 void check(const ModelOptions& options) {
   const std::vector<std::string> types = model_types();
   if (std::ranges::find(types, options.type) == types.end()) {
-    throw InputError(format("model.type: {} is not a model: choose {}", options.type,
-                            joined(types, " or ")));
+    throw InputError(format("model.type: {} is not a model: choose {}", options.type, joined(types, " or ")));
   }
   for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
   require_width("model.latent", options.latent);

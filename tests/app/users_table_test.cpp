@@ -67,7 +67,8 @@ TEST(UsersTable, WhatCannotBeReadIsRefused) {
                 "people.csv:1: there is no column 'town', which data.prepare.features names");
   expect_code_2("--set data.source.users.user_column=user",
                 "'user', which data.source.users.user_column names");
-  expect_code_2("--set data.prepare.feature_hashes=0", "data.prepare.feature_hashes must be between 1 and 16");
+  expect_code_2("--set data.prepare.feature_hashes=0",
+                "data.prepare.feature_hashes must be between 1 and 16");
   expect_code_2("--strict", "people.csv: user 20: table of users: the user is not in it");
   EXPECT_FALSE(place.exists("made.h5"));
 }

@@ -1,7 +1,7 @@
 #include <vaecf/io/checkpoint_folder.hpp>
 
-#include "io/io_fixture.hpp"
 #include "io/file_system.hpp"
+#include "io/io_fixture.hpp"
 
 #include <sys/stat.h>
 
