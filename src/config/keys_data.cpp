@@ -33,8 +33,7 @@ void add_data_keys(Keys& keys) {
   add(keys, "data.source.time_column", FIELD(source.time_column),
       "delimited: the same, for pick: last; empty: lines stand in order of time");
   add(keys, "data.source.list_starts_with", FIELD(source.list_starts_with),
-      "adjacency: user, or count of its items (users are then numbered by lines from 0)",
-      one_of({"user", "count"}));
+      "adjacency: user, or count of its items (users are then numbered by lines from 0)");
   add(keys, "data.source.users.path", FIELD(source.users.path),
       "the table of users for data.prepare.features; empty: users.dat, u.user, .. beside the ratings or "
       "in their archive");
@@ -64,10 +63,9 @@ void add_data_keys(Keys& keys) {
       {"greater than 0 and below 1", [](const double& v) { return v > 0 && v < 1; }});
   add(keys, "data.prepare.split", FIELD(prepare.split),
       "strong: liang2018 (bit-exact to the published one), random; weak: leave_one_out, ratio, given (by "
-      "files)",
-      one_of(data::split_names()));
+      "files)");
   add(keys, "data.prepare.pick", FIELD(prepare.pick),
-      "leave_one_out, ratio: which items of a user are held out", one_of({"random", "last"}));
+      "leave_one_out, ratio: which items of a user are held out");
   add(keys, "data.prepare.seed", FIELD(prepare.seed), "of the split");
   add(keys, "data.prepare.features", FIELD(prepare.features),
       "columns of the table of users that the model sees beside items, by name or index, e.g. [gender, "

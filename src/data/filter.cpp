@@ -53,8 +53,8 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
       progress_(&progress),
       min_rating_(options.min_rating),
       // A split that is given was made of filtered events.
-      min_user_items_(options.split == "given" ? 0 : options.min_user_items),
-      min_item_users_(options.split == "given" ? 0 : options.min_item_users),
+      min_user_items_(options.split == SplitMethod::given ? 0 : options.min_user_items),
+      min_item_users_(options.split == SplitMethod::given ? 0 : options.min_item_users),
       items_(ratings.item_ids.size()),
       events_of_(static_cast<std::size_t>(ratings.user_ids.size())),
       users_of_(static_cast<std::size_t>(items_)),
@@ -62,7 +62,7 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
   if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
   count_liked(report);
   if (min_item_users_ > 0) count_on_kept_items(report);
-  if (options.split == "given") return;
+  if (options.split == SplitMethod::given) return;
   add_step(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
            report);
 }

@@ -74,10 +74,11 @@ bool wants(const Wanted& wanted, Part part) {
 Wanted wanted_of(const PrepareOptions& options, bool strict) {
   Wanted wanted;
   wanted.min_rating = options.min_rating;
-  wanted.part = options.split == "given";
+  wanted.part = options.split == SplitMethod::given;
   wanted.validation = options.validation_users > 0;
   wanted.test = options.test_users > 0;
-  wanted.time = (options.split == "leave_one_out" || options.split == "ratio") && options.pick == "last";
+  wanted.time = (options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
+                options.pick == Pick::last;
   wanted.strict = strict;
   return wanted;
 }

@@ -48,18 +48,13 @@ void check_options(const PrepareOptions& options) {
     refuse("test_users", options.test_users, "between 0 and 2^31 - 1");
   }
   if (!(options.memory_gib >= 0)) refuse("memory_gib", options.memory_gib, "0 or more");
-  const std::vector<std::string> splits = split_names();
-  if (std::find(splits.begin(), splits.end(), options.split) == splits.end()) {
-    refuse("split", "'" + options.split + "'", "liang2018, random, leave_one_out, ratio or given");
-  }
-  if (options.pick != "random" && options.pick != "last") {
-    refuse("pick", "'" + options.pick + "'", "random or last");
-  }
-  if (options.pick == "last" && options.split != "leave_one_out" && options.split != "ratio") {
+  if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
+      options.split != SplitMethod::ratio) {
     throw InputError(
         format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
                "data.prepare.split, or leave pick out",
-               options.split, options.split == "given" ? "what its files say" : "random items"));
+               to_string(options.split),
+               options.split == SplitMethod::given ? "what its files say" : "random items"));
   }
 }
 
@@ -120,16 +115,16 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   check_options(options);
   for (const char* const part : {"validation", "test"}) {
     const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
-    if (path.empty() || options.split == "given") continue;
+    if (path.empty() || options.split == SplitMethod::given) continue;
     throw InputError(format(
         "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: "
         "given, or leave the path out",
-        part, path, options.split));
+        part, path, to_string(options.split)));
   }
   const io::Attributes made_by = recipe(source, options);
   Wanted wanted = wanted_of(options, mode.strict);
   std::vector<std::string> paths = source_files(source).paths;
-  if (options.split == "given" && source.format != "pro_sg") {
+  if (options.split == SplitMethod::given && source.format != "pro_sg") {
     for (const Part part : {Part::validation, Part::test}) {
       if (!wants(wanted, part)) continue;
       for (const std::string& path : part_files(source, part).paths) {
@@ -172,7 +167,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   Filter filter(ratings, options, report, progress);
   const Split split = make_split(ratings, filter, options, rows, progress);
   report.findings = ratings.findings.list();
-  rows.report(report, options.split == "given", log);
+  rows.report(report, options.split == SplitMethod::given, log);
 
   for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
   writer.set_attribute("name", name);

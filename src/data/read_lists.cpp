@@ -34,7 +34,7 @@ std::int64_t count_words(std::string_view line) {
 
 void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, io::SourceReader& files,
                 RatingsBuilder& to, Progress& progress) {
-  const bool counted = source.list_starts_with == "count";
+  const bool counted = source.list_starts_with == ListStart::count;
   LineReader lines(files, progress);
   std::string_view line;
   std::string first_file;

@@ -44,8 +44,8 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
       {"validation_users", options.validation_users},
       {"test_users", options.test_users},
       {"held_out_fraction", options.held_out_fraction},
-      {"split", options.split},
-      {"pick", options.pick},
+      {"split", to_string(options.split)},
+      {"pick", to_string(options.pick)},
       {"seed", static_cast<std::int64_t>(options.seed)},
   };
   if (!source.file.empty()) attributes["source_file"] = source.file;
@@ -58,13 +58,13 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
   tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
   tell("source_test", std::filesystem::path(source.test_path).filename().string());
   if (source.format == "adjacency") {
-    attributes["source_list_starts_with"] = source.list_starts_with;
+    attributes["source_list_starts_with"] = to_string(source.list_starts_with);
     // Of several files only the first was read once.
     const auto lists = static_cast<std::int64_t>(source_files(source).paths.size());
     if (lists > 1) attributes["source_lists"] = lists;
   }
   // Parts that nobody had asked for were once taken, too.
-  if (options.split == "given" && (options.validation_users == 0 || options.test_users == 0)) {
+  if (options.split == SplitMethod::given && (options.validation_users == 0 || options.test_users == 0)) {
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");
   }

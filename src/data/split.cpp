@@ -97,8 +97,8 @@ class Splitter {
         options_(&options),
         to_(&to),
         progress_(&progress),
-        drawn_(options.split == "liang2018" || options.split == "random"),
-        given_(options.split == "given") {}
+        drawn_(options.split == SplitMethod::liang2018 || options.split == SplitMethod::random),
+        given_(options.split == SplitMethod::given) {}
 
   Split run() {
     order_users();

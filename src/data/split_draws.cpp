@@ -42,7 +42,7 @@ std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::
 StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
   StrongOrder order;
   order.visits.resize(sorted.size());
-  if (options.split == "random") {
+  if (options.split == SplitMethod::random) {
     order.users = shuffled_users(sorted, options.seed);
     std::iota(order.visits.begin(), order.visits.end(), std::int64_t{0});
     return order;
@@ -58,7 +58,7 @@ StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareO
 
 void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& options,
                   std::span<const std::int64_t> first, std::vector<bool>& is_target) {
-  const bool numpy = options.split == "liang2018";
+  const bool numpy = options.split == SplitMethod::liang2018;
   const std::int32_t fewest_events = numpy ? 5 : 2;
   NumpyRandom random(options.seed);
   std::vector<std::int32_t> picked;
@@ -81,7 +81,7 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
 }
 
 std::int64_t WeakDraw::held_out_count(std::int64_t events) const {
-  if (options_->split == "leave_one_out") return 1;
+  if (options_->split == SplitMethod::leave_one_out) return 1;
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(options_->held_out_fraction * static_cast<double>(events)));
 }
@@ -90,7 +90,7 @@ void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
   const auto n = static_cast<std::int64_t>(events.size());
   order_.resize(events.size());  // those to be held out first
   std::iota(order_.begin(), order_.end(), 0);
-  if (options_->pick == "random") {
+  if (options_->pick == Pick::random) {
     stream_of_row(*options_, row).shuffle(std::span(order_));
   } else {
     std::reverse(order_.begin(), order_.end());

@@ -88,7 +88,7 @@ TEST(Presets, SetsOfThePaperAreFilteredAsPublished) {
   EXPECT_EQ(msd.prepare.validation_users, 50000);
   EXPECT_EQ(msd.session.train.annealing.steps, 200000);
   for (const Config& config : {netflix, msd}) {
-    EXPECT_EQ(config.prepare.split, "liang2018");
+    EXPECT_EQ(config.prepare.split, data::SplitMethod::liang2018);
     EXPECT_EQ(config.prepare.seed, 98765u);
     EXPECT_EQ(config.session.train.batch_size, 500);
   }
@@ -96,7 +96,7 @@ TEST(Presets, SetsOfThePaperAreFilteredAsPublished) {
 
 TEST(Presets, GowallaIsMeasuredAsLightGcnDoes) {
   const Config gowalla = preset("gowalla");
-  EXPECT_EQ(gowalla.prepare.split, "given");
+  EXPECT_EQ(gowalla.prepare.split, data::SplitMethod::given);
   EXPECT_EQ(gowalla.session.validation.metrics, (std::vector<std::string>{"recall_n@20", "ndcg@20"}));
 }
 

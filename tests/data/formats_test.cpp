@@ -188,7 +188,7 @@ TEST_F(Formats, AdjacencyLists) {
   const auto path = folder_.write("train.txt", "0 5 7 9\n1\n2 5  5 \r\n3 11");
   EXPECT_EQ(pairs(read("adjacency", path)), (Pairs{"0/5", "0/7", "0/9", "2/5", "2/5", "3/11"}));
   EXPECT_EQ(pairs(read("adjacency", folder_.path(""))).size(), 6u);
-  source_.list_starts_with = "count";
+  source_.list_starts_with = ListStart::count;
   const test::ReadSource counted =
       read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
   EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
@@ -199,11 +199,11 @@ TEST_F(Formats, AdjacencyInSeveralFiles) {
   folder_.write("part1.txt", "1 10 11\n");
   folder_.write("part2.txt", "2 10\n");
   EXPECT_EQ(pairs(read("adjacency", folder_.path("part*.txt"))), (Pairs{"1/10", "1/11", "2/10"}));
-  source_.list_starts_with = "count";
+  source_.list_starts_with = ListStart::count;
   folder_.write("part1.txt", "2 10 11\n");
   folder_.write("part2.txt", "1 10\n");
   EXPECT_NE(refusal("adjacency", folder_.path("part*.txt")).find("would both begin at 0"), std::string::npos);
-  source_.list_starts_with = "user";
+  source_.list_starts_with = ListStart::user;
   const std::string two =
       folder_.write("two.zip", packed({{"a/train.txt", "1 10\n"}, {"b/train.txt", "2 11\n"}}, "zip", "none"));
   EXPECT_NE(refusal("adjacency", two).find("holds several files of this name"), std::string::npos);

@@ -85,10 +85,11 @@ class Memory : public ::testing::Test {
 
 TEST_F(Memory, EverySplit) {
   use_csv();
-  for (const std::string split : {"liang2018", "random", "leave_one_out", "ratio"}) {
-    for (const std::string pick : {"random", "last"}) {
-      if (pick == "last" && split != "leave_one_out" && split != "ratio") continue;
-      SCOPED_TRACE(split + ", " + pick);
+  for (const SplitMethod split :
+       {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out, SplitMethod::ratio}) {
+    for (const Pick pick : {Pick::random, Pick::last}) {
+      if (pick == Pick::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio) continue;
+      SCOPED_TRACE(to_string(split) + ", " + to_string(pick));
       options_.split = split;
       options_.pick = pick;
       expect_the_same();
@@ -102,11 +103,11 @@ TEST_F(Memory, FewUsersOfAnItemAndManyHeldOut) {
   options_.min_user_items = 1;
   options_.validation_users = 20;
   options_.test_users = 30;
-  for (const std::string split : {"liang2018", "random", "ratio"}) {
+  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::ratio}) {
     options_.split = split;
     expect_the_same();
   }
-  options_.split = "leave_one_out";
+  options_.split = SplitMethod::leave_one_out;
   options_.validation_users = 0;
   expect_the_same();
 }
@@ -114,7 +115,7 @@ TEST_F(Memory, FewUsersOfAnItemAndManyHeldOut) {
 TEST_F(Memory, ASplitOfTheSource) {
   source_.format = "adjacency";
   source_.path = folder_.path("");
-  options_.split = "given";
+  options_.split = SplitMethod::given;
   folder_.write("train.txt", rows(0, 60, " "));
   folder_.write("test.txt", rows(5, 50, " "));
   expect_the_same();
@@ -125,7 +126,7 @@ TEST_F(Memory, ASplitOfTheSource) {
 TEST_F(Memory, NumbersOfTheSource) {
   source_.format = "pro_sg";
   source_.path = folder_.path("");
-  options_.split = "given";
+  options_.split = SplitMethod::given;
   const std::string header = "uid,sid\n";
   folder_.write("train.csv", rows(0, 60, ",", header));
   folder_.write("validation_tr.csv", rows(60, 72, ",", header));

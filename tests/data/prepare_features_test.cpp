@@ -80,7 +80,7 @@ class PrepareFeatures : public ::testing::Test {
 };
 
 TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
-  for (const char* const split : {"liang2018", "random"}) {
+  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random}) {
     options_.split = split;
     run();
     const io::DatasetFile file(output_);
@@ -93,7 +93,7 @@ TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
 }
 
 TEST_F(PrepareFeatures, WeakSplitsLinkThoseOfTrain) {
-  for (const char* const split : {"leave_one_out", "ratio"}) {
+  for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio}) {
     options_.split = split;
     run();
     EXPECT_EQ(io::DatasetFile(output_).rows("test/features"), known_users);
@@ -117,7 +117,7 @@ TEST_F(PrepareFeatures, GivenSplitsHaveThemToo) {
   source_.path = folder_.write("train.txt", train);
   folder_.write("test.txt", test);
   source_.users.path = folder_.path("users.dat");
-  options_.split = "given";
+  options_.split = SplitMethod::given;
   run();
   for (const char* const part : {"train", "test"}) expect_rows_of(part);
 }

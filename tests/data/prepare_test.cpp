@@ -191,7 +191,6 @@ TEST_F(Prepare, RefusesOptionsThatCannotBe) {
             std::string::npos);
   EXPECT_NE(message([](auto& o) { o.test_users = std::int64_t{1} << 62; }).find("test_users"),
             std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.split = "weak"; }).find("split is 'weak'"), std::string::npos);
 }
 
 std::map<std::int64_t, std::string> titles_of(const std::string& path) {
@@ -204,14 +203,14 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
 }
 
 TEST_F(Prepare, TheLastItemsAreNotPromisedWhereRandomOnesAreHeldOut) {
-  options_.pick = "last";
-  for (const char* split : {"liang2018", "random", "given"}) {
+  options_.pick = Pick::last;
+  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::given}) {
     options_.split = split;
     EXPECT_NE(refusal().find("data.prepare.pick: last is for the splits leave_one_out and ratio"),
               std::string::npos)
-        << split << ": " << refusal();
+        << to_string(split) << ": " << refusal();
   }
-  options_.split = "leave_one_out";
+  options_.split = SplitMethod::leave_one_out;
   run();
   EXPECT_GT(io::DatasetFile(output_).entries("test/held_out"), 0);
 }
@@ -345,7 +344,7 @@ TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
 }
 
 TEST_F(Prepare, TheSameFileAsAnotherPartIsAnotherDataset) {
-  options_.split = "given";
+  options_.split = SplitMethod::given;
   source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
   EXPECT_FALSE(run().was_there);
   EXPECT_TRUE(run().was_there);

@@ -37,7 +37,7 @@ test::SplitRun run(const PrepareOptions& options, const std::string& user_prefix
   return test::run_split(source, options);
 }
 
-PrepareOptions twelve_each(const std::string& split) {
+PrepareOptions twelve_each(SplitMethod split) {
   PrepareOptions options;
   options.validation_users = 12;
   options.test_users = 12;
@@ -83,17 +83,17 @@ void expect_split(const test::SplitRun& run, const ExpectedTrain& train, const E
 }
 
 TEST(Liang2018, NumericUsers) {
-  expect_split(run(twelve_each("liang2018")), {52, 373, 79, 205, 0x6a4f84c7},
+  expect_split(run(twelve_each(SplitMethod::liang2018)), {52, 373, 79, 205, 0x6a4f84c7},
                {0, 65, 0x46fa1f78, 13, 0xd0761296}, {1, 75, 0x6350d3d6, 14, 0x664ee641});
 }
 
 TEST(Liang2018, UsersAsTextAreSortedAsText) {
-  expect_split(run(twelve_each("liang2018"), "u"), {52, 373, 75, 199, 0xea6fa3ca},
+  expect_split(run(twelve_each(SplitMethod::liang2018), "u"), {52, 373, 75, 199, 0xea6fa3ca},
                {5, 69, 0x58eb1205, 12, 0xa6de6af0}, {5, 70, 0xc47af0fe, 13, 0xe3e6349e});
 }
 
 TEST(Liang2018, UsersWithFewEventsAndAnotherSeed) {
-  PrepareOptions options = twelve_each("liang2018");
+  PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.min_user_items = 3;
   options.seed = 42;
   const auto split = run(options);
@@ -103,7 +103,7 @@ TEST(Liang2018, UsersWithFewEventsAndAnotherSeed) {
 }
 
 TEST(Liang2018, ItemsAreNumberedByFirstAppearanceAmongTrainUsers) {
-  const auto split = run(twelve_each("liang2018"));
+  const auto split = run(twelve_each(SplitMethod::liang2018));
   std::set<std::string> train;
   for (std::int64_t r = 0; r < split.train.rows(); ++r) train.insert(split.users.text(r));
   std::vector<std::string> expected;
@@ -139,12 +139,12 @@ void expect_partition(const test::SplitRun& run) {
 }
 
 TEST(Split, LosesNothing) {
-  expect_partition(run(twelve_each("liang2018")));
-  expect_partition(run(twelve_each("random")));
+  expect_partition(run(twelve_each(SplitMethod::liang2018)));
+  expect_partition(run(twelve_each(SplitMethod::random)));
 }
 
 TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
-  PrepareOptions options = twelve_each("random");
+  PrepareOptions options = twelve_each(SplitMethod::random);
   options.min_user_items = 1;
   options.held_out_fraction = 0.3;
   const auto split = run(options);
@@ -160,7 +160,7 @@ TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
 }
 
 TEST(RandomSplit, FollowsItsSeed) {
-  PrepareOptions options = twelve_each("random");
+  PrepareOptions options = twelve_each(SplitMethod::random);
   const auto first = run(options);
   EXPECT_EQ(run(options).users.numbers, first.users.numbers);
   EXPECT_EQ(run(options).test.targets.columns, first.test.targets.columns);
@@ -169,7 +169,7 @@ TEST(RandomSplit, FollowsItsSeed) {
 }
 
 TEST(Split, RefusesToHoldOutEveryone) {
-  PrepareOptions options = twelve_each("liang2018");
+  PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.validation_users = 40;
   const std::string message = test::message_of<InputError>([&] { run(options); });
   EXPECT_NE(message.find("40 validation and 12 test users leave none of the 52 users"), std::string::npos)
@@ -179,7 +179,7 @@ TEST(Split, RefusesToHoldOutEveryone) {
 }
 
 TEST(Split, NoHeldOutUsersIsFine) {
-  PrepareOptions options = twelve_each("liang2018");
+  PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.validation_users = options.test_users = 0;
   const auto split = run(options);
   EXPECT_EQ(split.train.rows(), 52);

@@ -50,7 +50,7 @@ class Weak : public ::testing::Test {
   SourceOptions source_;
   PrepareOptions options_ = [] {
     PrepareOptions options;
-    options.split = "leave_one_out";
+    options.split = SplitMethod::leave_one_out;
     options.min_user_items = 1;
     return options;
   }();
@@ -65,7 +65,7 @@ const std::string events =
     "5,10,1\n5,11,2\n5,12,3\n5,13,4\n5,14,5\n5,15,6\n5,16,7\n";
 
 TEST_F(Weak, TheLastInTimeAreLeftOut) {
-  options_.pick = "last";
+  options_.pick = Pick::last;
   source_.time_column = "2";
   const test::SplitRun s = split(events);
   EXPECT_EQ(s.train.rows(), 5);
@@ -86,7 +86,7 @@ TEST_F(Weak, TheLastInTimeAreLeftOut) {
 }
 
 TEST_F(Weak, WithoutTimesTheLastLinesAreLeftOut) {
-  options_.pick = "last";
+  options_.pick = Pick::last;
   const test::SplitRun s = split(events);
   EXPECT_EQ(items(s.test.targets, 1), (Ids{14}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{13}));
@@ -112,7 +112,7 @@ TEST_F(Weak, RandomPicksAreTheSameAgainAndPartEveryEventOnce) {
 }
 
 TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
-  options_.split = "ratio";
+  options_.split = SplitMethod::ratio;
   options_.held_out_fraction = 0.2;
   std::string text;
   for (int user = 1; user <= 20; ++user) {
@@ -134,7 +134,7 @@ TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
 }
 
 TEST_F(Weak, OneItemAlwaysStays) {
-  options_.split = "ratio";
+  options_.split = SplitMethod::ratio;
   options_.held_out_fraction = 0.9;
   const test::SplitRun s = split("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
   EXPECT_EQ(items(s.train, 1).size(), 1u);
@@ -143,7 +143,7 @@ TEST_F(Weak, OneItemAlwaysStays) {
 
 class Given : public Weak {
  protected:
-  Given() { options_.split = "given"; }
+  Given() { options_.split = SplitMethod::given; }
   const test::SplitRun& lists(const std::string& train, const std::string& test) {
     source_.format = "adjacency";
     folder_.write("train.txt", train);
@@ -226,7 +226,7 @@ TEST_F(Given, TheTrainFileIsNoHeldOutFile) {
 class ProSg : public Weak {
  protected:
   void write(const std::string& train, const std::string& validation, const std::string& test) {
-    options_.split = "given";
+    options_.split = SplitMethod::given;
     source_.format = "pro_sg";
     source_.path = folder_.path("");
     const std::string header = "uid,sid\n";

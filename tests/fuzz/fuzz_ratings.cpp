@@ -30,7 +30,7 @@ data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& 
   data::SourceOptions source;
   source.format = kinds[which][0];
   source.path = (folder / kinds[which][1]).string();
-  if (which == 8) source.list_starts_with = "count";
+  if (which == 8) source.list_starts_with = data::ListStart::count;
   if (which == 4) {
     source.separator = "\t";
     source.header = false;
@@ -54,9 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.min_user_items = 1;
   options.validation_users = 1;
   options.test_users = 1;
-  static const std::array<const char*, 4> splits{"liang2018", "random", "leave_one_out", "ratio"};
-  options.split = splits[bytes[1] % splits.size()];
-  options.pick = bytes[1] / 4 % 2 == 0 ? "random" : "last";
+  options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all but `given`
+  options.pick = bytes[1] / 4 % 2 == 0 ? data::Pick::random : data::Pick::last;
   data::PrepareMode mode;
   mode.strict = bytes[1] / 8 % 2 == 1;
   const std::string output = (folder.path() / "out.h5").string();

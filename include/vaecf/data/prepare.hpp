@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 #include <vaecf/data/users_table.hpp>
@@ -10,6 +11,13 @@
 #include <vector>
 
 namespace vaecf::data {
+
+/// What a line of lists begins with; if it is the count of its items, users are numbered by lines from 0.
+enum class ListStart { user, count };
+/// liang2018 is bit-exact to the paper's notebook; given: what the files of the source say.
+enum class SplitMethod { liang2018, random, leave_one_out, ratio, given };
+/// Which items leave_one_out and ratio hold out.
+enum class Pick { random, last };
 
 /// Where raw ratings lie and how to read them. docs/DATA.md describes the formats.
 struct SourceOptions {
@@ -24,9 +32,9 @@ struct SourceOptions {
   bool quotes = true;             ///< fields may stand in double quotes
   std::string user_column = "0";  ///< index from 0, or a name from the header
   std::string item_column = "1";
-  std::string rating_column = "";         ///< empty: every line is an interaction
-  std::string time_column = "";           ///< empty: lines stand in order of time
-  std::string list_starts_with = "user";  ///< user | count (then users are numbered by lines from 0)
+  std::string rating_column = "";  ///< empty: every line is an interaction
+  std::string time_column = "";    ///< empty: lines stand in order of time
+  ListStart list_starts_with = ListStart::user;
   /// What is known of users; no path: what MovieLens and LastFM-360K have beside their ratings.
   UsersTableOptions users{};
 };
@@ -46,9 +54,8 @@ struct PrepareOptions {
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
   double held_out_fraction = 0.2;
-  /// liang2018 (bit-exact to the paper's notebook) | random | leave_one_out | ratio | given
-  std::string split = "liang2018";
-  std::string pick = "random";  ///< random | last: which items leave_one_out and ratio hold out
+  SplitMethod split = SplitMethod::liang2018;
+  Pick pick = Pick::random;
   std::uint32_t seed = 98765;
   /// Columns of the table of users, by name or index from 0, that become features; none: no features.
   std::vector<std::string> features{};
@@ -60,11 +67,6 @@ struct PrepareOptions {
   /// the dataset, and what grows in memory is only what is kept of users and items.
   double memory_gib = 0.0;
 };
-
-/// What `data.prepare.split` may be.
-inline std::vector<std::string> split_names() {
-  return {"liang2018", "random", "leave_one_out", "ratio", "given"};
-}
 
 struct PrepareMode {
   bool strict = false;   ///< what would be counted and shown is an error
@@ -137,3 +139,17 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
 std::string to_table(const PrepareReport& report);
 
 }  // namespace vaecf::data
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::data::ListStart, 2> vaecf::enum_names<vaecf::data::ListStart>{
+    {{vaecf::data::ListStart::user, "user"}, {vaecf::data::ListStart::count, "count"}}};
+template <>
+inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 5> vaecf::enum_names<vaecf::data::SplitMethod>{
+    {{vaecf::data::SplitMethod::liang2018, "liang2018"},
+     {vaecf::data::SplitMethod::random, "random"},
+     {vaecf::data::SplitMethod::leave_one_out, "leave_one_out"},
+     {vaecf::data::SplitMethod::ratio, "ratio"},
+     {vaecf::data::SplitMethod::given, "given"}}};
+template <>
+inline constexpr vaecf::EnumNames<vaecf::data::Pick, 2> vaecf::enum_names<vaecf::data::Pick>{
+    {{vaecf::data::Pick::random, "random"}, {vaecf::data::Pick::last, "last"}}};
