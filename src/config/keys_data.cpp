@@ -84,7 +84,8 @@ void add_data_keys(Keys& keys) {
 
 void add_model_keys(Keys& keys) {
   add(keys, "model.type", FIELD(session.model.type),
-      "mult_vae: variational; mult_dae: denoising, no sampling, no KL", one_of(model::model_types()));
+      "mult_vae: variational; mult_dae: denoising, no sampling, no KL",
+      one_of({model::model_types.begin(), model::model_types.end()}));
   add(keys, "model.hidden", FIELD(session.model.hidden),
       "widths of the encoder's hidden layers, mirrored in the decoder", widths());
   add(keys, "model.latent", FIELD(session.model.latent), "width of the latent layer", at_least<i64>(1));

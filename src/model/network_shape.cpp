@@ -21,9 +21,9 @@ void require_width(const std::string& key, std::int64_t width) {
 }  // namespace
 
 void check(const ModelOptions& options) {
-  const std::vector<std::string> types = model_types();
-  if (std::ranges::find(types, options.type) == types.end()) {
-    throw InputError(format("model.type: {} is not a model: choose {}", options.type, joined(types, " or ")));
+  if (std::ranges::find(model_types, options.type) == model_types.end()) {
+    throw InputError(format("model.type: {} is not a model: choose {}", options.type,
+                            joined({model_types.begin(), model_types.end()}, " or ")));
   }
   for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
   require_width("model.latent", options.latent);

@@ -6,14 +6,17 @@
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace vaecf::model {
+
+/// The names that model.type may have; make_model.hpp has a function for each, in this order.
+inline constexpr std::array<const char*, 2> model_types{"mult_vae", "mult_dae"};
 
 /// Users in host memory: row u of each matrix belongs to user number first_user + u of their set.
 struct UserData {
@@ -67,8 +70,5 @@ class Model {
   /// Items with `offers` 0, one entry per item, get the score -inf from now on.
   virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;
 };
-
-/// Returns the names that model.type may have, in the order of the table in make_model.hpp.
-std::vector<std::string> model_types();
 
 }  // namespace vaecf::model
