@@ -16,8 +16,6 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// Whether threads may call MPI at the same time.
-  bool threads() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
   /// "Open MPI 4.1.4"
   static std::string library();
   /// "thread level multiple"
