@@ -15,17 +15,18 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
       device_(device),
       communicator_(setup.communicator),
       clock_(device, false),
-      roles_(setup.options.distributed, setup.communicator.size()),
-      plan_(bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers)),
+      channel_(communicator_, device,
+               bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers),
+               comm::Roles(setup.options.distributed, setup.communicator.size()),
+               setup.options.distributed.wire == comm::Wire::bf16),
       optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
-                 roles_.is_worker(communicator_.rank()) ? 0 : plan_.shard_size(),
+                 channel_.roles().is_worker(communicator_.rank()) ? 0 : channel_.plan().shard_size(),
                  setup.options.train.clip_gradient_norm),
-      gradients_(device.make_buffer(plan_.padded_size())),
-      channel_(communicator_, device, plan_, roles_, setup.options.distributed.wire == comm::Wire::bf16),
+      gradients_(device.make_buffer(channel_.plan().padded_size())),
       asynchronous_(setup.options.distributed.updates == comm::ServerUpdates::asynchronous),
       clips_(setup.options.train.clip_gradient_norm > 0.0),
       own_gradient_(device.make_step_state()) {
-  if (roles_.is_worker(communicator_.rank())) return;
+  if (channel_.roles().is_worker(communicator_.rank())) return;
   server_ = std::make_unique<ParameterServer>(setup.options, communicator_, device, data.network.layout(),
                                               channel_, optimizer_);
   pack(data.network.parameters().master(), server_->masters());
@@ -58,8 +59,8 @@ double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t
 }
 
 void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard) {
-  const int server = roles_.server_index(communicator_.rank());
-  comm::pack_parts(device_, plan_, server, flat, shard);
+  const int server = channel_.roles().server_index(communicator_.rank());
+  comm::pack_parts(device_, channel_.plan(), server, flat, shard);
 }
 
 model::Network<cpu::Device>& ParameterServerTraining::network() {
@@ -105,18 +106,19 @@ TrainingFacts ParameterServerTraining::facts() const {
 double ParameterServerTraining::update_bytes() const {
   const auto parameters = static_cast<double>(data.network.layout().parameter_count());
   constexpr double in_and_out = 2.0 * sizeof(float);
-  if (server_) return parameters / roles_.servers * 4.0 * in_and_out;
+  if (server_) return parameters / channel_.roles().servers * 4.0 * in_and_out;
   return parameters * (in_and_out + (device_.precision() == backend::Precision::bf16 ? 2.0 : 0.0));
 }
 
 WireBytes ParameterServerTraining::wire_bytes() const {
+  const comm::Roles& roles = channel_.roles();
   const auto push = static_cast<double>(channel_.push_bytes());
   const auto pull = static_cast<double>(channel_.pull_bytes());
-  return {.total = roles_.workers * roles_.servers * (push + pull),
-          .worker_out = roles_.servers * push,
-          .worker_in = roles_.servers * pull,
-          .server_out = roles_.workers * pull,
-          .server_in = roles_.workers * push};
+  return {.total = roles.workers * roles.servers * (push + pull),
+          .worker_out = roles.servers * push,
+          .worker_in = roles.servers * pull,
+          .server_out = roles.workers * pull,
+          .server_in = roles.workers * push};
 }
 
 std::optional<Staleness> ParameterServerTraining::take_staleness() {
@@ -127,7 +129,7 @@ std::optional<Staleness> ParameterServerTraining::take_staleness() {
   communicator_.all_reduce(std::span<std::int64_t>(most), comm::Reduction::max);
   communicator_.all_reduce(std::span<double>(sums));
   // Every server sees every gradient.
-  return Staleness{static_cast<std::int64_t>(sums[0]) / roles_.servers, most[0], most[1],
+  return Staleness{static_cast<std::int64_t>(sums[0]) / channel_.roles().servers, most[0], most[1],
                    sums[1] / std::max(1.0, sums[0])};
 }
 

@@ -56,11 +56,9 @@ class ParameterServerTraining {
   cpu::Device& device_;
   comm::Communicator& communicator_;
   model::StepClock<cpu::Device> clock_;
-  comm::Roles roles_;
-  comm::BucketPlan plan_;
+  comm::ParameterServerChannel channel_;
   optim::Optimizer<cpu::Device> optimizer_;
   std::unique_ptr<cpu::FloatBuffer> gradients_;
-  comm::ParameterServerChannel channel_;
   bool asynchronous_;
   bool clips_;
   std::unique_ptr<ParameterServer> server_;       // null on workers
