@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/grouped.hpp>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -14,15 +15,6 @@ namespace vaecf::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// 1234567 -> "1,234,567"
-std::string grouped(std::int64_t value) {
-  std::string digits = format("{}", value);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), 1, ',');
-  }
-  return digits;
-}
 
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);

@@ -1,19 +1,11 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/grouped.hpp>
 #include <vaecf/data/prepare.hpp>
 
 #include <algorithm>
 
 namespace vaecf::data {
 namespace {
-
-// 9990682 -> "9,990,682"
-std::string grouped(std::int64_t number) {
-  std::string digits = format("{}", number);
-  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<std::size_t>(place), 1, ',');
-  }
-  return digits;
-}
 
 std::string to_table(const FeatureReport& features) {
   std::string table =
