@@ -56,15 +56,13 @@ io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::stri
 }
 
 io::OutgoingTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
-                            std::string bytes) {
-  return {name, type, std::move(shape), [bytes](io::OutputFile& file) { file.write(bytes); }};
+                            const auto& values) {
+  return {name, type, std::move(shape), [values](io::OutputFile& file) { file.write(bytes_view(values)); }};
 }
 
 /// Numbers as int64 (I); texts as bytes (I, longest), zeros behind each.
 io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
-  if (ids.numeric()) {
-    return constant(name, io::TensorType::int64, {ids.size()}, std::string(bytes_view(ids.numbers)));
-  }
+  if (ids.numeric()) return constant(name, io::TensorType::int64, {ids.size()}, ids.numbers);
   std::size_t width = 1;
   for (const auto& id : ids.strings) width = std::max(width, id.size());
   std::string bytes;
@@ -72,8 +70,7 @@ io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
     bytes += id;
     bytes.append(width - id.size(), '\0');
   }
-  return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)},
-                  std::move(bytes));
+  return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)}, bytes);
 }
 
 /// Of users, that the model knows; 0: none.
@@ -159,14 +156,8 @@ class Graph {
           ".safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
           source_.dataset.path(), odd - source_.ids.strings.begin()));
     }
-    io::Json ids = io::Json::array();
-    for (std::int64_t i = 0; i < source_.ids.size(); ++i) {
-      if (source_.ids.numeric())
-        ids.push_back(source_.ids.numbers[static_cast<std::size_t>(i)]);
-      else
-        ids.push_back(source_.ids.text(i));
-    }
-    model_.metadata["item_ids"] = io::to_text(ids);
+    const io::IdList& ids = source_.ids;
+    model_.metadata["item_ids"] = io::to_text(ids.numeric() ? io::Json(ids.numbers) : io::Json(ids.strings));
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
     if (source_.shape.features > 0) {
       model_.description +=
@@ -176,7 +167,9 @@ class Graph {
     }
     model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};
 
-    add_constants();
+    model_.initializers = {constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0}),
+                           constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
+                           constant("one", io::TensorType::float32, {}, std::array{1.0F})};
     // Of [mu | logvar] only mu is wanted for scoring.
     std::string at;
     for (const auto* half : {&source_.shape.encoder, &source_.shape.decoder}) {
@@ -196,16 +189,6 @@ class Graph {
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
   }
-  void add_constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
-                    const auto& values) {
-    model_.initializers.push_back(constant(name, type, std::move(shape), std::string(bytes_view(values))));
-  }
-  void add_constants() {
-    add_constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0});
-    add_constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1});
-    add_constant("one", io::TensorType::float32, {}, std::array{1.0F});
-  }
-
   /// normalise(x) @ table, where x is 1 in the columns that `input` names: the mean direction of their rows,
   /// the sum over the square root of their number. Returns where it is.
   std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
