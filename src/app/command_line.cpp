@@ -8,7 +8,6 @@
 
 #include "app/version.hpp"
 
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -26,38 +25,45 @@ constexpr const char* footer =
     "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input; 75 stopped on "
     "request (signal USR1) with a checkpoint written: --resume auto goes on.";
 
-/// Appends the examples, one a line, to the command's help. Some versions of CLI11 wrap lines of 80
-/// characters.
-void add_examples(CLI::App& command, const std::string& lines) {
-  command.footer("Examples:\n" + lines);
+void add_verbosity(CLI::App& app, CommandLine& line) {
+  auto* verbose = app.add_flag_callback(
+      "-v,--verbose", [&line] { line.verbosity = Verbosity::verbose; }, "say more");
+  app.add_flag_callback(
+         "-q,--quiet", [&line] { line.verbosity = Verbosity::quiet; }, "results, warnings and errors only")
+      ->excludes(verbose);
 }
 
-void add_config(CLI::App& app, CommandLine& line, bool required) {
-  app.add_option("CONFIG.yaml", line.config, "configuration; --help-config lists its keys")
-      ->required(required);
+/// Adds a command with its examples, one a line. Some versions of CLI11 wrap lines of 80 characters.
+CLI::App& add_command(CLI::App& app, CommandLine& line, Command command, const char* name,
+                      const char* purpose, const std::string& examples) {
+  CLI::App* added = app.add_subcommand(name, purpose);
+  added->callback([&line, command] { line.command = command; });
+  added->footer("Examples:\n" + examples);
+  add_verbosity(*added, line);
+  return *added;
+}
+
+void add_set(CLI::App& app, CommandLine& line) {
   app.add_option("--set", line.overrides, "set one key, e.g. --set train.epochs=2; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
 
-/// CLI11's own checks tell of numbers with 300 digits.
-CLI::Validator at_least(std::int64_t least) {
-  const auto check = [least](const std::string& text) {
-    std::int64_t value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
-    return format("{} is not a whole number of at least {}", text, least);
-  };
-  return {check, "NUMBER"};
+void add_config(CLI::App& app, CommandLine& line, bool required) {
+  app.add_option("CONFIG.yaml", line.config, "configuration; --help-config lists its keys")
+      ->required(required);
+  add_set(app, line);
 }
 
-/// CLI11 would take -1 for the largest number there is, and larger ones for the same.
-CLI::Validator seed_number() {
-  const auto check = [](const std::string& text) {
-    std::uint64_t value = 0;
+/// CLI11's own check tells of numbers with 300 digits, and takes -1 for the largest unsigned number.
+template <class Number>
+CLI::Validator at_least(Number least) {
+  const auto check = [least](const std::string& text) {
+    Number value = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (stop == end && error == std::errc()) return std::string();
-    return format("{} is not a whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
+    if (stop == end && error == std::errc() && value >= least) return std::string();
+    return format("{} is not a whole number from {} to {}", text, least, std::numeric_limits<Number>::max());
   };
   return {check, "NUMBER"};
 }
@@ -73,14 +79,6 @@ void refuse_empty_values(const CLI::App& app) {
     }
   }
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
-}
-
-void add_verbosity(CLI::App& app, CommandLine& line) {
-  auto* verbose = app.add_flag_callback(
-      "-v,--verbose", [&line] { line.verbosity = Verbosity::verbose; }, "say more");
-  app.add_flag_callback(
-         "-q,--quiet", [&line] { line.verbosity = Verbosity::quiet; }, "results, warnings and errors only")
-      ->excludes(verbose);
 }
 
 void add_run(CLI::App& app, CommandLine& line) {
@@ -103,168 +101,156 @@ void add_replace(CLI::App& command, bool& replace) {
                    "replace a file that is not an intact dataset of prepare or synthesize");
 }
 
-CLI::App* add_prepare(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand("prepare", "raw ratings -> the HDF5 dataset named by data.file");
-  add_config(*command, line, true);
-  command->add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
-  command->add_flag("--force", line.prepare.force,
-                    "make it even if it is there, of the same source and options");
-  add_replace(*command, line.prepare.replace);
-  add_examples(*command,
-               "  vaecf_dist prepare configs/ml20m.yaml\n"
-               "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force");
-  return command;
+void add_prepare(CLI::App& app, CommandLine& line) {
+  auto& command = add_command(app, line, Command::prepare, "prepare",
+                              "raw ratings -> the HDF5 dataset named by data.file",
+                              "  vaecf_dist prepare configs/ml20m.yaml\n"
+                              "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force");
+  add_config(command, line, true);
+  command.add_flag("--strict", line.prepare.strict, "odd lines are errors, not counted, shown and left out");
+  command.add_flag("--force", line.prepare.force,
+                   "make it even if it is there, of the same source and options");
+  add_replace(command, line.prepare.replace);
 }
 
-CLI::App* add_synthesize(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand("synthesize", "make up a dataset with real structure");
+void add_synthesize(CLI::App& app, CommandLine& line) {
+  auto& command =
+      add_command(app, line, Command::synthesize, "synthesize", "make up a dataset with real structure",
+                  "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
+                  "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
   auto& options = line.synthesize;
-  command->add_option("OUT.h5", line.output, "the dataset to write")->required();
-  command->add_option("--users", options.users, "all users, held-out ones included")->capture_default_str();
-  command->add_option("--items", options.items, "items")->capture_default_str();
-  command->add_option("--interactions-per-user", options.interactions_per_user, "mean")
+  command.add_option("OUT.h5", line.output, "the dataset to write")->required();
+  command.add_option("--users", options.users, "all users, held-out ones included")->capture_default_str();
+  command.add_option("--items", options.items, "items")->capture_default_str();
+  command.add_option("--interactions-per-user", options.interactions_per_user, "mean")->capture_default_str();
+  command.add_option("--seed", options.seed, "the same seed makes the same data")
+      ->check(at_least(std::uint64_t{0}))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "the same seed makes the same data")
-      ->check(seed_number())
-      ->capture_default_str();
-  command->add_option("--validation-users", options.validation_users, "default: a tenth, at most 10,000")
-      ->check(at_least(0));
-  command->add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")
-      ->check(at_least(0));
-  command->add_option("--tastes", options.tastes, "number of latent groups")->capture_default_str();
+  command.add_option("--validation-users", options.validation_users, "default: a tenth, at most 10,000")
+      ->check(at_least(std::int64_t{0}));
+  command.add_option("--test-users", options.test_users, "default: a tenth, at most 10,000")
+      ->check(at_least(std::int64_t{0}));
+  command.add_option("--tastes", options.tastes, "number of latent groups")->capture_default_str();
   command
-      ->add_option("--user-columns", options.user_columns,
-                   "columns that tell something of each user: country, age, occupation, gender, ..")
+      .add_option("--user-columns", options.user_columns,
+                  "columns that tell something of each user: country, age, occupation, gender, ..")
       ->capture_default_str();
-  command->add_option("--compression", options.compression, "0 none; 1 to 9 shuffle and deflate")
+  command.add_option("--compression", options.compression, "0 none; 1 to 9 shuffle and deflate")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
-  add_replace(*command, options.replace);
-  add_examples(*command,
-               "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
-               "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
-  return command;
+  add_replace(command, options.replace);
 }
 
-CLI::App* add_recommend(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand(
-      "recommend", "top items for users, with the source's own ids; alone, or under mpirun on all ranks");
+void add_recommend(CLI::App& app, CommandLine& line) {
+  auto& command =
+      add_command(app, line, Command::recommend, "recommend",
+                  "top items for users, with the source's own ids; alone, or under mpirun on all ranks",
+                  "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
+                  "  vaecf_dist recommend configs/ml20m.yaml --input new_users.csv\n"
+                  "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
+                  "      --output all.h5");
   auto& arguments = line.recommend;
-  add_config(*command, line, true);
-  command->add_option("--checkpoint", arguments.checkpoint,
-                      "default: best.h5 of the configuration's run folder");
+  add_config(command, line, true);
+  command.add_option("--checkpoint", arguments.checkpoint,
+                     "default: best.h5 of the configuration's run folder");
   auto* input =
-      command->add_option("--input", arguments.input,
-                          "lines user,item of users never seen, TSV or CSV, or as data.source describes "
-                          "them; items by id or title");
+      command.add_option("--input", arguments.input,
+                         "lines user,item of users never seen, TSV or CSV, or as data.source describes "
+                         "them; items by id or title");
   auto* users = command
-                    ->add_option("--users", arguments.users,
-                                 "table of what is known of the users of --input, or, without it, of all who "
-                                 "are to get recommendations; with the columns that the dataset was prepared "
-                                 "with")
+                    .add_option("--users", arguments.users,
+                                "table of what is known of the users of --input, or, without it, of all who "
+                                "are to get recommendations; with the columns that the dataset was prepared "
+                                "with")
                     ->type_name("FILE");
   auto* split =
       command
-          ->add_option("--split", arguments.split,
-                       "users of the dataset: train, validation, test, or all with all that they have")
+          .add_option("--split", arguments.split,
+                      "users of the dataset: train, validation, test, or all with all that they have")
           ->check(CLI::IsMember({"train", "validation", "test", "all"}))
           ->capture_default_str();
   input->excludes(split);
   users->excludes(split);
-  command->add_option("--user", arguments.user, "this user only, by the source's id");
-  command->add_option("--top", arguments.top, "items per user")->check(at_least(1))->capture_default_str();
-  command->add_flag("--keep-seen", arguments.keep_seen, "do not leave out what users have");
-  command->add_option("--exclude", arguments.exclude, "file of items, one a line, that nobody gets")
+  command.add_option("--user", arguments.user, "this user only, by the source's id");
+  command.add_option("--top", arguments.top, "items per user")->check(at_least(1))->capture_default_str();
+  command.add_flag("--keep-seen", arguments.keep_seen, "do not leave out what users have");
+  command.add_option("--exclude", arguments.exclude, "file of items, one a line, that nobody gets")
       ->type_name("FILE");
-  command->add_option("--include", arguments.include, "file of items, one a line: recommend no others")
+  command.add_option("--include", arguments.include, "file of items, one a line: recommend no others")
       ->type_name("FILE");
-  command->add_flag("--titles", arguments.titles, "add a column with titles, where the dataset has them");
-  command->add_option("--output", arguments.output,
-                      ".tsv, .csv or .h5 file; -, the default: TSV on standard output");
-  command->add_option("--format", arguments.format, "whatever the output's name")
+  command.add_flag("--titles", arguments.titles, "add a column with titles, where the dataset has them");
+  command.add_option("--output", arguments.output,
+                     ".tsv, .csv or .h5 file; -, the default: TSV on standard output");
+  command.add_option("--format", arguments.format, "whatever the output's name")
       ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
-  add_examples(*command,
-               "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
-               "  vaecf_dist recommend configs/ml20m.yaml --input new_users.csv\n"
-               "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
-               "      --output all.h5");
-  return command;
 }
 
-CLI::App* add_inspect(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand("inspect", "what a dataset or a checkpoint holds, or how a run went");
+void add_inspect(CLI::App& app, CommandLine& line) {
+  auto& command = add_command(app, line, Command::inspect, "inspect",
+                              "what a dataset or a checkpoint holds, or how a run went",
+                              "  vaecf_dist inspect data/ml20m.h5\n"
+                              "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
+                              "  vaecf_dist inspect runs/ml20m --metric recall@20");
   command
-      ->add_option("FILE|RUN", line.subject,
-                   "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
+      .add_option("FILE|RUN", line.subject,
+                  "a dataset, a checkpoint, a metrics.jsonl, or the folder of a run")
       ->required();
-  command->add_option("--metric", line.metric, "of a run; default: the one it selects by");
-  add_examples(*command,
-               "  vaecf_dist inspect data/ml20m.h5\n"
-               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
-               "  vaecf_dist inspect runs/ml20m --metric recall@20");
-  return command;
+  command.add_option("--metric", line.metric, "of a run; default: the one it selects by");
 }
 
-CLI::App* add_export(CLI::App& app, CommandLine& line) {
-  auto* command =
-      app.add_subcommand("export", "a checkpoint as safetensors, or as an ONNX model that scores");
-  command->add_option("CHECKPOINT", line.subject, "the checkpoint")->required();
-  command->add_option("--output", line.output, "a .safetensors or .onnx file")->required();
-  command->add_option("--data", line.data, "its dataset, where it is no longer where it was")
+void add_export(CLI::App& app, CommandLine& line) {
+  auto& command =
+      add_command(app, line, Command::export_model, "export",
+                  "a checkpoint as safetensors, or as an ONNX model that scores",
+                  "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.onnx\n"
+                  "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
+  command.add_option("CHECKPOINT", line.subject, "the checkpoint")->required();
+  command.add_option("--output", line.output, "a .safetensors or .onnx file")->required();
+  command.add_option("--data", line.data, "its dataset, where it is no longer where it was")
       ->type_name("FILE.h5");
-  add_examples(*command,
-               "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.onnx\n"
-               "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
-  return command;
 }
 
-CLI::App* add_doctor(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand("doctor",
-                                     "what these machines offer, and what is wrong with it: alone, or under "
-                                     "mpirun for all ranks; exit code 1 "
-                                     "where something has to be mended");
-  add_config(*command, line, false);
-  command->add_flag("--json", line.json, "one JSON object instead of a table");
-  command->add_flag("--quick", line.quick, "only look, measure nothing");
-  add_examples(*command,
-               "  vaecf_dist doctor\n"
-               "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
-               "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml");
-  return command;
+void add_doctor(CLI::App& app, CommandLine& line) {
+  auto& command = add_command(app, line, Command::doctor, "doctor",
+                              "what these machines offer, and what is wrong with it: alone, or under "
+                              "mpirun for all ranks; exit code 1 "
+                              "where something has to be mended",
+                              "  vaecf_dist doctor\n"
+                              "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
+                              "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml");
+  add_config(command, line, false);
+  command.add_flag("--json", line.json, "one JSON object instead of a table");
+  command.add_flag("--quick", line.quick, "only look, measure nothing");
 }
 
-CLI::App* add_scaling(CLI::App& app, CommandLine& line) {
-  auto* command = app.add_subcommand(
-      "scaling", "report of a folder of benchmarks at several numbers of ranks; or a prediction");
+void add_scaling(CLI::App& app, CommandLine& line) {
+  auto& command = add_command(app, line, Command::scaling, "scaling",
+                              "report of a folder of benchmarks at several numbers of ranks; or a prediction",
+                              "  vaecf_dist scaling runs/scaling-ml20m\n"
+                              "  vaecf_dist scaling configs/ml20m.yaml --ranks 8,64 \\\n"
+                              "      --predict configs/machines/dgx-h100.yaml");
   auto& arguments = line.scaling;
   command
-      ->add_option("FOLDER|CONFIG.yaml", arguments.subject,
-                   "the runs that launch/scaling made; or, with --predict, what to predict for")
+      .add_option("FOLDER|CONFIG.yaml", arguments.subject,
+                  "the runs that launch/scaling made; or, with --predict, what to predict for")
       ->required();
   auto* batch = command
-                    ->add_option("--batch", arguments.batch_size,
-                                 "users a step of strong scaling, 0: none; default: of most runs")
-                    ->check(at_least(0));
+                    .add_option("--batch", arguments.batch_size,
+                                "users a step of strong scaling, 0: none; default: of most runs")
+                    ->check(at_least(std::int64_t{0}));
   auto* users = command
-                    ->add_option("--users-per-rank", arguments.users_per_rank,
-                                 "users a step and rank of weak scaling, 0: none; default: of most runs")
-                    ->check(at_least(0));
-  auto* predict = command->add_option("--predict", arguments.machine,
-                                      "predict for the machine that this file describes (machine.*), for as "
-                                      "many users a step as train.batch_size says");
+                    .add_option("--users-per-rank", arguments.users_per_rank,
+                                "users a step and rank of weak scaling, 0: none; default: of most runs")
+                    ->check(at_least(std::int64_t{0}));
+  auto* predict = command.add_option("--predict", arguments.machine,
+                                     "predict for the machine that this file describes (machine.*), for as "
+                                     "many users a step as train.batch_size says");
   predict->excludes(batch)->excludes(users);
   predict->type_name("MACHINE.yaml");
-  command->add_option("--ranks", arguments.ranks, "to predict for")->delimiter(',')->needs(predict);
-  command->add_option("--items", arguments.items, "where data.file is not there to tell")->needs(predict);
-  command->add_option("--interactions-per-user", arguments.interactions_per_user, "likewise")->needs(predict);
-  command->add_option("--set", line.overrides, "set one key, e.g. --set train.batch_size=8192; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  add_examples(*command,
-               "  vaecf_dist scaling runs/scaling-ml20m\n"
-               "  vaecf_dist scaling configs/ml20m.yaml --ranks 8,64 \\\n"
-               "      --predict configs/machines/dgx-h100.yaml");
-  return command;
+  command.add_option("--ranks", arguments.ranks, "to predict for")->delimiter(',')->needs(predict);
+  command.add_option("--items", arguments.items, "where data.file is not there to tell")->needs(predict);
+  command.add_option("--interactions-per-user", arguments.interactions_per_user, "likewise")->needs(predict);
+  add_set(command, line);
 }
 
 }  // namespace
@@ -284,15 +270,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--help-config", help_config, "every key of the configuration with default and meaning");
   add_run(app, line);
   add_verbosity(app, line);
-  const std::array<std::pair<CLI::App*, Command>, 7> commands = {
-      {{add_prepare(app, line), Command::prepare},
-       {add_synthesize(app, line), Command::synthesize},
-       {add_recommend(app, line), Command::recommend},
-       {add_inspect(app, line), Command::inspect},
-       {add_export(app, line), Command::export_model},
-       {add_doctor(app, line), Command::doctor},
-       {add_scaling(app, line), Command::scaling}}};
-  for (const auto& [command, name] : commands) add_verbosity(*command, line);
+  for (const auto add :
+       {add_prepare, add_synthesize, add_recommend, add_inspect, add_export, add_doctor, add_scaling})
+    add(app, line);
   app.require_subcommand(0, 1);
 
   try {
@@ -307,9 +287,6 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(format("{}; vaecf_dist --help shows how to call it", error.what()));
   }
   refuse_empty_values(app);
-  for (const auto& [command, name] : commands) {
-    if (command->parsed()) line.command = name;
-  }
   if (line.recommend.output == "-") line.recommend.output.clear();
   if (help_config) {
     line.command = Command::print;

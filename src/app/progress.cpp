@@ -4,7 +4,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/grouped.hpp>
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,12 +19,6 @@ std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return format("{}:{:02}", whole / 60, whole % 60);
-}
-
-int terminal_columns(std::FILE* out) {
-  winsize size{};
-  if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
 }
 
 }  // namespace
@@ -84,7 +77,6 @@ void TextProgress::end() {
 
 void TextProgress::draw_bar(double now) {
   shown_ = now;
-  const int columns = columns_ > 0 ? columns_ : terminal_columns(out_);
   std::string line = label_;
   if (total_ > 0) {
     constexpr int width = 24;
@@ -93,9 +85,8 @@ void TextProgress::draw_bar(double now) {
   }
   const std::string rate = rate_text(already_, done_, total_, unit_, now);
   if (!rate.empty()) line += "  " + rate;
-  // A line that wraps could not be wiped.
-  line = line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 10)));
-  std::fputs(format("\r{}\033[K", line).c_str(), out_);
+  // A line that wraps could not be wiped: the terminal is told to cut it off.
+  std::fputs(format("\r\033[?7l{}\033[K\033[?7h", line).c_str(), out_);
   std::fflush(out_);
 }
 

@@ -26,9 +26,8 @@ std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t tota
 /// nothing.
 class TextProgress : public Progress {
  public:
-  /// `columns` 0: asks the terminal.
-  TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0, int columns = 0)
-      : out_(out), style_(style), line_seconds_(line_seconds), columns_(columns) {}
+  TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0)
+      : out_(out), style_(style), line_seconds_(line_seconds) {}
   void begin(std::string_view label, std::int64_t total, std::string_view unit,
              std::int64_t already = 0) override;
   void update(std::int64_t done) override;
@@ -42,7 +41,6 @@ class TextProgress : public Progress {
   std::FILE* out_;
   ProgressStyle style_;
   double line_seconds_;
-  int columns_;
   std::string label_;
   std::string unit_;
   std::int64_t total_ = 0;
