@@ -5,7 +5,7 @@
 #include <vaecf/io/output_file.hpp>
 
 #include "app/commands.hpp"
-#include "app/doctor/host.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/progress.hpp"
 
 #include <algorithm>

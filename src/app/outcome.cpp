@@ -2,12 +2,15 @@
 
 #include <vaecf/base/format.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace vaecf::app {
@@ -55,6 +58,25 @@ ExitCode agree(comm::Communicator& communicator, const Outcome& outcome) {
     return static_cast<ExitCode>(code);
   }
   return ExitCode::done;
+}
+
+ExitCode end_all(comm::Communicator& ranks, Outcome outcome, const std::string& phase) {
+  const int rank = ranks.rank();
+  if (ranks.size() == 1) {
+    complain(outcome);
+    return outcome.code;
+  }
+  const Activity::Report at = ranks.activity().report();
+  outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
+                           to_string(at.phase), at.step);
+  if (outcome.on_all_ranks && rank > 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
+    complain(outcome, rank);
+  }
+  ranks.abort(static_cast<int>(outcome.code));
+  return outcome.code;
 }
 
 }  // namespace vaecf::app

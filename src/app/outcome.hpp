@@ -26,4 +26,9 @@ void complain(const Outcome& outcome, int rank = -1);
 /// rank prints, and every rank gets that rank's code to finalise and return with.
 ExitCode agree(comm::Communicator& communicator, const Outcome& outcome);
 
+/// Ends the ranks after `outcome`, which is no good one, of this rank's work in `phase`, and returns its
+/// code. What all ranks have to say, rank 0 says; the others give it time to end them. If several fail each
+/// for itself, for example by a loss that is no number, the lowest is given the first word.
+ExitCode end_all(comm::Communicator& ranks, Outcome outcome, const std::string& phase);
+
 }  // namespace vaecf::app

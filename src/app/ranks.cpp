@@ -12,16 +12,6 @@
 #include <utility>
 
 namespace vaecf::app {
-namespace {
-
-int cores_of(pid_t process) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(process, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
-}  // namespace
-
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
   if (!comm::launched_by_mpi()) return comm::make_self_communicator();
   return comm::make_mpi_communicator(options);
@@ -39,10 +29,21 @@ std::string list_of(const std::vector<int>& numbers) {
   return text;
 }
 
+std::vector<int> cores_of_process(int process) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(process, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
 Cores look_at_cores() {
-  const int own = cores_of(0);
+  const int own = static_cast<int>(cores_of_process(0).size());
   // mpirun binds its children, not itself: the parent still has all that the job may use.
-  return {own, std::max(own, cores_of(getppid()))};
+  return {own, std::max(own, static_cast<int>(cores_of_process(getppid()).size()))};
 }
 
 int fair_threads(Cores cores, int ranks_on_host) {

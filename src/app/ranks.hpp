@@ -17,6 +17,9 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
 /// Returns "0-3, 8" of 0, 1, 2, 3, 8: ascending numbers.
 std::string list_of(const std::vector<int>& numbers);
 
+/// Returns the cores that a process may use, ascending; none if the kernel does not say. 0: this process.
+std::vector<int> cores_of_process(int process);
+
 /// Cores that matter to a rank's threads.
 struct Cores {
   int bound = 0;      ///< this process may use

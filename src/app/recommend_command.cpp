@@ -12,20 +12,18 @@
 #include "app/ranks.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iomanip>
 #include <optional>
 #include <span>
+#include <sstream>
 
 namespace vaecf::app {
 namespace {
 
-enum class OutputFormat { tsv, csv, hdf5 };
-
-/// As --format says; without it by the extension of --output, else TSV.
-OutputFormat output_format(const RecommendArguments& arguments) {
+/// Returns "tsv", "csv" or "hdf5": what --format says, without it the extension of --output, else TSV.
+std::string output_format(const RecommendArguments& arguments) {
   const std::string extension = std::filesystem::path(arguments.output).extension().string();
   std::string name = arguments.format;
   if (name.empty() && extension == ".parquet") {
@@ -34,13 +32,12 @@ OutputFormat output_format(const RecommendArguments& arguments) {
                "into Parquet",
                arguments.output));
   }
-  if (name.empty() && extension == ".csv") name = "csv";
-  if (name.empty() && (extension == ".h5" || extension == ".hdf5")) name = "hdf5";
+  if (name.empty())
+    name = extension == ".csv" ? "csv" : extension == ".h5" || extension == ".hdf5" ? "hdf5" : "tsv";
   if (name == "hdf5" && arguments.output.empty()) {
     throw InputError("HDF5 does not go to standard output: name a file with --output");
   }
-  if (name == "hdf5") return OutputFormat::hdf5;
-  return name == "csv" ? OutputFormat::csv : OutputFormat::tsv;
+  return name;
 }
 
 /// Takes recommendations user by user, in the order of RecommendationHead::users. Text has a line for each
@@ -48,16 +45,16 @@ OutputFormat output_format(const RecommendArguments& arguments) {
 class Output {
  public:
   /// `path` empty: standard output.
-  Output(OutputFormat format, const std::string& path, io::RecommendationHead head)
-      : tsv_(format == OutputFormat::tsv), head_(std::move(head)) {
-    if (format == OutputFormat::hdf5) {
+  Output(const std::string& format_name, const std::string& path, io::RecommendationHead head)
+      : tsv_(format_name == "tsv"), head_(std::move(head)) {
+    if (format_name == "hdf5") {
       hdf5_.emplace(path, head_);
       return;
     }
     if (!path.empty()) file_.emplace(path);
     for (std::int64_t i = 0; i < head_.items.size(); ++i) items_.push_back(field(head_.items.text(i)));
     for (std::int64_t i = 0; i < head_.titles.size(); ++i) titles_.push_back(field(head_.titles.text(i)));
-    add_line("user", "item", "score", titles_.empty() ? std::string_view() : "title");
+    add_line("user", "item", "score", "title");
   }
 
   /// The next users, best item first: items and scores (rows, k), item -1 if no item is left; scores nan of
@@ -73,12 +70,8 @@ class Output {
       const std::string user = field(head_.users.text(next_user_++));
       for (std::size_t place = row * k; place < (row + 1) * k && items[place] >= 0; ++place) {
         const auto item = static_cast<std::size_t>(items[place]);
-        std::array<char, 32> digits;
-        const auto end =
-            std::to_chars(digits.begin(), digits.end(), scores[place], std::chars_format::general, 6);
-        const std::string_view score(digits.begin(), end.ptr);
-        add_line(user, items_[item], std::isnan(scores[place]) ? "nan" : score,
-                 titles_.empty() ? std::string_view() : titles_[item]);
+        add_line(user, items_[item], std::isnan(scores[place]) ? "nan" : format("{:g}", scores[place]),
+                 titles_.empty() ? "" : titles_[item]);
       }
     }
     hand_out();
@@ -92,23 +85,21 @@ class Output {
 
  private:
   /// In CSV in quotes if it must be. TSV knows no quotes: what would end the field becomes a blank.
-  std::string field(const std::string& text) const {
-    std::string result = tsv_ ? "" : "\"";
-    for (const char c : text) {
-      const bool ends = tsv_ && (c == '\t' || c == '\n' || c == '\r');
-      if (!tsv_ && c == '"') result += '"';
-      result += ends ? ' ' : c;
+  std::string field(std::string text) const {
+    if (tsv_) {
+      std::ranges::replace_if(
+          text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+    } else if (text.find_first_of(",\"\r\n") != std::string::npos) {
+      return (std::ostringstream() << std::quoted(text, '"', '"')).str();
     }
-    if (tsv_) return result;
-    return text.find_first_of(",\"\r\n") == std::string::npos ? text : result + '"';
+    return text;
   }
 
-  void add_line(std::string_view user, std::string_view item, std::string_view score,
-                std::string_view title) {
+  void add_line(const std::string& user, const std::string& item, const std::string& score,
+                const std::string& title) {
     const char separator = tsv_ ? '\t' : ',';
-    text_.append(user).append(1, separator).append(item).append(1, separator).append(score);
-    if (!titles_.empty()) text_.append(1, separator).append(title);
-    text_ += '\n';
+    text_ += user + separator + item + separator + score;
+    text_ += titles_.empty() ? "\n" : separator + title + '\n';
   }
 
   void hand_out() {
@@ -129,15 +120,11 @@ class Output {
   std::string text_;
 };
 
-/// What ranks hand each other in a round, and how many users one takes at most: answers of some megabytes,
-/// and a progress bar that moves.
-constexpr std::int64_t round_entries = 1 << 18;
-constexpr std::int64_t round_users = 2000;
-
-/// How many users a rank takes in a round: whole groups, so that the same users go through the model together
-/// at any number of ranks and get the same scores to the last bit.
+/// How many users a rank takes in a round, in which ranks exchange some megabytes and the progress bar moves:
+/// whole groups, so that the same users go through the model together at any number of ranks and get the same
+/// scores to the last bit.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
-  const std::int64_t most = std::clamp<std::int64_t>(round_entries / width, 1, round_users);
+  const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
   const std::int64_t group = std::min(most, train::Recommender::users_at_a_time);
   const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
   return group * std::min(most / group, share);
@@ -317,19 +304,16 @@ class Recommending {
     }
     std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(ranks_.size()));
     std::vector<float> all_scores(all_items.size());
-    ranks_.all_gather_bytes(std::as_bytes(std::span(items)), std::as_writable_bytes(std::span(all_items)));
-    ranks_.all_gather_bytes(std::as_bytes(std::span(scores)), std::as_writable_bytes(std::span(all_scores)));
+    ranks_.all_gather(std::span<const std::int32_t>(items), std::span(all_items));
+    ranks_.all_gather(std::span<const float>(scores), std::span(all_scores));
     if (!output_) return;
     for (int rank = 0; rank < ranks_.size(); ++rank) {
       const Range users = block_of(rank, begin);
+      const std::size_t first = size * static_cast<std::size_t>(rank);
       const auto used = static_cast<std::size_t>(users.size() * width());
-      const auto part =
-          std::span<const float>(all_scores).subspan(size * static_cast<std::size_t>(rank), used);
-      output_->append(
-          std::span<const std::int32_t>(all_items).subspan(size * static_cast<std::size_t>(rank), used),
-          part);
+      output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
-        if (std::isnan(part[static_cast<std::size_t>((user - users.begin) * width())]))
+        if (std::isnan(all_scores[first + static_cast<std::size_t>((user - users.begin) * width())]))
           without_items_.add(audience_.users.text(user));
       }
     }
@@ -339,7 +323,7 @@ class Recommending {
   const std::string& config_;  // the configuration's file
   comm::Communicator& ranks_;
   Voice voice_;
-  OutputFormat format_;
+  std::string format_;
   std::string checkpoint_;
   io::DatasetFile dataset_;
   io::IdList items_;
@@ -383,9 +367,7 @@ ExitCode run_recommend(const CommandLine& line) {
   const Outcome outcome = attempt([&] { recommending->work(); });
   if (outcome.ok()) return ExitCode::done;
   recommending->wipe_progress();
-  complain(outcome, ranks->size() > 1 ? ranks->rank() : -1);
-  if (ranks->size() > 1) ranks->abort(static_cast<int>(outcome.code));
-  return outcome.code;
+  return end_all(*ranks, outcome, "recommending");
 }
 
 }  // namespace vaecf::app

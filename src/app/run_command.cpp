@@ -14,12 +14,10 @@
 #include "app/stop_signals.hpp"
 #include "app/version.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 namespace vaecf::app {
 namespace {
@@ -66,30 +64,24 @@ struct Parts {
   std::unique_ptr<train::Engine> engine;
   std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
   std::unique_ptr<train::RunTimeline> timeline;      // where one is wanted
-  Log log;
-  std::unique_ptr<Progress> progress;
+  Voice voice;
   std::optional<StopSignals> signals;
   io::FolderLock run_folder;  // rank 0's, while it trains
 
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
 
-void prepare_to_speak(Parts& parts, const CommandLine& line) {
-  Voice voice = make_voice(line.verbosity, parts.communicator->rank() == 0);
-  parts.log = std::move(voice.log);
-  parts.progress = std::move(voice.progress);
-}
-
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
-  parts.log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
-  for (const std::string& note : config.notes) parts.log.warn("{}", note);
-  parts.log.info("backend: {}", parts.engine->facts().description);
-  parts.log.info("ranks: {}", parts.ranks().description());
-  parts.log.debug("watchdog: {}", parts.watchdog->description());
-  parts.log.debug("configuration:\n{}", config.session.configuration_text);
+  Log& log = parts.voice.log;
+  log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
+  for (const std::string& note : config.notes) log.warn("{}", note);
+  log.info("backend: {}", parts.engine->facts().description);
+  log.info("ranks: {}", parts.ranks().description());
+  log.debug("watchdog: {}", parts.watchdog->description());
+  log.debug("configuration:\n{}", config.session.configuration_text);
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
                                             wanted_threads(config), parts.engine->facts().threads);
-  if (!advice.empty()) parts.log.warn("{}", advice);
+  if (!advice.empty()) log.warn("{}", advice);
 }
 
 void check_deterministic(const config::Config& config) {
@@ -118,15 +110,13 @@ void check_timeline(const CommandLine& line, const config::Config& config) {
              line.timeline));
 }
 
-/// Two runs in one folder would take each other's checkpoints for their own.
+/// Two runs in one folder would take each other's checkpoints for their own. The last one may be about to
+/// end.
 void keep_others_out(Parts& parts, const config::Config& config) {
-  // The last one may be about to end.
-  constexpr std::chrono::seconds patience{5};
-  const std::string folder = config.session.run_folder();
-  parts.run_folder = io::FolderLock(folder, patience);
+  parts.run_folder = io::FolderLock(config.session.run_folder(), std::chrono::seconds(5));
   if (parts.run_folder.held()) return;
-  parts.log.warn("{}: the file system has no locks: see to it that no other run works in this folder",
-                 folder);
+  parts.voice.log.warn("{}: the file system has no locks: see to it that no other run works in this folder",
+                       config.session.run_folder());
 }
 
 /// What --resume asks for: the checkpoint to train on from.
@@ -145,39 +135,38 @@ void choose_checkpoint(const CommandLine& line, const train::Services& services,
 ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const Outcome& parsed) {
   comm::Communicator& ranks = *parts.communicator;
   ExitCode code = agree(ranks, parsed);
+  const auto together = [&](const std::function<void()>& work) {
+    if (code == ExitCode::done) code = agree(ranks, attempt(work));
+  };
+  together([&] { check_same_on_all_ranks(ranks, line, config); });
+  together([&] {
+    parts.voice = make_voice(line.verbosity, ranks.rank() == 0);
+    if (!line.timeline.empty()) {
+      check_timeline(line, config);
+      parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+    }
+    parts.engine = train::make_engine(options_for_rank(config, ranks));
+    if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
+  });
+  // A phase of its own, which ranks can only reach together: they exchange something in it.
+  together([&] {
+    const auto devices = gather_devices(ranks, parts.engine->facts());
+    const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
+    if (!advice.empty()) parts.voice.log.warn("{}", advice);
+  });
   if (code != ExitCode::done) return code;
-  code = agree(ranks, attempt([&] { check_same_on_all_ranks(ranks, line, config); }));
-  if (code != ExitCode::done) return code;
-  code = agree(ranks, attempt([&] {
-                 prepare_to_speak(parts, line);
-                 if (!line.timeline.empty()) {
-                   check_timeline(line, config);
-                   parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
-                 }
-                 parts.engine = train::make_engine(options_for_rank(config, ranks));
-                 if (line.test && !line.train && ranks.rank() == 0)
-                   check_checkpoint(config.session.best_checkpoint());
-               }));
-  if (code != ExitCode::done) return code;
-  // Each on its own: they exchange something themselves, so no rank may miss them.
-  code = agree(ranks, attempt([&] {
-                 const auto devices = gather_devices(ranks, parts.engine->facts());
-                 const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
-                 if (!advice.empty()) parts.log.warn("{}", advice);
-               }));
-  if (code != ExitCode::done) return code;
-  const train::Services services{ranks, *parts.engine, parts.log, *parts.progress};
-  code = agree(ranks, attempt([&] {
-                 train::check(config.session, services);
-                 check_deterministic(config);
-                 if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
-               }));
-  if (code != ExitCode::done || !line.train) return code;
-  code = agree(ranks, attempt([&] {
-                 if (ranks.rank() == 0) keep_others_out(parts, config);
-               }));
-  if (code != ExitCode::done || line.resume == "never") return code;
-  return agree(ranks, attempt([&] { choose_checkpoint(line, services, config); }));
+  const train::Services services{ranks, *parts.engine, parts.voice.log, *parts.voice.progress};
+  together([&] {
+    train::check(config.session, services);
+    check_deterministic(config);
+    if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
+  });
+  if (!line.train) return code;
+  together([&] {
+    if (ranks.rank() == 0) keep_others_out(parts, config);
+  });
+  if (line.resume != "never") together([&] { choose_checkpoint(line, services, config); });
+  return code;
 }
 
 /// Not part of the setup that ranks agree on: where it fails on one, the others may already wait for it.
@@ -192,7 +181,8 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left
 /// to the run that goes on.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::Services services{parts.ranks(), *parts.engine, parts.log, *parts.progress, &parts.stop};
+  const train::Services services{parts.ranks(), *parts.engine, parts.voice.log, *parts.voice.progress,
+                                 &parts.stop};
   const auto& session = config.session;
   const bool speaks = parts.communicator->rank() == 0;
   const auto& timeline = services.communicator.activity().timeline();
@@ -220,23 +210,6 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
     if (speaks) print(train::to_table(result));
   }
   return ExitCode::done;
-}
-
-/// Ends all ranks. What all have to say, rank 0 says; the others give it time to end them. Where several fail
-/// each for itself, as by a loss that is no number, the lowest is given the first word.
-void end_all(Parts& parts, Outcome outcome, const std::string& phase) {
-  comm::Communicator& ranks = parts.ranks();
-  const int rank = ranks.rank();
-  const Activity::Report at = ranks.activity().report();
-  outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
-                           to_string(at.phase), at.step);
-  if (outcome.on_all_ranks && rank > 0) {
-    std::this_thread::sleep_for(std::chrono::seconds(5));
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
-    complain(outcome, rank);
-  }
-  ranks.abort(static_cast<int>(outcome.code));
 }
 
 }  // namespace
@@ -276,13 +249,11 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
     if (!parts.timeline) return;
     phase = "writing the timeline";
     parts.communicator->activity().enter(Phase::checkpoint);
-    parts.timeline->write(*parts.communicator, parts.log);
+    parts.timeline->write(*parts.communicator, parts.voice.log);
   });
   if (outcome.ok()) return ended;
-  parts.progress->end();
-  if (parts.communicator->size() > 1) end_all(parts, outcome, phase);
-  complain(outcome);
-  return outcome.code;
+  parts.voice.progress->end();
+  return end_all(parts.ranks(), outcome, phase);
 }
 
 }  // namespace vaecf::app

@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/doctor/checks.hpp"
-#include "app/doctor/host.hpp"
-#include "app/doctor/report.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/ranks.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
@@ -171,21 +169,31 @@ TEST(DoctorRanks, TellEachOtherWhereTheyAre) {
   });
 }
 
-TEST(DoctorFindings, AreMadeOneWhereTheyAreEqual) {
+TEST(DoctorReport, MakesEqualFindingsOne) {
   comm::run_ranks(3, [](comm::Communicator& ranks) {
-    std::vector<Finding> mine = {{"a", Health::ok, "same", "", About::rank},
-                                 {"b", Health::ok, "same", "", About::rank}};
+    Findings mine = {{"a", Health::ok, "same", "", About::rank}, {"b", Health::ok, "same", "", About::rank}};
     if (ranks.rank() == 1) mine[0] = {"a", Health::fail, "other", "do", About::rank};
     if (ranks.rank() == 2) mine.push_back({"c", Health::warn, "", "do", About::host});
-    const auto all = gather_findings(ranks, mine);
-    ASSERT_EQ(all.size(), 4U);
-    EXPECT_EQ(all[0].finding.text, "same");
-    EXPECT_EQ(all[0].ranks, (std::vector<int>{0, 2}));
-    // Beside the other of its subject.
-    EXPECT_EQ(all[1].finding, (Finding{"a", Health::fail, "other", "do", About::rank}));
-    EXPECT_EQ(all[1].ranks, std::vector<int>{1});
-    EXPECT_EQ(all[2].ranks, (std::vector<int>{0, 1, 2}));
-    EXPECT_EQ(all[3].finding.subject, "c");
+    const auto report = make_report(ranks, "1", mine, io::Json::array());
+    ASSERT_EQ(report["findings"].size(), 4U);
+    std::string all;
+    for (const auto& one : report["findings"]) {
+      all += io::text_at(one, "subject") + io::text_at(one, "text") + one["ranks"].dump() + " ";
+      EXPECT_EQ(one["hosts"].get<std::vector<std::string>>(), std::vector<std::string>{ranks.host()});
+    }
+    EXPECT_EQ(all, "asame[0,2] aother[1] bsame[0,1,2] c[2] ") << "subjects stay together";
+    EXPECT_EQ(report["ok"], 2);
+    EXPECT_EQ(report["warn"], 1);
+    EXPECT_EQ(report["fail"], 1);
+  });
+}
+
+TEST(DoctorReport, HostsMustSeeTheSameData) {
+  comm::run_ranks(2, [](comm::Communicator& ranks) {
+    Findings mine = {{"data", Health::ok, "first", "", About::host}};
+    EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 0);
+    if (ranks.rank() == 1) mine[0].text = "second";
+    EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 1);
   });
 }
 
@@ -195,21 +203,22 @@ TEST(DoctorFindings, ListsAreShort) {
   EXPECT_EQ(list_of({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
 }
 
-DoctorReport some_report() {
-  DoctorReport report;
-  report.version = "1";
-  report.hosts = {"x", "x", "y"};
-  report.findings = {{{"all", Health::ok, "one", "", About::all}, {0}},
-                     {{"hosts", Health::warn, "two", "mend", About::host}, {0, 2}},
-                     {{"host", Health::warn, "three", "mend", About::host}, {0}},
-                     {{"rank", Health::fail, "four", "mend", About::rank}, {0, 1}},
-                     {{"ranks", Health::ok, "five", "", About::rank}, {0, 1, 2}}};
-  report.measured = {{"cpu", {{{10, 10, 5}, {20, 20, 20}, {3, 3, 3}}}, {{8, 1e-6}}}};
-  return report;
-}
+const io::Json measured_rates = {{"device", "cpu"},
+                                 {"fp32_gflops", {10, 10, 5}},
+                                 {"bf16_gflops", {20, 20, 20}},
+                                 {"memory_gbytes", {3, 3, 3}},
+                                 {"all_reduce", {{{"bytes", 8}, {"seconds", 1e-6}}}}};
 
 TEST(DoctorReport, SaysWhoIsMeant) {
-  const std::string table = to_table(some_report(), false);
+  auto report = io::Json::parse(
+      R"({"version": "1", "hosts": ["x", "x", "y"], "ok": 2, "warn": 2, "fail": 1, "findings": [
+    {"subject": "all", "health": "ok", "text": "one", "advice": "", "about": "all", "ranks": [0], "hosts": ["x"]},
+    {"subject": "hosts", "health": "warn", "text": "two", "about": "host", "ranks": [0, 2], "hosts": ["x", "y"]},
+    {"subject": "host", "health": "warn", "text": "three", "advice": "mend", "about": "host", "ranks": [0], "hosts": ["x"]},
+    {"subject": "rank", "health": "fail", "text": "four", "about": "rank", "ranks": [0, 1], "hosts": ["x"]},
+    {"subject": "ranks", "health": "ok", "text": "five", "about": "rank", "ranks": [0, 1, 2], "hosts": ["x", "y"]}]})");
+  report["measured"] = {measured_rates};
+  const std::string table = to_table(report, false);
   for (const char* line :
        {"ok    all               one\n", "warn  hosts             two\n",
         "warn  host              x: three\n", "-> mend\n", "fail  rank              ranks 0-1 on x: four\n",
@@ -217,19 +226,19 @@ TEST(DoctorReport, SaysWhoIsMeant) {
         "sum of        8 bytes", "2 ok, 2 to look at, 1 failed\n"}) {
     EXPECT_NE(table.find(line), std::string::npos) << line << table;
   }
-  const std::string quiet = to_table(some_report(), true);
+  const std::string quiet = to_table(report, true);
   EXPECT_EQ(quiet.find("five"), std::string::npos) << quiet;
   EXPECT_EQ(quiet.find("GFLOP"), std::string::npos) << quiet;
   EXPECT_NE(quiet.find("four"), std::string::npos) << quiet;
 }
 
 TEST(DoctorReport, FindsTheSlowRank) {
-  const auto slow = check_pace(some_report().measured[0]);
+  const auto slow = check_pace(measured_rates);
   ASSERT_EQ(slow.size(), 1U);
   EXPECT_EQ(slow[0].health, Health::warn);
   EXPECT_NE(slow[0].text.find("ranks 2: down to 5 GFLOP/s"), std::string::npos) << slow[0].text;
-  DeviceMeasurements even = some_report().measured[0];
-  even.rates[0][2] = 9.0;
+  auto even = measured_rates;
+  even["fp32_gflops"][2] = 9.0;
   EXPECT_TRUE(check_pace(even).empty());
 }
 
@@ -269,7 +278,7 @@ TEST(DoctorGpus, AreToldWithTheirLinks) {
     EXPECT_NE(all.find(line), std::string::npos) << line << all;
   }
   EXPECT_EQ(all.find("fail"), std::string::npos) << all;
-  question.ranks_on_host = 4;
+  question.shared = "ranks 0, 3 of node1 share GPU-1";
   question.facts.gpus[0].generation = 75;
   question.nccl = "";
   int failures = 0;
@@ -315,13 +324,8 @@ TEST(DoctorDisk, LooksAtTheRunFolderThatIsOrWillBe) {
   EXPECT_EQ(check_run_folder(run, 1).health, Health::fail);
 }
 
-TEST(DoctorDisk, HostsMustSeeTheSameData) {
+TEST(DoctorDisk, NoDatasetIsAFailure) {
   EXPECT_EQ(check_data("none.h5").health, Health::fail);
-  const SharedFinding one{{"data", Health::ok, "first", "", About::host}, {0}};
-  const SharedFinding two{{"data", Health::ok, "second", "", About::host}, {2}};
-  EXPECT_TRUE(check_same_data({one}).empty());
-  ASSERT_EQ(check_same_data({one, two}).size(), 1U);
-  EXPECT_EQ(check_same_data({one, two})[0].health, Health::fail);
 }
 
 }  // namespace

@@ -13,63 +13,49 @@
 #include <span>
 
 #include "app/commands.hpp"
-#include "app/doctor/checks.hpp"
-#include "app/doctor/host.hpp"
-#include "app/doctor/report.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
 
-/// Looks at everything, on all ranks. Whatever fails for one reason or another is a finding, except what
-/// breaks the communicator itself.
+/// Looks at everything, on all ranks. A check that fails is a finding, unless the communicator is broken.
 class Examination {
  public:
   /// `separate_worlds`: why MPI did not join processes that a launcher started together; empty: it did, or
   /// there were none.
-  Examination(const CommandLine& line, const config::Config& config, std::string separate_worlds,
+  Examination(const CommandLine& line, const config::Config& config, const std::string& separate_worlds,
               comm::Communicator& communicator)
-      : quick_(line.quick),
-        has_config_(!line.config.empty()),
-        config_(config),
-        separate_worlds_(std::move(separate_worlds)),
-        ranks_(communicator) {}
+      : line_(line), config_(config), separate_worlds_(separate_worlds), ranks_(communicator) {}
 
-  /// Returns the same on all ranks. Collective.
-  DoctorReport run() {
-    DoctorReport report;
-    report.version = version_text();
+  /// Returns the report, the same on all ranks. Collective.
+  io::Json run() {
+    const int wanted = wanted_threads(config_);
     backend::BackendOptions options = options_for_rank(config_, ranks_);
-    if (options.threads == 0) options.threads = wanted_threads(config_);
-    options.device = backend::DeviceChoice::cpu;
-    const auto places = gather_places(ranks_, options.threads);
-    for (const RankPlace& place : places) report.hosts.push_back(place.host);
+    const auto places = gather_places(ranks_, options.threads == 0 ? wanted : options.threads);
     check(About::all, "launch", [&] { return check_launch(places, separate_worlds_); });
     check(About::rank, "binding", [&] {
-      return check_binding(places[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(),
-                           wanted_threads(config_));
+      return check_binding(places[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
     });
     check(About::all, "oversubscription", [&] { return check_oversubscription(places); });
-    const std::set<std::string> hosts(report.hosts.begin(), report.hosts.end());
+    std::set<std::string> hosts;
+    for (const RankPlace& place : places) hosts.insert(place.host);
     look_around(static_cast<int>(hosts.size()));
 
-    report.measured.push_back(measure(options));
-    options = options_for_rank(config_, ranks_);
+    io::Json measured = io::Json::array();
+    options.device = backend::DeviceChoice::cpu;
+    measured.push_back(measure(options));
     options.device = backend::DeviceChoice::cuda;
     const bool gpus_everywhere =
         ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!quick_ && gpus_everywhere && config_.backend.device != backend::DeviceChoice::cpu) {
-      report.measured.push_back(measure(options));
+    if (!line_.quick && gpus_everywhere && config_.backend.device != backend::DeviceChoice::cpu) {
+      measured.push_back(measure(options));
     }
-    if (quick_) report.measured.clear();
-    for (const DeviceMeasurements& measured : report.measured) {
-      check(About::all, "pace", [&] { return check_pace(measured); });
+    if (line_.quick) measured.clear();
+    for (const io::Json& device : measured) {
+      check(About::all, "pace", [&] { return check_pace(device); });
     }
-    report.findings = gather_findings(ranks_, findings_);
-    for (Finding& finding : check_same_data(report.findings)) {
-      report.findings.push_back({std::move(finding), {0}});
-    }
-    return report;
+    return make_report(ranks_, version_text(), findings_, measured);
   }
 
  private:
@@ -80,14 +66,14 @@ class Examination {
   void add(About about, const Findings& findings) {
     for (const Finding& finding : findings) add(about, finding);
   }
-  /// What a host or all ranks have in common, one of them looks at. A check that breaks is a finding like
-  /// others.
+  /// Facts that a host or all ranks have in common are checked by one of them. A check that fails is a
+  /// finding like others.
   template <class Check>
   void check(About about, const char* subject, const Check& check) {
     if (about == About::host && ranks_.local_rank() != 0) return;
     if (about == About::all && ranks_.rank() != 0) return;
     const Outcome outcome = attempt([&] { add(about, check()); });
-    if (!outcome.ok()) add(about, Finding{subject, Health::fail, outcome.message, ""});
+    if (!outcome.ok()) add(about, Finding{subject, Health::fail, outcome.message});
     ranks_.activity().progressed();
   }
 
@@ -104,11 +90,12 @@ class Examination {
     check(About::host, "mpi",
           [&] { return check_mpi(ranks_.description(), comm::mpi_transports(), hosts, host.infiniband); });
     const auto& session = config_.session;
-    const std::string data = has_config_ ? session.data.file : "./data.h5";
+    const bool has_config = !line_.config.empty();
+    const std::string data = has_config ? session.data.file : "./data.h5";
     check(About::host, "file locks", [&] { return check_locks(data); });
-    if (has_config_) check(About::host, "data", [&] { return check_data(data); });
+    if (has_config) check(About::host, "data", [&] { return check_data(data); });
     check(About::all, "run folder",
-          [&] { return check_run_folder(has_config_ ? session.run_folder() : ".", checkpoint_bytes()); });
+          [&] { return check_run_folder(has_config ? session.run_folder() : ".", checkpoint_bytes()); });
   }
 
   /// Which ranks of this host would compute on one GPU together; what cannot be told is told elsewhere.
@@ -140,13 +127,13 @@ class Examination {
     return bytes;
   }
 
-  /// With `quick`, engines are only made. If one rank's device or NCCL fails, others give up after a while,
-  /// and all come together again behind it. Collective.
-  DeviceMeasurements measure(backend::BackendOptions options) {
+  /// Returns a device's rates by rank, 0 if one was not measured, and times of sums. With `quick`, engines
+  /// are only made. If one rank's device or NCCL fails, others give up after a while, and all come together
+  /// again behind it. Collective.
+  io::Json measure(backend::BackendOptions options) {
     const bool cpu = options.device == backend::DeviceChoice::cpu;
     const char* subject = cpu ? "products" : "gpu";
-    DeviceMeasurements measured;
-    measured.device = to_string(options.device);
+    io::Json measured = {{"device", to_string(options.device)}};
     std::array<std::string, device_rates.size()> engines;
     std::array<double, device_rates.size()> mine{};
     bool all_work = true;
@@ -156,16 +143,18 @@ class Examination {
         options.precision = device_rates[i].precision;
         const auto engine = train::make_engine(options);
         engines[i] = engine->facts().description;
-        if (!quick_) mine[i] = engine->measure(device_rates[i].rate);
+        if (!line_.quick) mine[i] = engine->measure(device_rates[i].rate);
         return Findings();
       });
-      measured.rates[i].resize(static_cast<std::size_t>(ranks_.size()));
-      ranks_.all_gather(std::span<const double>(&mine[i], 1), std::span<double>(measured.rates[i]));
-      all_work = all_work && std::ranges::min(measured.rates[i]) > 0.0;
+      std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
+      ranks_.all_gather(std::span<const double>(&mine[i], 1), std::span<double>(rates));
+      all_work = all_work && std::ranges::min(rates) > 0.0;
+      measured[device_rates[i].key] = rates;
     }
+    std::vector<comm::AllReduceTime> times;
     if (cpu) {
       check(About::rank, subject, [&] { return check_products(engines[0], engines[1], mine[1] < mine[0]); });
-      if (!quick_) measured.all_reduce = comm::measure_all_reduce(ranks_, comm::all_reduce_sizes());
+      if (!line_.quick) times = comm::measure_all_reduce(ranks_, comm::all_reduce_sizes());
     } else if (ranks_.size() > 1 && all_work) {
       check(About::rank, "nccl", [&] {
         const auto engine = train::make_engine(options);
@@ -173,30 +162,26 @@ class Examination {
         const auto gpus =
             engine->connect(ranks_, {config_.session.distributed.algorithm, options.deterministic,
                                      options.allow_shared_gpu, long_enough});
-        measured.all_reduce = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
-        return Finding{"nccl", Health::ok, gpus->description(), ""};
+        times = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
+        return Finding{"nccl", Health::ok, gpus->description()};
       });
+    }
+    io::Json& sums = measured["all_reduce"] = io::Json::array();
+    for (const comm::AllReduceTime& time : times) {
+      sums.push_back({{"bytes", time.bytes},
+                      {"seconds", time.seconds},
+                      {"gbytes", time.rate_gbytes()},
+                      {"bus_gbytes", time.bus_gbytes(ranks_.size())}});
     }
     return measured;
   }
 
-  bool quick_;
-  bool has_config_;
+  const CommandLine& line_;
   const config::Config& config_;
-  std::string separate_worlds_;
+  const std::string& separate_worlds_;
   comm::Communicator& ranks_;
   Findings findings_;
 };
-
-/// No wait of the doctor's is longer, whatever the configuration allows a run.
-comm::DistributedOptions impatient(comm::DistributedOptions options) {
-  constexpr double longest = 120.0;  // seconds
-  for (double* limit : {&options.timeout, &options.loading_timeout, &options.validation_timeout}) {
-    *limit = std::min(*limit, longest);
-  }
-  options.warn_after = std::min(options.warn_after, longest / 4.0);
-  return options;
-}
 
 /// Where srun started several tasks by no protocol at all, no MPI library can join them, and Open MPI would
 /// end the process while it tries.
@@ -212,7 +197,10 @@ ExitCode run_doctor(const CommandLine& line) {
     config = line.config.empty() ? config::parse("{}", "doctor", line.overrides)
                                  : config::load(line.config, line.overrides);
   });
-  const comm::DistributedOptions limits = impatient(config.session.distributed);
+  // The doctor waits for no rank as long as a run may.
+  comm::DistributedOptions limits = config.session.distributed;
+  limits.timeout = limits.loading_timeout = limits.validation_timeout = 120.0;
+  limits.warn_after = 30.0;
 
   std::unique_ptr<comm::Communicator> ranks;
   std::unique_ptr<comm::Watchdog> watchdog;
@@ -237,18 +225,14 @@ ExitCode run_doctor(const CommandLine& line) {
   const Outcome outcome = attempt([&] {
     watchdog = std::make_unique<comm::Watchdog>(*ranks, limits);
     ranks->activity().enter(Phase::benchmark);
-    const DoctorReport report = Examination(line, config, separate_worlds, *ranks).run();
-    const bool quiet = line.verbosity == Verbosity::quiet;
-    const Outcome printed = attempt([&] {
-      if (ranks->rank() == 0) print(line.json ? to_json(report) : to_table(report, quiet));
-    });
-    ended = agree(*ranks, printed);
-    if (ended == ExitCode::done && report.count(Health::fail) > 0) ended = ExitCode::failed;
+    const io::Json report = Examination(line, config, separate_worlds, *ranks).run();
+    ended = agree(*ranks, attempt([&] {
+      if (ranks->rank() != 0) return;
+      print(line.json ? io::to_text(report, 2) + "\n" : to_table(report, line.verbosity == Verbosity::quiet));
+    }));
+    if (ended == ExitCode::done && report["fail"] > 0) ended = ExitCode::failed;
   });
-  if (outcome.ok()) return ended;
-  complain(outcome, ranks->size() > 1 ? ranks->rank() : -1);
-  if (ranks->size() > 1) ranks->abort(static_cast<int>(outcome.code));
-  return outcome.code;
+  return outcome.ok() ? ended : end_all(*ranks, outcome, "the doctor");
 }
 
 }  // namespace vaecf::app

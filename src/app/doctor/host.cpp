@@ -1,4 +1,4 @@
-#include "app/doctor/host.hpp"
+#include "app/doctor/doctor.hpp"
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
@@ -133,7 +133,7 @@ Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
 }
 
 Finding check_locked_memory(const HostFacts& facts, bool gpus) {
-  if (facts.locked_memory < 0) return {"memlock", Health::ok, "no limit", ""};
+  if (facts.locked_memory < 0) return {"memlock", Health::ok, "no limit"};
   const bool matters = gpus || facts.infiniband;
   return warn_if(
       matters && facts.locked_memory < 1024 * mib, "memlock",

@@ -1,30 +1,15 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/launcher.hpp>
 
-#include <sched.h>
-
-#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <sstream>
 
-#include "app/doctor/checks.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
-
-std::vector<int> own_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlace>& places) {
   std::map<std::string, std::vector<int>> hosts;
@@ -41,23 +26,21 @@ std::string counted(std::size_t count, const char* what) {
 }  // namespace
 
 std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threads) {
-  const std::vector<int> cores = own_cores();
-  std::string mine = format("{}\n{} {}", communicator.host(), look_at_cores().available,
-                            threads > 0 ? threads : static_cast<int>(cores.size()));
-  for (const int core : cores) mine += format(" {}", core);
+  const std::vector<int> cores = cores_of_process(0);
+  const io::Json mine = {{"host", communicator.host()},
+                         {"cores", cores},
+                         {"available", look_at_cores().available},
+                         {"threads", threads > 0 ? threads : static_cast<int>(cores.size())}};
   std::vector<RankPlace> places;
-  for (const std::string& text : gather_texts(communicator, mine)) {
-    RankPlace& place = places.emplace_back();
-    std::istringstream in(text);
-    std::getline(in, place.host);
-    in >> place.available >> place.threads;
-    for (int core = 0; in >> core;) place.cores.push_back(core);
+  for (const std::string& text : gather_texts(communicator, io::to_text(mine))) {
+    const auto place = io::Json::parse(text);
+    places.push_back({place["host"], place["cores"], place["available"], place["threads"]});
   }
   return places;
 }
 
 Findings check_launch(const std::vector<RankPlace>& places, const std::string& separate_worlds) {
-  if (!separate_worlds.empty()) return {{"launch", Health::fail, separate_worlds, ""}};
+  if (!separate_worlds.empty()) return {{"launch", Health::fail, separate_worlds}};
   const auto hosts = ranks_by_host(places);
   std::vector<std::string> list;
   std::set<std::size_t> counts;
@@ -73,7 +56,7 @@ Findings check_launch(const std::vector<RankPlace>& places, const std::string& s
              "(mpirun --map-by ppr:N:node)",
              *counts.begin(), *counts.rbegin()))};
   if (const std::string advice = comm::launch_advice(); !advice.empty()) {
-    findings.push_back({"launch", Health::warn, advice, ""});
+    findings.push_back({"launch", Health::warn, advice});
   }
   const char* tasks = std::getenv("SLURM_NTASKS");
   if (tasks != nullptr && std::atoi(tasks) > 1 && places.size() == 1) {
@@ -118,7 +101,7 @@ Findings check_oversubscription(const std::vector<RankPlace>& places) {
                       "OMP_WAIT_POLICY=passive, mpirun --mca mpi_yield_when_idle 1",
                       counted(cores.size(), "rank"))});
   }
-  if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none", ""});
+  if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none"});
   return findings;
 }
 

@@ -1,12 +1,10 @@
-#include "app/doctor/report.hpp"
-
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
+#include "app/doctor/doctor.hpp"
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
@@ -20,103 +18,78 @@ io::Json json_of(const Finding& finding) {
           {"about", to_string(finding.about)}};
 }
 
-Finding finding_of(const io::Json& json) {
-  return {json["subject"], parse_enum<Health>(json["health"].get<std::string>()).value(), json["text"],
-          json["advice"], parse_enum<About>(json["about"].get<std::string>()).value()};
-}
-
-/// Each once, in the order of their names.
-std::vector<std::string> hosts_of(const DoctorReport& report, const SharedFinding& shared) {
-  std::set<std::string> names;
-  for (const int rank : shared.ranks) names.insert(report.hosts[static_cast<std::size_t>(rank)]);
-  return {names.begin(), names.end()};
-}
-
-/// "ranks 0-3 on node1: "; nothing if it is all of them.
-std::string who(const DoctorReport& report, const SharedFinding& shared) {
-  const auto hosts = hosts_of(report, shared);
-  const std::set<std::string> all_hosts(report.hosts.begin(), report.hosts.end());
-  const About about = shared.finding.about;
-  if (about == About::all || (about == About::host && hosts.size() == all_hosts.size()) ||
-      shared.ranks.size() == report.hosts.size()) {
-    return "";
-  }
-  if (about == About::host) return joined(hosts) + ": ";
-  return format("rank{} {} on {}: ", shared.ranks.size() == 1 ? "" : "s", list_of(shared.ranks),
-                joined(hosts));
-}
-
-/// "210.0 GFLOP/s" of one rank; "210.0 GFLOP/s together, 105.0 to 105.0 a rank" of several.
-std::string rate_text(const std::vector<double>& rates, const char* unit) {
-  const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
-  if (rates.size() == 1) return format("{:.1f} {}", sum, unit);
-  return format("{:.1f} {} together, {:.1f} to {:.1f} a rank", sum, unit, std::ranges::min(rates),
-                std::ranges::max(rates));
-}
-
-std::string table_of(const DeviceMeasurements& measured, int ranks) {
-  std::string text = format("measured on {}\n", measured.device);
-  for (std::size_t i = 0; i < device_rates.size(); ++i) {
-    text += format("  {:<16}{}\n", device_rates[i].name, rate_text(measured.rates[i], device_rates[i].unit));
-  }
-  for (const comm::AllReduceTime& time : measured.all_reduce) {
-    text += format("  sum of {:>8} bytes {:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n", time.bytes,
-                   1e6 * time.seconds, time.rate_gbytes(), time.bus_gbytes(ranks));
-  }
-  return text;
-}
-
-io::Json json_of(const DeviceMeasurements& measured, int ranks) {
-  io::Json object = {{"device", measured.device}};
-  for (std::size_t i = 0; i < device_rates.size(); ++i) object[device_rates[i].key] = measured.rates[i];
-  io::Json& sums = object["all_reduce"] = io::Json::array();
-  for (const comm::AllReduceTime& time : measured.all_reduce) {
-    sums.push_back({{"bytes", time.bytes},
-                    {"seconds", time.seconds},
-                    {"gbytes", time.rate_gbytes()},
-                    {"bus_gbytes", time.bus_gbytes(ranks)}});
-  }
-  return object;
-}
-
-}  // namespace
+/// A finding with all ranks that made it: rank 0 those about all, one rank of each host those about the host.
+struct SharedFinding {
+  io::Json finding;
+  std::set<int> ranks;
+};
 
 std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, const Findings& mine) {
   std::vector<SharedFinding> all;
   io::Json packed = io::Json::array();
   for (const Finding& finding : mine) packed.push_back(json_of(finding));
-  const auto texts = gather_texts(communicator, io::to_text(packed));
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    for (const io::Json& one : io::Json::parse(texts[rank])) {
-      const Finding finding = finding_of(one);
+  int rank = 0;
+  for (const std::string& text : gather_texts(communicator, io::to_text(packed))) {
+    for (const io::Json& finding : io::Json::parse(text)) {
       auto place = std::ranges::find(all, finding, &SharedFinding::finding);
       if (place == all.end()) {
         const auto last = std::find_if(all.rbegin(), all.rend(), [&](const SharedFinding& other) {
-          return other.finding.subject == finding.subject;
+          return other.finding["subject"] == finding["subject"];
         });
         place = all.insert(last == all.rend() ? all.end() : last.base(), {finding, {}});
       }
-      // A rank that found the same twice found it once.
-      if (place->ranks.empty() || place->ranks.back() != static_cast<int>(rank)) {
-        place->ranks.push_back(static_cast<int>(rank));
-      }
+      place->ranks.insert(rank);
     }
+    ++rank;
+  }
+  const auto datasets = std::ranges::count_if(all, [](const SharedFinding& one) {
+    return one.finding["subject"] == "data" && one.finding["health"] == "ok";
+  });
+  if (datasets > 1) {
+    const Finding different{"data", Health::fail, "hosts see different datasets under the same name",
+                            "copy one file to all of them, or put it on a file system that they share"};
+    all.push_back({json_of(different), {0}});
   }
   return all;
 }
 
-Findings check_same_data(const std::vector<SharedFinding>& findings) {
-  const auto opened = std::ranges::count_if(findings, [](const SharedFinding& one) {
-    return one.finding.subject == "data" && one.finding.health == Health::ok;
-  });
-  if (opened < 2) return {};
-  return {{"data", Health::fail, "hosts see different datasets under the same name",
-           "copy one file to all of them, or put it on a file system that they share"}};
+/// "ranks 0-3 on node1: "; nothing if it is all of them.
+std::string who(const io::Json& finding, const io::Json& report) {
+  const auto ranks = finding["ranks"].get<std::vector<int>>();
+  const auto hosts = finding["hosts"].get<std::vector<std::string>>();
+  if (finding["about"] == "all" || ranks.size() == report["hosts"].size()) return "";
+  if (finding["about"] == "rank") {
+    return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", list_of(ranks), joined(hosts));
+  }
+  return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : joined(hosts) + ": ";
 }
 
-Findings check_pace(const DeviceMeasurements& measured) {
+/// "210.0 GFLOP/s" of one rank; "210.0 GFLOP/s together, 105.0 to 105.0 a rank" of several.
+std::string rates_text(const std::vector<double>& rates, const char* unit) {
+  const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
+  if (rates.size() == 1) return format("{:.1f} {}", sum, unit);
+  const auto [low, high] = std::ranges::minmax(rates);
+  return format("{:.1f} {} together, {:.1f} to {:.1f} a rank", sum, unit, low, high);
+}
+
+std::string table_of(const io::Json& measured) {
+  std::string text = format("measured on {}\n", io::text_at(measured, "device"));
+  for (const DeviceRate& rate : device_rates) {
+    text += format("  {:<16}{}\n", rate.name, rates_text(measured[rate.key], rate.unit));
+  }
+  for (const io::Json& sum : measured["all_reduce"]) {
+    text += format("  sum of {:>8.0f} bytes {:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n",
+                   io::number_at(sum, "bytes"), 1e6 * io::number_at(sum, "seconds"),
+                   io::number_at(sum, "gbytes"), io::number_at(sum, "bus_gbytes"));
+  }
+  return text;
+}
+
+}  // namespace
+
+Findings check_pace(const io::Json& measured) {
   constexpr double much_slower = 0.7;
-  const std::vector<double>& rates = measured.rates[0];
+  const auto rates = measured[device_rates[0].key].get<std::vector<double>>();
   std::vector<double> sorted = rates;
   std::ranges::sort(sorted);
   const double usual = sorted[sorted.size() / 2];
@@ -126,52 +99,45 @@ Findings check_pace(const DeviceMeasurements& measured) {
   }
   if (slow.empty()) return {};
   return {{"pace", Health::warn,
-           format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}", measured.device,
-                  list_of(slow), sorted.front(), usual),
+           format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}",
+                  io::text_at(measured, "device"), list_of(slow), sorted.front(), usual),
            "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the "
            "others, and whether its host is of the same kind; then ask again"}};
 }
 
-int DoctorReport::count(Health health) const {
-  return static_cast<int>(std::ranges::count_if(
-      findings, [&](const SharedFinding& one) { return one.finding.health == health; }));
+io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
+                     const io::Json& measured) {
+  const auto hosts = gather_texts(communicator, communicator.host());
+  io::Json report = {
+      {"version", version}, {"ranks", hosts.size()},         {"hosts", hosts},      {"ok", 0}, {"warn", 0},
+      {"fail", 0},          {"findings", io::Json::array()}, {"measured", measured}};
+  for (SharedFinding& shared : gather_findings(communicator, mine)) {
+    std::set<std::string> on;
+    for (const int rank : shared.ranks) on.insert(hosts[static_cast<std::size_t>(rank)]);
+    shared.finding["ranks"] = shared.ranks;
+    shared.finding["hosts"] = on;
+    io::Json& number = report[io::text_at(shared.finding, "health")];
+    number = number.get<int>() + 1;
+    report["findings"].push_back(std::move(shared.finding));
+  }
+  return report;
 }
 
-std::string to_table(const DoctorReport& report, bool quiet) {
-  std::string text = quiet ? "" : format("vaecf_dist {}\n", report.version);
-  for (const SharedFinding& shared : report.findings) {
-    const Finding& finding = shared.finding;
-    if (quiet && finding.health == Health::ok) continue;
-    text += format("{:<5} {:<17} {}{}\n", to_string(finding.health), finding.subject, who(report, shared),
-                   finding.text);
-    if (!finding.advice.empty()) text += format("{:24}-> {}\n", "", finding.advice);
+std::string to_table(const io::Json& report, bool quiet) {
+  std::string text = quiet ? "" : format("vaecf_dist {}\n", io::text_at(report, "version"));
+  for (const io::Json& finding : report["findings"]) {
+    const std::string health = io::text_at(finding, "health");
+    if (quiet && health == "ok") continue;
+    text += format("{:<5} {:<17} {}{}\n", health, io::text_at(finding, "subject"), who(finding, report),
+                   io::text_at(finding, "text"));
+    const std::string advice = io::text_at(finding, "advice");
+    if (!advice.empty()) text += format("{:24}-> {}\n", "", advice);
   }
-  for (const DeviceMeasurements& measured : report.measured) {
-    if (!quiet) text += table_of(measured, static_cast<int>(report.hosts.size()));
+  if (!quiet) {
+    for (const io::Json& measured : report["measured"]) text += table_of(measured);
   }
-  return text + format("{} ok, {} to look at, {} failed\n", report.count(Health::ok),
-                       report.count(Health::warn), report.count(Health::fail));
-}
-
-std::string to_json(const DoctorReport& report) {
-  io::Json findings = io::Json::array();
-  for (const SharedFinding& shared : report.findings) {
-    io::Json& json = findings.emplace_back(json_of(shared.finding));
-    json["ranks"] = shared.ranks;
-    json["hosts"] = hosts_of(report, shared);
-  }
-  io::Json measured = io::Json::array();
-  const auto ranks = static_cast<int>(report.hosts.size());
-  for (const DeviceMeasurements& device : report.measured) measured.push_back(json_of(device, ranks));
-  const io::Json json = {{"version", report.version},
-                         {"ranks", ranks},
-                         {"hosts", report.hosts},
-                         {"ok", report.count(Health::ok)},
-                         {"warn", report.count(Health::warn)},
-                         {"fail", report.count(Health::fail)},
-                         {"findings", findings},
-                         {"measured", measured}};
-  return io::to_text(json, 2) + "\n";
+  return text + format("{:.0f} ok, {:.0f} to look at, {:.0f} failed\n", io::number_at(report, "ok"),
+                       io::number_at(report, "warn"), io::number_at(report, "fail"));
 }
 
 }  // namespace vaecf::app

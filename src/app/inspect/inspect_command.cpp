@@ -1,10 +1,9 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
-
-#include "app/commands.hpp"
-#include "app/inspect/inspect.hpp"
+#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,9 +13,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <system_error>
+#include "app/commands.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -52,9 +53,9 @@ std::string text_of(const io::Attribute& attribute) {
   if (const auto* number = std::get_if<std::int64_t>(&attribute)) return format("{}", *number);
   if (const auto* number = std::get_if<double>(&attribute)) return format("{}", *number);
   if (const auto* list = std::get_if<std::vector<double>>(&attribute)) {
-    std::string text;
-    for (const double number : *list) text += format("{}{}", text.empty() ? "" : ", ", number);
-    return text;
+    std::vector<std::string> numbers;
+    for (const double number : *list) numbers.push_back(format("{}", number));
+    return joined(numbers);
   }
   return std::get<std::string>(attribute);
 }
@@ -69,6 +70,31 @@ std::string attributes_text(const io::Attributes& attributes) {
       text.replace(at, 1, "\n    ");
     }
     out += format("  {}:{}\n", name, text);
+  }
+  return out;
+}
+
+/// How many things have each number of something: smallest, quantiles, largest, mean, and how many have each
+/// power of two. `counts` is reordered.
+std::string histogram_text(std::vector<std::int64_t>& counts) {
+  if (counts.empty()) return "";
+  std::ranges::sort(counts);
+  const auto quantile = [&](double share) {
+    return counts[static_cast<std::size_t>(std::lround(share * static_cast<double>(counts.size() - 1)))];
+  };
+  const double mean = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
+                      static_cast<double>(counts.size());
+  std::string out =
+      format("  min {}, 10 % {}, 25 % {}, median {}, 75 % {}, 90 % {}, 99 % {}, max {}; mean {:.1f}\n",
+             counts.front(), quantile(0.1), quantile(0.25), quantile(0.5), quantile(0.75), quantile(0.9),
+             quantile(0.99), counts.back(), mean);
+  for (auto begin = counts.begin(); begin != counts.end();) {
+    const auto low = std::bit_floor(static_cast<std::uint64_t>(*begin));  // 0, 1, 2, 4, 8, ...
+    const auto high = static_cast<std::int64_t>(low <= 1 ? low : 2 * low - 1);
+    const auto end = std::upper_bound(begin, counts.end(), high);
+    const std::string range = low <= 1 ? format("{}", low) : format("{} - {}", low, high);
+    out += format("  {:>17} {:>10}\n", range, end - begin);
+    begin = end;
   }
   return out;
 }
@@ -143,37 +169,102 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
                         : "-v shows all tensors, all attributes and the configuration\n");
 }
 
-/// Class of a count: 0, 1, 2-3, 4-7, ...
-std::size_t class_of(std::int64_t count) {
-  return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(count)));
+/// What the run of this configuration selects by; empty where another version wrote it, or it selects by
+/// none.
+std::string selected_metric(const std::string& configuration) {
+  try {
+    const std::string metric = config::parse(configuration, "start").session.validation.select;
+    return metric == "last" ? "" : metric;
+  } catch (const InputError&) {
+    return "";
+  }
 }
 
-}  // namespace
+struct CurvePoint {
+  double epoch = 0.0;
+  double value = 0.0;
+};
 
-std::string histogram_text(std::vector<std::int64_t>& counts) {
-  if (counts.empty()) return "";
-  std::ranges::sort(counts);
-  const auto quantile = [&](double share) {
-    return counts[static_cast<std::size_t>(std::lround(share * static_cast<double>(counts.size() - 1)))];
-  };
-  const double mean = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
-                      static_cast<double>(counts.size());
-  std::string out =
-      format("  min {}, 10 % {}, 25 % {}, median {}, 75 % {}, 90 % {}, 99 % {}, max {}; mean {:.1f}\n",
-             counts.front(), quantile(0.1), quantile(0.25), quantile(0.5), quantile(0.75), quantile(0.9),
-             quantile(0.99), counts.back(), mean);
-  std::array<std::int64_t, 65> sizes{};
-  for (const std::int64_t count : counts) ++sizes[class_of(count)];
-  const std::int64_t largest = *std::ranges::max_element(sizes);
-  for (std::size_t c = class_of(counts.front()); c <= class_of(counts.back()); ++c) {
-    const std::string name =
-        c <= 1 ? format("{}", c) : format("{} - {}", std::int64_t{1} << (c - 1), (std::int64_t{1} << c) - 1);
-    constexpr std::int64_t bar_width = 40;
-    const std::int64_t bar = (sizes[c] * bar_width + largest - 1) / largest;  // what is there is seen
-    out += format("  {:>17} {:>10} {:#>{}}\n", name, sizes[c], "", bar);
+/// The finite values of `key` in the events that are called `event`.
+std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::string& event,
+                              const std::string& key) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<CurvePoint> points;
+  for (const io::Json& line : events) {
+    if (io::text_at(line, "event") != event) continue;
+    const CurvePoint point{io::number_at(line, "epoch", none), io::number_at(line, key, none)};
+    if (std::isfinite(point.epoch) && std::isfinite(point.value)) points.push_back(point);
+  }
+  return points;
+}
+
+/// A line for each of some 20 evenly spaced points and for the last.
+std::string curve_text(const std::vector<CurvePoint>& points, const std::string& title) {
+  std::string out = title + "\n";
+  const std::size_t step = (points.size() + 19) / 20;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (i % step == 0 || i + 1 == points.size())
+      out += format("  {:>10g} {:>10.5g}\n", points[i].epoch, points[i].value);
   }
   return out;
 }
+
+/// The metrics of a validation: its numbers that are named like "recall@20", without their standard errors.
+std::vector<std::string> metrics_of(const io::Json& validation) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : validation.items()) {
+    if (name.find('@') != std::string::npos && !name.ends_with("_se")) names.push_back(name);
+  }
+  return names;
+}
+
+std::string metric_text(const std::vector<io::Json>& events, const std::string& wanted,
+                        const std::string& selected, const std::string& path) {
+  std::vector<std::string> names;
+  for (const io::Json& line : events) {
+    if (io::text_at(line, "event") == "validation") names = metrics_of(line);
+  }
+  if (names.empty() && wanted.empty()) return "no validation yet\n";
+  if (names.empty()) throw InputError(format("{} holds no validation, so there is no {}", path, wanted));
+  std::string name = wanted.empty() ? selected : wanted;
+  if (name.empty()) name = names.front();
+  if (std::ranges::find(names, name) == names.end()) {
+    throw InputError(format("{} holds no {}; it has {}", path, name, joined(names)));
+  }
+  const auto points = curve(events, "validation", name);
+  if (points.empty()) return "";
+  const auto best = std::ranges::max_element(points, {}, &CurvePoint::value);
+  return curve_text(points, format("{} of validation users by epoch; best {:.5g} in epoch {:g}", name,
+                                   best->value, best->epoch));
+}
+
+/// The curves of a run by its metrics.jsonl: `metric`, by default the one that its configuration selects by,
+/// and the loss, over epochs.
+std::string describe_run(const std::string& path, const std::string& metric) {
+  const std::string file =
+      std::filesystem::is_directory(path) ? (std::filesystem::path(path) / "metrics.jsonl").string() : path;
+  const std::vector<io::Json> events = io::read_json_lines(file);
+  if (events.empty()) throw InputError(format("{} holds no event of a run", file));
+  std::string selected;
+  std::string out = format("run {}\n", path);
+  for (const io::Json& line : events) {
+    const std::string event = io::text_at(line, "event");
+    if (event == "start") {
+      selected = selected_metric(io::text_at(line, "config"));
+      out += format("  start: {}, version {}\n", io::text_at(line, "name"), io::text_at(line, "version"));
+    }
+    if (event == "end") {
+      out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::text_at(line, "reason"),
+                    io::number_at(line, "epoch"), io::number_at(line, "step"));
+    }
+  }
+  out += metric_text(events, metric, selected, file);
+  const auto losses = curve(events, "epoch", "loss");
+  if (losses.empty()) return out + "no epoch yet\n";
+  return out + curve_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().value));
+}
+
+}  // namespace
 
 void run_inspect(const CommandLine& line) {
   if (is_run(line.subject)) return print(describe_run(line.subject, line.metric));

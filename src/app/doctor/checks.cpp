@@ -1,13 +1,30 @@
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/locks.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 
-#include "app/doctor/checks.hpp"
+#include "app/doctor/doctor.hpp"
 
 namespace vaecf::app {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder itself, or the nearest above it that is there.
+fs::path existing_part_of(const std::string& folder) {
+  std::error_code none;
+  fs::path path = fs::absolute(folder, none);
+  while (!fs::exists(path, none) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
 
 std::string cuda_version(int number) {
   return format("{}.{}", number / 1000, number % 1000 / 10);
@@ -15,7 +32,7 @@ std::string cuda_version(int number) {
 
 /// On a host where no GPU can be used.
 Finding without_gpus(const GpuQuestion& question) {
-  Finding finding{"gpu", Health::ok, "no NVIDIA driver: CPU only", ""};
+  Finding finding{"gpu", Health::ok, "no NVIDIA driver: CPU only"};
   if (!question.availability.compiled) {
     finding.text = "this program was built without CUDA: CPU only";
   } else if (!question.driver.empty()) {
@@ -33,8 +50,7 @@ void add_gpus(const std::vector<cuda::GpuFacts>& gpus, Findings& findings) {
     findings.push_back({"gpu", Health::ok,
                         format("GPU {}: {}, {:.0f} GiB, compute capability {}.{}, {}, {}", number, gpu.name,
                                static_cast<double>(gpu.memory_bytes) / 1073741824.0, gpu.generation / 10,
-                               gpu.generation % 10, gpu.pci, gpu.id),
-                        ""});
+                               gpu.generation % 10, gpu.pci, gpu.id)});
     if (gpu.generation >= cuda::oldest_generation) continue;
     findings.back().health = Health::fail;
     findings.back().advice = "this program needs compute capability 8.0 (A100) or newer: use device: cpu";
@@ -42,34 +58,70 @@ void add_gpus(const std::vector<cuda::GpuFacts>& gpus, Findings& findings) {
 }
 
 void add_links(const std::vector<cuda::GpuLink>& links, Findings& findings) {
-  struct Kind {
-    const char* text;
-    const char* advice;
-    std::vector<std::string> pairs;
-  };
-  std::array<Kind, 3> kinds = {
-      {{"by NVLink", "", {}},
-       {"by PCIe, directly", "", {}},
-       {"only through the host's memory",
-        "sums between them are slow: see nvidia-smi topo -m; virtual machines and PCIe switches with ACS on "
-        "forbid direct access",
-        {}}}};
+  constexpr std::array kinds = {"by NVLink", "by PCIe, directly", "only through the host's memory"};
+  std::map<std::size_t, std::vector<std::string>> pairs;
   for (const cuda::GpuLink& link : links) {
-    Kind& kind = kinds[!link.peer_access ? 2 : link.atomics ? 0 : 1];
-    kind.pairs.push_back(format("{}-{}", link.first, link.second));
+    const std::size_t kind = !link.peer_access ? 2 : link.atomics ? 0 : 1;
+    pairs[kind].push_back(format("{}-{}", link.first, link.second));
   }
-  for (const Kind& kind : kinds) {
-    if (kind.pairs.empty()) continue;
-    findings.push_back(warn_if(*kind.advice != '\0', "links",
-                               format("{}: GPUs {}", kind.text, joined(kind.pairs)), kind.advice));
+  for (const auto& [kind, of_kind] : pairs) {
+    findings.push_back(warn_if(kind == 2, "links", format("{}: GPUs {}", kinds[kind], joined(of_kind)),
+                               "sums between them are slow: see nvidia-smi topo -m; virtual machines and "
+                               "PCIe switches with ACS on forbid direct access"));
   }
 }
 
 }  // namespace
 
+Finding check_locks(const std::string& path) {
+  const char* variable = std::getenv("HDF5_USE_FILE_LOCKING");
+  const std::string setting = variable == nullptr ? "" : format(" (HDF5_USE_FILE_LOCKING={})", variable);
+  switch (io::probe_locks(path)) {
+    case io::Locks::work:
+      return {"file locks", Health::ok, "work where the data are" + setting};
+    case io::Locks::unsupported:
+      return {"file locks", Health::warn, "the file system of the data has none" + setting,
+              "vaecf_dist reads without them, but h5py and others may refuse to open the file: "
+              "HDF5_USE_FILE_LOCKING=FALSE in their environment"};
+    case io::Locks::held:
+      return {"file locks", Health::warn, format("another program has {} open for writing", path),
+              "let it finish first: what is read meanwhile may be half-written"};
+    case io::Locks::unknown:
+      break;
+  }
+  return {"file locks", Health::ok, format("not tried: the folder of {} cannot be opened", path)};
+}
+
+Finding check_data(const std::string& path) {
+  try {
+    const io::DatasetFile file(path);
+    return {"data", Health::ok,
+            format("{}: {} train users, {} items (fingerprint {})", path, file.rows("train"), file.items(),
+                   file.fingerprint())};
+  } catch (const Error& error) {
+    return {"data", Health::fail, error.what(),
+            "make it by vaecf_dist prepare, and have it on the same path on all hosts"};
+  }
+}
+
+Finding check_run_folder(const std::string& folder, std::int64_t wanted) {
+  const fs::path there = existing_part_of(folder);
+  std::error_code error;
+  const auto free = static_cast<double>(fs::space(there, error).available);
+  if (error || !fs::is_directory(there) || access(there.c_str(), W_OK | X_OK) != 0) {
+    return {"run folder", Health::fail, format("{} cannot be written", there.string()),
+            "set run.directory to a folder that can be written"};
+  }
+  constexpr double gib = 1073741824.0;
+  const auto needed = static_cast<double>(wanted);
+  return warn_if(free < needed, "run folder", format("{}: {:.1f} GiB free", folder, free / gib),
+                 format("checkpoints of such a run take {:.1f} GiB: free some, lower run.keep, or set "
+                        "run.directory to another disk",
+                        needed / gib));
+}
+
 Findings check_products(const std::string& fp32, const std::string& bf16, bool bf16_is_slower) {
-  Findings findings = {{"products", Health::ok, "fp32: " + fp32, ""},
-                       {"products", Health::ok, "bf16: " + bf16, ""}};
+  Findings findings = {{"products", Health::ok, "fp32: " + fp32}, {"products", Health::ok, "bf16: " + bf16}};
   if (bf16_is_slower) {
     findings.push_back({"products", Health::ok, "bf16 is slower than fp32 here",
                         "train.precision: fp32 (auto takes bf16 only if it pays)"});
@@ -108,29 +160,19 @@ Findings check_gpus(const GpuQuestion& question) {
   Findings findings = {
       {"cuda", Health::ok,
        format("driver {} for CUDA {}, runtime {}", question.driver.empty() ? "?" : question.driver,
-              cuda_version(facts.driver), cuda_version(facts.runtime)),
-       ""}};
+              cuda_version(facts.driver), cuda_version(facts.runtime))}};
   add_gpus(facts.gpus, findings);
   add_links(facts.links, findings);
-  const int gpus = static_cast<int>(facts.gpus.size());
-  const Health sharing = question.allow_shared_gpu ? Health::warn : Health::fail;
-  // A launcher may show each rank one GPU, and each another one.
-  if (question.device != "cpu" && gpus == 1 && !question.shared.empty()) {
-    findings.push_back({"gpu", sharing, question.shared,
+  if (question.device != "cpu" && !question.shared.empty()) {
+    findings.push_back({"gpu", question.allow_shared_gpu ? Health::warn : Health::fail, question.shared,
                         "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check "
                         "CUDA_VISIBLE_DEVICES, or use device: cpu"});
-  } else if (question.device != "cpu" && gpus > 1 && question.ranks_on_host > gpus) {
-    findings.push_back(
-        {"gpu", sharing, format("{} ranks on this host see {} GPUs", question.ranks_on_host, gpus),
-         format("start at most {} ranks per host (mpirun --map-by ppr:{}:node), make more GPUs "
-                "visible (CUDA_VISIBLE_DEVICES), or use device: cpu",
-                gpus, gpus)});
   }
   if (question.nccl.empty()) {
     findings.push_back({"nccl", question.ranks_on_host > 1 ? Health::fail : Health::warn, "not built in",
                         "ranks on GPUs need it: configure again with -DVAECF_CUDA=ON"});
   } else {
-    findings.push_back({"nccl", Health::ok, question.nccl, ""});
+    findings.push_back({"nccl", Health::ok, question.nccl});
   }
   return findings;
 }
