@@ -1,7 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/output_file.hpp>
 
 #include <algorithm>

@@ -1,64 +1,35 @@
-#include <vaecf/io/checkpoint_folder.hpp>
-
-#include "io/file_system.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/output_file.hpp>
+
+#include "io/file_system.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <tuple>
 
 namespace vaecf::io {
 namespace {
 
-constexpr std::string_view ending = ".h5";
+namespace fs = std::filesystem;
 
-/// The number in `name` if it is `prefix`, digits, ".h5".
-std::optional<std::int64_t> number_in(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || !name.ends_with(ending)) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  if (name.size() <= ending.size()) return std::nullopt;
-  name.remove_suffix(ending.size());
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc{} || end != name.data() + name.size() || number < 0) return std::nullopt;
-  return number;
-}
-
+/// Knows only the very names that we would give: "epoch-1.h5" is somebody's own.
 std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
-  std::optional<CheckpointCandidate> found;
-  if (const auto epoch = number_in(name, "epoch-")) found = {{}, CheckpointKind::epoch, *epoch};
-  if (const auto step = number_in(name, "step-")) found = {{}, CheckpointKind::step, *step};
-  if (name == "best.h5") found = {{}, CheckpointKind::best, 0};
-  // Only the very name that we would give: "epoch-1.h5" is somebody's own.
-  if (found && checkpoint_name(found->kind, found->number) != name) found.reset();
-  return found;
-}
-
-void copy_file(const std::string& file, const std::string& alias) {
-  std::ifstream source(file, std::ios::binary);
-  OutputFile copy(alias);
-  std::string piece(std::size_t{1} << 20, '\0');
-  errno = 0;
-  while (source.read(piece.data(), static_cast<std::streamsize>(piece.size())), source.gcount() > 0)
-    copy.write(std::string_view(piece).substr(0, static_cast<std::size_t>(source.gcount())));
-  if (!source.eof()) {
-    throw RunError(format("{}: cannot be made from {}: {}; check that it can be read", alias, file,
-                          std::generic_category().message(errno == 0 ? ENOENT : errno)));
+  const char* const digits = name.c_str() + name.find('-') + 1;
+  const std::int64_t number = std::max<std::int64_t>(0, std::strtoll(digits, nullptr, 10));
+  for (const auto kind : {CheckpointKind::epoch, CheckpointKind::step, CheckpointKind::best}) {
+    if (checkpoint_name(kind, number) == name) return CheckpointCandidate{"", kind, number};
   }
-  copy.commit();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -78,15 +49,12 @@ std::string checkpoint_name(CheckpointKind kind, std::int64_t number) {
 std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder) {
   std::vector<CheckpointCandidate> found;
   std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error);
-  while (!error && entry != std::filesystem::directory_iterator()) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code vanished;
     auto candidate = candidate_named(entry->path().filename().string());
-    if (candidate && entry->is_regular_file(vanished)) {
-      candidate->path = entry->path().string();
-      found.push_back(std::move(*candidate));
-    }
-    entry.increment(error);
+    if (!candidate || !entry->is_regular_file(vanished)) continue;
+    candidate->path = entry->path().string();
+    found.push_back(std::move(*candidate));
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     throw RunError(
@@ -102,7 +70,15 @@ void publish_alias(const std::string& file, const std::string& alias) {
   const std::string temporary = temporary_name(alias);
   ::unlink(temporary.c_str());
   if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    return copy_file(file, alias);
+    std::error_code error;
+    fs::copy_file(file, temporary, error);
+    const Descriptor copy(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!error && ::fsync(copy.value()) != 0) error = {errno, std::generic_category()};
+    if (error) {
+      ::unlink(temporary.c_str());
+      throw RunError(format("{}: cannot be made from {}: {}; check that it can be read, and the disk", alias,
+                            file, error.message()));
+    }
   }
   const int code = std::rename(temporary.c_str(), alias.c_str()) == 0 ? 0 : errno;
   // Where both are the same file already, rename does nothing and leaves the temporary name.

@@ -1,59 +1,33 @@
 #include <vaecf/io/dataset_file.hpp>
 
 #include "io/hdf5_reader.hpp"
-#include "io/hdf5_values.hpp"
 #include "io/stored_matrix.hpp"
 
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace vaecf::io {
 namespace {
 
-const char* const how_to_get_one = "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
+const char* const how_to_get_a_dataset =
+    "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
 constexpr std::int64_t format_version = 1;
 
-/// The number of columns that the attribute `name` tells; nothing where it is not there.
-std::optional<std::int64_t> read_width(const Hdf5Reader& file, const Attributes& attributes,
-                                       const std::string& name, std::int64_t least) {
-  const auto found = attributes.find(name);
-  if (found == attributes.end()) return std::nullopt;
-  const auto* width = std::get_if<std::int64_t>(&found->second);
-  if (width == nullptr || *width < least || *width > std::numeric_limits<std::int32_t>::max()) {
-    file.refuse(format("attribute `{}` must be an integer from {} to {}", name, least,
-                       std::numeric_limits<std::int32_t>::max()));
-  }
-  return *width;
-}
+/// The matrix whose users those of matrix_names[first_features + i] are.
+constexpr std::array<std::size_t, 3> users_of_features = {0, 1, 3};
 
-std::int64_t read_items(const Hdf5Reader& file, const Attributes& attributes) {
-  const auto items = read_width(file, attributes, "items", 1);
-  if (!items) file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_one));
-  return *items;
-}
-
-void check_version(const Hdf5Reader& file, const Attributes& attributes) {
-  const auto found = attributes.find("format_version");
-  if (found == attributes.end()) return;
-  const auto* version = std::get_if<std::int64_t>(&found->second);
-  if (version == nullptr || *version != format_version) {
-    file.refuse(format("its format_version is not {}, the one that this program reads; {}", format_version,
-                       how_to_get_one));
-  }
-}
-
-/// Reads items of all users and all ids, and hands them to `add`. If a matrix has more than `most_entries`
-/// entries, only every n-th block of its rows is read.
+/// Hands items of all users and all ids to `add`. If a matrix has more than `most_entries` entries, only
+/// every n-th block of its rows is read.
 void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add,
                   std::int64_t most_entries) {
   constexpr std::int64_t block_rows = 1 << 10;
@@ -67,30 +41,30 @@ void add_contents(const DatasetFile& file, const std::function<void(std::span<co
       add(std::as_bytes(std::span(block.columns)));
     }
   }
-  const std::array<std::pair<const char*, std::int64_t>, 4> ids{
-      {{"items/id", file.items()},
-       {"train/user_id", file.rows("train")},
-       {"validation/user_id", file.rows("validation/fold_in")},
-       {"test/user_id", file.rows("test/fold_in")}}};
-  for (const auto& [path, count] : ids) {
+  for (const char* const path : {"items/id", "train/user_id", "validation/user_id", "test/user_id"}) {
     if (!file.has_ids(path)) continue;
-    for (std::int64_t begin = 0; begin < count; begin += block_ids) {
-      const IdList block = file.read_ids(path, {begin, std::min(count, begin + block_ids)});
-      add(std::as_bytes(std::span(block.numbers)));
-      for (const std::string& id : block.strings) add(std::as_bytes(std::span(id)));
+    const IdList ids = file.read_ids(path);
+    for (std::int64_t begin = 0; begin < ids.size(); begin += block_ids) {
+      const Range block{begin, std::min(ids.size(), begin + block_ids)};
+      add(std::as_bytes(ids.numeric() ? view(ids.numbers, block) : std::span<const std::int64_t>()));
+      if (ids.numeric()) continue;
+      for (const std::string& id : view(ids.strings, block)) add(std::as_bytes(std::span(id)));
     }
   }
 }
 
 std::string text_of(const Attribute& attribute) {
-  if (const auto* list = std::get_if<std::vector<double>>(&attribute)) {
-    std::string text;
-    for (const double number : *list) text += format("{} ", number);
-    return text;
-  }
-  if (const auto* integer = std::get_if<std::int64_t>(&attribute)) return format("{}", *integer);
-  if (const auto* number = std::get_if<double>(&attribute)) return format("{}", *number);
-  return std::get<std::string>(attribute);
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<double>>) {
+          std::string text;
+          for (const double number : value) text += format("{} ", number);
+          return text;
+        } else {
+          return format("{}", value);
+        }
+      },
+      attribute);
 }
 
 /// Returns whether `path` names an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
@@ -137,81 +111,91 @@ std::string IdList::text(std::int64_t index) const {
 }
 
 struct DatasetFile::Content {
-  explicit Content(const std::string& path) : file(path, how_to_get_one) {
-    if (is_checkpoint(file.path())) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_one));
-    h5::reading(file.path(), [&] {
+  explicit Content(const std::string& path) : file(path, how_to_get_a_dataset) {
+    if (is_checkpoint(path)) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_a_dataset));
+    file.reading([&] {
       if (file.has("item") && file.has("score"))
-        file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_one));
-      attributes = read_attributes(file.id(), file.path());
-      check_version(file, attributes);
+        file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_a_dataset));
+      attributes = file.attributes();
+      if (width_at("format_version", 0).value_or(format_version) != format_version) {
+        file.refuse(format("its format_version is not {}, the one that this program reads; {}",
+                           format_version, how_to_get_a_dataset));
+      }
       if (attributes.contains("parts")) {
         file.refuse(
             "is one of the several files of a dataset, which only older versions read; run `vaecf_dist "
             "prepare` again");
       }
-      items = read_items(file, attributes);
-      for (const auto name : matrix_names) matrices.push_back(open_matrix(file, std::string(name)));
-      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_one));
-      for (const std::string split : {"validation", "test"}) {
-        const auto seen = rows(split + "/fold_in");
-        const auto wanted = rows(split + "/held_out");
-        if (seen != wanted) {
-          file.refuse(format("{}/fold_in has {} rows, {}/held_out has {}; both must hold the same users",
-                             split, seen, split, wanted));
-        }
-        check_ids(split + "/user_id", seen);
+      const auto told = width_at("items", 1);
+      if (!told)
+        file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_a_dataset));
+      items = *told;
+      features = width_at("features", 0).value_or(0);
+      for (const auto name : matrix_names) {
+        auto& matrix = matrices.emplace_back();
+        if (file.has(std::string(name))) matrix.emplace(file, std::string(name));
       }
-      check_ids("train/user_id", rows("train"));
-      check_ids("items/id", items);
-      features = read_width(file, attributes, "features", 0).value_or(0);
-      check_features();
+      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_a_dataset));
+      check_users();
     });
   }
 
-  std::int64_t rows(const std::string& name) const {
-    const std::size_t index = matrix_index(name);
-    return matrices[index] ? matrices[index]->rows() : 0;
+  /// Returns the number that the attribute `name` tells; nothing if it is not there.
+  std::optional<std::int64_t> width_at(const std::string& name, std::int64_t least) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return std::nullopt;
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    const auto* width = std::get_if<std::int64_t>(&found->second);
+    if (width == nullptr || *width < least || *width > most) {
+      file.refuse(format("attribute `{}` must be an integer from {} to {}", name, least, most));
+    }
+    return *width;
   }
 
-  void check_features() const {
+  std::int64_t rows(std::string_view name) const {
+    const auto& matrix = matrices[matrix_index(name)];
+    return matrix ? matrix->rows() : 0;
+  }
+
+  /// Refuses what does not belong to the same users, or items, as something else.
+  void check_users() const {
+    for (const std::string split : {"validation", "test"}) {
+      require_same_users(split + "/fold_in", split + "/held_out");
+      check_ids(split + "/user_id", rows(split + "/fold_in"));
+    }
+    check_ids("train/user_id", rows("train"));
+    check_ids("items/id", items);
     for (std::size_t i = 0; i < users_of_features.size(); ++i) {
-      const std::string name(matrix_names[first_features + i]);
-      const std::string users(matrix_names[users_of_features[i]]);
       const auto& matrix = matrices[first_features + i];
-      if (features == 0 && matrix && matrix->entries() > 0) {
-        file.refuse(format("has {}, but no attribute `features` (the number of its columns)", name));
-      }
-      if (features > 0 && rows(name) != rows(users)) {
-        file.refuse(format("{} has {} rows, {} has {}; both must hold the same users", name, rows(name),
-                           users, rows(users)));
+      if (features > 0) {
+        require_same_users(matrix_names[first_features + i], matrix_names[users_of_features[i]]);
+      } else if (matrix && matrix->entries() > 0) {
+        file.refuse(format("has {}, but no attribute `features` (the number of its columns)",
+                           matrix_names[first_features + i]));
       }
     }
+  }
+
+  void require_same_users(std::string_view one, std::string_view other) const {
+    if (rows(one) == rows(other)) return;
+    file.refuse(format("{} has {} rows, {} has {}; both must hold the same users", one, rows(one), other,
+                       rows(other)));
   }
 
   void check_ids(const std::string& name, std::int64_t expected) const {
     if (!file.has(name)) return;
-    const auto dataset = file.open(name, 1);
-    if (dataset.shape[0] != expected) {
-      file.refuse(format("{} has {} entries instead of {}", name, dataset.shape[0], expected));
-    }
+    const auto found = file.open(name, 1).shape[0];
+    if (found != expected) file.refuse(format("{} has {} entries instead of {}", name, found, expected));
   }
-
-  /// As many columns as a matrix may have.
-  std::int64_t width(std::size_t matrix) const { return matrix < first_features ? items : features; }
 
   Hdf5Reader file;
   Attributes attributes;
   std::int64_t items = 0;
   std::int64_t features = 0;
-  Matrices matrices;
-  std::once_flag printed;
-  std::string print;  // the fingerprint, which takes reading
+  std::vector<std::optional<StoredMatrix>> matrices;  // in the order of matrix_names
 };
 
-DatasetFile::DatasetFile(const std::string& path) : content_(std::make_unique<Content>(path)) {}
-DatasetFile::~DatasetFile() = default;
-DatasetFile::DatasetFile(DatasetFile&&) noexcept = default;
-DatasetFile& DatasetFile::operator=(DatasetFile&&) noexcept = default;
+DatasetFile::DatasetFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
 
 const std::string& DatasetFile::path() const {
   return content_->file.path();
@@ -225,14 +209,15 @@ std::int64_t DatasetFile::features() const {
 std::int64_t DatasetFile::rows(const std::string& matrix) const {
   return content_->rows(matrix);
 }
+std::int64_t DatasetFile::entries(const std::string& matrix) const {
+  const auto& found = content_->matrices[matrix_index(matrix)];
+  return found ? found->entries() : 0;
+}
+std::int64_t DatasetFile::compression() const {
+  return content_->matrices[0]->deflate();
+}
 const Attributes& DatasetFile::attributes() const {
   return content_->attributes;
-}
-
-std::int64_t DatasetFile::entries(const std::string& matrix) const {
-  const std::size_t index = matrix_index(matrix);
-  const auto& found = content_->matrices[index];
-  return found ? found->entries() : 0;
 }
 
 Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
@@ -242,58 +227,36 @@ Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
                             matrix, this->rows(matrix)));
   }
   if (rows.size() == 0) return {};
-  return h5::reading(path(), [&] {
-    return io::read_rows(content_->file, *content_->matrices[index], rows, content_->width(index));
-  });
-}
-
-std::int64_t DatasetFile::compression() const {
-  return h5::reading(path(), [&] { return deflate_level(content_->matrices[0]->columns); });
+  return content_->file.reading(
+      [&] { return content_->matrices[index]->read(rows, index < first_features ? items() : features()); });
 }
 
 bool DatasetFile::has_ids(const std::string& path) const {
-  return h5::reading(this->path(), [&] { return content_->file.has(path); });
+  return content_->file.reading([&] { return content_->file.has(path); });
 }
 
 IdList DatasetFile::read_ids(const std::string& path) const {
-  return h5::reading(this->path(), [&] {
-    const auto dataset = content_->file.open(path, 1);
-    return read_id_list(content_->file, dataset, {0, dataset.shape[0]});
-  });
-}
-
-IdList DatasetFile::read_ids(const std::string& path, Range rows) const {
-  return h5::reading(this->path(),
-                     [&] { return read_id_list(content_->file, content_->file.open(path, 1), rows); });
+  return content_->file.reading([&] { return content_->file.ids(path); });
 }
 
 std::string DatasetFile::fingerprint() const {
-  std::call_once(content_->printed, [&] { content_->print = take_print(); });
-  return content_->print;
-}
-
-std::string DatasetFile::take_print() const {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
-  const auto add_size = [&](std::uint64_t size) { XXH3_64bits_update(state.get(), &size, sizeof size); };
   const auto add = [&](std::span<const std::byte> bytes) {
-    add_size(bytes.size());
+    const std::uint64_t size = bytes.size();
+    XXH3_64bits_update(state.get(), &size, sizeof size);
     XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
   };
   const auto add_text = [&](std::string_view text) { add(std::as_bytes(std::span(text))); };
-  h5::reading(path(), [&] {
-    for (std::size_t m = 0; m < matrix_names.size(); ++m) {
-      const auto& matrix = content_->matrices[m];
-      if (!matrix && m >= first_features) continue;  // as it was before there were any
-      add_text(matrix_names[m]);
-      if (!matrix) continue;
-      add_size(static_cast<std::uint64_t>(matrix->rows() + 1) * sizeof(std::int64_t));
-      for_each_offset_piece(content_->file, *matrix, [&](std::span<const std::int64_t> piece) {
-        XXH3_64bits_update(state.get(), piece.data(), piece.size_bytes());
-      });
-    }
-  });
+  for (std::size_t m = 0; m < matrix_names.size(); ++m) {
+    const auto& matrix = content_->matrices[m];
+    if (!matrix && m >= first_features) continue;  // as it was before there were any
+    add_text(matrix_names[m]);
+    if (!matrix) continue;
+    const auto offsets = content_->file.reading([&] { return matrix->offsets({0, matrix->rows()}); });
+    add(std::as_bytes(std::span(offsets)));
+  }
   for (const auto& [name, value] : attributes()) {
     add_text(name);
     add_text(text_of(value));

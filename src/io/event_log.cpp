@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/descriptor.hpp>
 #include <vaecf/io/event_log.hpp>
 #include <vaecf/io/output_file.hpp>
 

@@ -1,6 +1,7 @@
 #include "io/hdf5.hpp"
 
 #include <array>
+#include <string>
 
 namespace vaecf::io::h5 {
 namespace {
@@ -30,18 +31,11 @@ Selection select(hid_t dataset, std::int64_t begin, std::int64_t count) {
 
 }  // namespace
 
-static std::recursive_mutex& library_mutex() {
+std::unique_lock<std::recursive_mutex> lock_library() {
   static std::recursive_mutex mutex;
-  return mutex;
-}
-
-LibraryLock::LibraryLock() : lock_(library_mutex()) {
-  H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-}
-
-LibraryLock::~LibraryLock() {
-  H5Eset_auto2(H5E_DEFAULT, function_, data_);
+  std::unique_lock lock(mutex);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a thread may have an error stack of its own
+  return lock;
 }
 
 void throw_failure(std::string_view doing) {
@@ -53,7 +47,7 @@ void throw_failure(std::string_view doing) {
 
 void Handle::reset() noexcept {
   if (id_ < 0) return;
-  const LibraryLock lock;
+  const auto lock = lock_library();
   H5Idec_ref(std::exchange(id_, H5I_INVALID_HID));
 }
 
@@ -67,43 +61,6 @@ void write_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t coun
   if (count == 0) return;
   const Selection rows = select(dataset, begin, count);
   check(H5Dwrite(dataset, type, rows.memory.id(), rows.file.id(), H5P_DEFAULT, data), "write a dataset");
-}
-
-/// All groups on the way to `path`, without the times that the library would store in them: the same content
-/// is the same file whenever it is written.
-static void make_groups(hid_t file, const std::string& path) {
-  const Handle creation(H5Pcreate(H5P_GROUP_CREATE), "prepare a group");
-  check(H5Pset_obj_track_times(creation.id(), false), "prepare a group");
-  for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-    const std::string group = path.substr(0, slash);
-    if (check(H5Lexists(file, group.c_str(), H5P_DEFAULT), "look for a group") > 0) continue;
-    const Handle made(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
-                      format("create {}", group));
-  }
-}
-
-Handle create_dataset(hid_t file, const std::string& path, hid_t type, std::span<const hsize_t> shape,
-                      hsize_t chunk, int deflate) {
-  make_groups(file, path);
-  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
-  check(H5Pset_obj_track_times(creation.id(), false), "prepare a dataset");
-  const hsize_t unlimited = H5S_UNLIMITED;
-  if (chunk > 0) check(H5Pset_chunk(creation.id(), 1, &chunk), "prepare a dataset");
-  if (deflate > 0) {
-    check(H5Pset_shuffle(creation.id()), "prepare a dataset");
-    check(H5Pset_deflate(creation.id(), static_cast<unsigned>(deflate)), "prepare a dataset");
-  }
-  const Handle space(
-      H5Screate_simple(static_cast<int>(shape.size()), shape.data(), chunk > 0 ? &unlimited : nullptr),
-      "prepare a dataset");
-  return Handle(H5Dcreate2(file, path.c_str(), type, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
-                format("create {}", path));
-}
-
-void create_link(hid_t file, const std::string& path, const std::string& target) {
-  make_groups(file, path);
-  check(H5Lcreate_soft(target.c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-        format("create the link {}", path));
 }
 
 }  // namespace vaecf::io::h5

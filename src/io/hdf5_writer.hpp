@@ -3,8 +3,11 @@
 #include "io/file_system.hpp"
 #include "io/hdf5.hpp"
 
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/output_file.hpp>
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 namespace vaecf::io {
@@ -25,7 +28,7 @@ class Hdf5Writer {
   /// Runs `work`, which writes. Throws RunError if the library or the disk refused.
   template <class Work>
   void write(Work&& work) {
-    const h5::LibraryLock lock;
+    const auto lock = h5::lock_library();
     try {
       work();
     } catch (const h5::Failure& failure) {
@@ -34,6 +37,18 @@ class Hdf5Writer {
     }
     throw_if_disk_failed();
   }
+  /// Creates a dataset and the groups above it. No modification times: the same data make the same bytes.
+  /// `chunk` = 0: stored in one piece; otherwise extendible (one dimension only), and shuffled and deflated
+  /// if `deflate` is 1 to 9.
+  h5::Handle create(const std::string& path, hid_t type, std::span<const hsize_t> shape, hsize_t chunk = 0,
+                    int deflate = 0);
+  /// Creates a soft link and the groups above it.
+  void link(const std::string& path, const std::string& target);
+  /// Writes ids as int64 or as strings of one fixed length. InputError for absurdly long ones.
+  void write_ids(const std::string& path, const IdList& ids);
+  /// Writes attributes of the root; strings have a fixed length.
+  void write_attributes(const Attributes& attributes);
+
   /// Closes the HDF5 part; the bytes behind descriptor() are final then, but for the user block.
   void finish();
   /// After finish(): gives the file its name.
@@ -46,6 +61,7 @@ class Hdf5Writer {
   };
 
  private:
+  void make_groups(const std::string& path);
   void throw_if_disk_failed() const;
 
   OutputFile output_;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <regex>
 #include <system_error>
+#include <tuple>
 
 #include "io/file_system.hpp"
 
@@ -171,6 +172,34 @@ void write_text_file(const std::string& path, std::string_view text) {
   OutputFile file(path);
   file.write(text);
   file.commit();
+}
+
+SpillFile::SpillFile(const std::string& path) : path_(path + ".spill") {
+  make_parent_folder(path_);
+  const std::string name = temporary_name(path_);
+  descriptor_ = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!descriptor_.is_open()) throw_write_error(path_, errno);
+  ::unlink(name.c_str());
+}
+
+std::int64_t SpillFile::append(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const int code = write_at(descriptor_.value(), text, size_);
+  if (code != 0) throw_write_error(path_, code);
+  return std::exchange(size_, size_ + static_cast<std::int64_t>(bytes.size()));
+}
+
+void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
+  const ssize_t got = read_at(descriptor_.value(), reinterpret_cast<char*>(to.data()), to.size(), offset);
+  if (got == static_cast<ssize_t>(to.size())) return;
+  throw RunError(format("{}: what was put aside cannot be read back: {}; check the disk", path_,
+                        std::generic_category().message(got < 0 ? errno : EIO)));
+}
+
+void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {
+  // A file system that cannot do so keeps it until the end.
+  std::ignore = ::fallocate(descriptor_.value(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
 }  // namespace vaecf::io

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/checkpoint.hpp>
 
 #include "agreement.hpp"
 #include "clock.hpp"

@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/output_file.hpp>
 
 #include <array>

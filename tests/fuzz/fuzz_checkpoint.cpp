@@ -3,6 +3,7 @@
 // message.
 #include "fuzz/hostile_hdf5.hpp"
 #include "fuzz/support.hpp"
+#include "support/sealed_checkpoint.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -11,8 +12,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-
-#include "io/checkpoint_seal.hpp"
 
 using namespace vaecf;
 
@@ -79,15 +78,6 @@ bool refused(const std::string& path) {
   }
 }
 
-void seal(const std::string& hdf5, const std::string& path) {
-  write_bytes(path, std::string(io::seal_bytes, '\0') + bytes_of(hdf5));
-  const int descriptor = open(path.c_str(), O_RDWR);
-  const io::SealBlock block = io::make_seal(descriptor, path);
-  fuzz::require(pwrite(descriptor, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()),
-                "the seal is written");
-  close(descriptor);
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -115,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const std::logic_error&) {
     return 0;  // not even the library would write that
   }
-  seal(hdf5, path);
+  write_bytes(path, testing::sealed_checkpoint(bytes_of(hdf5)));
   refused(path);
   return 0;
 }

@@ -1,5 +1,4 @@
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/event_log.hpp>
 #include <vaecf/io/output_file.hpp>
 

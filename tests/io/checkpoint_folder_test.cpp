@@ -1,4 +1,4 @@
-#include <vaecf/io/checkpoint_folder.hpp>
+#include <vaecf/io/checkpoint.hpp>
 
 #include "io/file_system.hpp"
 #include "io/io_fixture.hpp"

@@ -1,5 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/spill_file.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include "io/bad_disk.hpp"
 #include "io/io_fixture.hpp"

@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 
 #include <optional>
 

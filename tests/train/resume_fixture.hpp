@@ -2,7 +2,6 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/checkpoint_folder.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <fstream>

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,15 +39,16 @@ bool is_checkpoint(const std::string& path);
 class CheckpointFile {
  public:
   explicit CheckpointFile(const std::string& path);
-  ~CheckpointFile();
 
-  /// Of all its bytes: files that differ have, as good as surely, other ones.
+  /// The checksum of all its bytes: files that differ have, as good as surely, other ones.
   std::uint64_t checksum() const;
   const Attributes& attributes() const;
   /// The attribute as T (int64_t, double, std::string or std::vector<double>); InputError if absent or of
   /// another type.
   template <class T>
-  T attribute(const std::string& name) const;
+  T attribute(const std::string& name) const {
+    return std::get<T>(attribute(name, Attribute(std::in_place_type<T>).index()));
+  }
 
   struct TensorInfo {
     std::string name;
@@ -57,8 +60,36 @@ class CheckpointFile {
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
 
  private:
+  const Attribute& attribute(const std::string& name, std::size_t kind) const;
+
   struct Content;
-  std::unique_ptr<Content> content_;
+  std::shared_ptr<const Content> content_;  // copies share the open file
 };
+
+/// What a checkpoint in a run's folder stands for, by its name.
+enum class CheckpointKind {
+  epoch,  ///< epoch-0012.h5: after so many epochs
+  step,   ///< step-00001234.h5: after so many updates, within an epoch
+  best,   ///< best.h5: the best by validation; has no number
+};
+
+struct CheckpointCandidate {
+  std::string path;  ///< folder and name
+  CheckpointKind kind = CheckpointKind::epoch;
+  std::int64_t number = 0;
+};
+
+/// The name of a checkpoint within its folder. `number` is not negative.
+std::string checkpoint_name(CheckpointKind kind, std::int64_t number = 0);
+
+/// The files in `folder` that are named as checkpoint_name() would; whether they are whole only
+/// CheckpointFile can tell. In order of kind, then number. A folder that does not exist holds none; RunError
+/// for one that cannot be read.
+std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder);
+
+/// Gives what is in `file` the name `alias` as well, at once: a hard link, or a copy where there can be none.
+/// Whatever becomes of `file` later, `alias` stays. RunError where it cannot be done; `alias` is as it was
+/// then.
+void publish_alias(const std::string& file, const std::string& alias);
 
 }  // namespace vaecf::io

@@ -29,13 +29,11 @@ class DatasetWriter {
   /// `compression` of matrices: 0 none, 1 to 9 shuffle and deflate of this level.
   explicit DatasetWriter(const std::string& path, std::int64_t compression = 0);
   ~DatasetWriter();
-  DatasetWriter(DatasetWriter&&) noexcept;
-  DatasetWriter& operator=(DatasetWriter&&) noexcept;
 
-  /// Appends a row to one of "train", "validation/fold_in", "validation/held_out", "test/fold_in",
-  /// "test/held_out", or to what is known of those users: "train/features", "validation/features" (of
-  /// validation/fold_in) and "test/features" (InputError for another name). RunError unless columns are
-  /// ascending and unique.
+  /// Appends a row, ascending and unique columns, to one of "train", "validation/fold_in",
+  /// "validation/held_out", "test/fold_in", "test/held_out", or to what is known of those users:
+  /// "train/features", "validation/features" (of validation/fold_in) and "test/features". InputError for
+  /// another name.
   void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
   /// Makes `path` (a matrix without rows, or ids) another name of `target`, e.g. "test/fold_in" of "train".
   void link(const std::string& path, const std::string& target);
@@ -44,8 +42,7 @@ class DatasetWriter {
   /// The last value of a name counts; format_version = 1 is set already.
   void set_attribute(const std::string& name, const Attribute& value);
   /// Writes what is left (all five matrices, empty ones too, and those of features where attribute `features`
-  /// is above 0) and gives the file its name. RunError where attribute `items` is not set, a column does not
-  /// lie below it, or below `features`, or users with features are not those without. Nothing may be called
+  /// is above 0) and gives the file its name. Attribute `items` must be set. Nothing may be called
   /// afterwards.
   void commit();
 
@@ -62,9 +59,6 @@ class DatasetWriter {
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);
-  ~DatasetFile();
-  DatasetFile(DatasetFile&&) noexcept;
-  DatasetFile& operator=(DatasetFile&&) noexcept;
 
   const std::string& path() const;
   std::int64_t items() const;
@@ -82,16 +76,13 @@ class DatasetFile {
   bool has_ids(const std::string& path) const;
   /// InputError where they are absent, or neither integers nor strings of fixed length.
   IdList read_ids(const std::string& path) const;
-  IdList read_ids(const std::string& path, Range rows) const;
   /// Tells two datasets apart: xxh3 over the offsets of all matrices and the attributes, and over items and
-  /// ids of a file that `prepare` and `synthesize` did not make. Taken once.
+  /// ids of a file that `prepare` and `synthesize` did not make. Reads them each time.
   std::string fingerprint() const;
 
  private:
-  std::string take_print() const;
-
   struct Content;
-  std::unique_ptr<Content> content_;
+  std::shared_ptr<const Content> content_;  // copies share the open file
 };
 
 /// Returns whether an intact dataset that `prepare` or `synthesize` wrote is at `path`. Reads all of it.

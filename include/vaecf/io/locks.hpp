@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/io/descriptor.hpp>
+#include <vaecf/io/output_file.hpp>
 
 #include <chrono>
 #include <string>

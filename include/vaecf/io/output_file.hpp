@@ -1,13 +1,37 @@
 #pragma once
 
-#include <vaecf/io/descriptor.hpp>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vaecf::io {
+
+/// Owns an open file of the system, and closes it.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  int value() const { return value_; }
+  bool is_open() const { return value_ >= 0; }
+  void reset() {
+    if (is_open()) ::close(std::exchange(value_, -1));
+  }
+
+ private:
+  int value_ = -1;
+};
 
 /// Throws InputError if `output`, which `name` names, is a folder or one of the files `read`, whose place it
 /// would take.
@@ -40,8 +64,6 @@ class OutputFile {
   /// For those who write by other means than write().
   int descriptor() const { return descriptor_.value(); }
   void write(std::string_view bytes);
-  /// Bytes written so far by write().
-  std::int64_t size() const { return size_; }
   /// Synchronizes the file, renames it, and synchronizes the folder. Nothing may be written afterwards.
   void commit();
 
@@ -57,5 +79,24 @@ class OutputFile {
 
 /// Makes `path` hold `text`, whole or not at all.
 void write_text_file(const std::string& path, std::string_view text);
+
+/// Bytes put aside on disk beside `path` while the program works: in a file that loses its name at once, so
+/// that nothing is left even by a program that is killed. Throws RunError if the disk is full or fails.
+class SpillFile {
+ public:
+  explicit SpillFile(const std::string& path);
+
+  /// Returns where the bytes begin.
+  std::int64_t append(std::span<const std::byte> bytes);
+  /// Reads `to.size()` bytes from `offset` on. Safe to call from several threads at once.
+  void read(std::int64_t offset, std::span<std::byte> to) const;
+  /// Gives back the space of `bytes` bytes from `offset` on, if the file system can.
+  void discard(std::int64_t offset, std::int64_t bytes);
+
+ private:
+  std::string path_;
+  Descriptor descriptor_;
+  std::int64_t size_ = 0;
+};
 
 }  // namespace vaecf::io

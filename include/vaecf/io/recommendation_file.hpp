@@ -30,7 +30,7 @@ class RecommendationWriter {
   /// The next users: items and scores (rows, k), popular (rows).
   void append(std::span<const std::int32_t> items, std::span<const float> scores,
               std::span<const std::uint8_t> popular);
-  /// RunError where not all users came.
+  /// Gives the file its name. All users must have come.
   void commit();
 
  private:

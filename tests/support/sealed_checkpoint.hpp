@@ -1,0 +1,21 @@
+#pragma once
+
+#include <xxhash.h>
+
+#include <cstdint>
+#include <string>
+
+namespace vaecf::testing {
+
+/// Returns `content` as a checkpoint whose seal (512 bytes in front) is right, whatever the content is.
+inline std::string sealed_checkpoint(const std::string& content) {
+  const auto number = [](std::uint64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  std::string seal = "VAECFCKP" + number(1) + number(content.size());
+  seal += number(XXH3_64bits(content.data(), content.size()));
+  seal.resize(512, '\0');
+  return seal + content;
+}
+
+}  // namespace vaecf::testing
