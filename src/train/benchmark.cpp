@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,9 +19,6 @@
 #include "clock.hpp"
 #include "machine.hpp"
 #include "run_log.hpp"
-#include "selection.hpp"
-#include "step_phases.hpp"
-#include "step_recorder.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -51,24 +49,6 @@ class StepWalk {
   std::int64_t done_ = 0;
 };
 
-using PhaseTimes = std::array<std::vector<double>, step_phases.size()>;
-
-/// Of further steps, which a timeline shows.
-PhaseTimes measure_phases(Engine& engine, const Trainer& trainer, StepWalk& walk, std::int64_t steps,
-                          const std::shared_ptr<Timeline>& timeline) {
-  engine.take_times(true);
-  StepRecorder recorder(timeline, engine, trainer);
-  for (std::int64_t i = 0; i < steps; ++i) walk.next();
-  const std::vector<model::StepLap> laps = engine.laps();
-  recorder.add(laps);
-  PhaseTimes times;
-  for (const model::StepSeconds& step : model::seconds_by_step(laps)) {
-    for (std::size_t p = 0; p < times.size(); ++p) times[p].push_back(step.*step_phases[p].seconds);
-  }
-  engine.take_times(false);
-  return times;
-}
-
 /// One call of benchmark().
 class BenchmarkRun {
  public:
@@ -83,11 +63,10 @@ class BenchmarkRun {
     warm_up();
     (void)services_.engine.take_staleness();
     measure_steps();
-    result_.staleness = services_.engine.take_staleness();
-    take_phases(measure_phases(services_.engine, trainer_, walk_, std::min(result_.steps, steps_by_phase),
-                               services_.communicator.activity().timeline()));
+    staleness_ = services_.engine.take_staleness();
+    measure_phases(std::min(result_.steps, steps_by_phase));
     if (options_.benchmark.evaluate) measure_evaluation();
-    describe_step();
+    result_.wire = trainer_.facts().wire;
     result_.peak_memory_mib = slowest(peak_memory_mib());
     result_.peak_device_mib = slowest(static_cast<double>(services_.engine.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
@@ -100,6 +79,71 @@ class BenchmarkRun {
         services_.engine.measure_all_reduce(services_.communicator, sizes_to_probe(), all_reduce_seconds);
     result_.machine = machine_description() + "; " + services_.engine.facts().description;
     return result_;
+  }
+
+  /// Returns the result, and what a timing has to be read with. Collective.
+  io::Event event() {
+    const DeviceFacts device = services_.engine.facts();
+    const TrainingFacts training = trainer_.facts();
+    const std::vector<backend::TensorSpec> tensors = trainer_.model().tensors();
+    io::Event event("benchmark");
+    event.set("machine", result_.machine)
+        .set("host", services_.communicator.host())
+        .set("ranks", std::int64_t{services_.communicator.size()})
+        .set("threads", std::int64_t{device.threads})
+        .set("device", device.device)
+        .set("precision", vaecf::to_string(device.precision))
+        .set("batch_size", options_.train.batch_size)
+        .set("warm_up_steps", result_.warm_up_steps)
+        .set("steps", result_.steps)
+        .set("users_per_step", result_.users_per_step)
+        .set("users_per_second", result_.users_per_second)
+        .set("seconds_per_epoch", result_.seconds_per_epoch)
+        .set("milliseconds_per_step", result_.milliseconds_per_step);
+    for (const auto& [name, value] : result_.phase_milliseconds) event.set(name + "_ms", value);
+    event.set("version", options_.version)
+        .set("ranks_per_host", std::int64_t{services_.communicator.local_size()})
+        .set("cores", cores_of_host())
+        .set("usable_cores", cores_of_ranks(services_.communicator))
+        .set("bound_cores", cores_of_process())
+        .set("ranks_per_gpu", ranks_on_one_device())
+        .set("strategy", to_string(options_.distributed.strategy))
+        .set("optimizer", to_string(options_.distributed.optimizer))
+        .set("wire", to_string(options_.distributed.wire))
+        .set("overlap", training.overlaps ? "on" : "off")
+        .set("bucket_mib", options_.distributed.bucket_mib)
+        .set("virtual_shards", options_.data.virtual_shards);
+    if (served()) {
+      event.set("servers", std::int64_t{options_.distributed.servers})
+          .set("server_updates", to_string(options_.distributed.updates));
+    }
+    add_wire(event, training.wire);
+    event.set("parameters", static_cast<double>(model::parameter_count(tensors)))
+        .set("dense_weights", static_cast<double>(model::dense_weights(tensors)))
+        .set("update_bytes", training.update_bytes);
+    if (staleness_) add_staleness(event, *staleness_);
+    event.set("gflops", result_.gflops)
+        .set("gemm_gflops", result_.gemm_gflops)
+        .set("gemm_share", result_.gemm_share())
+        .set("memory_gbytes", result_.memory_gbytes)
+        .set("memory_rate_gbytes", result_.memory_rate_gbytes)
+        .set("memory_share", result_.memory_share())
+        .set("peak_memory_mib", result_.peak_memory_mib)
+        .set("peak_device_mib", result_.peak_device_mib)
+        .set("data_memory_mib", result_.data_memory_mib);
+    if (result_.evaluation_users > 0) {
+      event.set("evaluation_users", result_.evaluation_users)
+          .set("evaluation_ms", result_.evaluation_milliseconds)
+          .set("evaluation_users_per_second", result_.evaluation_users_per_second);
+    }
+    if (!result_.all_reduce.empty()) {
+      io::Json sizes = io::Json::array();
+      for (const comm::AllReduceTime& time : result_.all_reduce) {
+        sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
+      }
+      event.set("all_reduce", sizes);
+    }
+    return event;
   }
 
  private:
@@ -116,31 +160,45 @@ class BenchmarkRun {
     return sizes;
   }
 
-  /// Those of one rank, so that they add up to a step: of the one that computes longest, for which others
-  /// wait.
-  void take_phases(const PhaseTimes& times) {
-    std::array<double, step_phases.size()> mine{};
+  /// Times the phases of further steps, which a timeline shows. The times are those of one rank, so that they
+  /// add up to a step: of the one that computes longest, for which others wait.
+  void measure_phases(std::int64_t steps) {
+    using model::StepPhase;
+    const std::int64_t updates_before = trainer_.updates_done();
+    services_.engine.take_times(true);
+    for (std::int64_t i = 0; i < steps; ++i) walk_.next();
+    const std::vector<model::StepLap> laps = services_.engine.laps();
+    services_.engine.take_times(false);
+    if (const auto& timeline = services_.communicator.activity().timeline()) {
+      add_laps(*timeline, laps, updates_before);
+    }
+    const std::vector<model::StepSeconds> taken = model::seconds_by_step(laps);
+    model::StepSeconds mine{};
     double compute = 0.0;
     for (std::size_t p = 0; p < mine.size(); ++p) {
-      mine[p] = median(times[p]);
-      const bool waits = step_phases[p].seconds == &model::StepSeconds::reduce;
-      const bool updates = step_phases[p].seconds == &model::StepSeconds::update;
-      if (!waits && !updates) compute += mine[p];
+      std::vector<double> times;
+      for (const model::StepSeconds& step : taken) times.push_back(step[p]);
+      mine[p] = median(times);
+      if (p < static_cast<std::size_t>(StepPhase::reduce)) compute += mine[p];
     }
     // A server computes nothing, and waits for all that workers do; theirs are the updates.
-    const double longest = slowest(trainer_.facts().works ? compute : 0.0);
-    const int claim = trainer_.facts().works && compute >= longest ? services_.communicator.rank() : -1;
+    const bool works = trainer_.facts().works;
+    const double longest = slowest(works ? compute : 0.0);
+    const int claim = works && compute >= longest ? services_.communicator.rank() : -1;
     const auto chosen =
         static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
-    std::array<double, step_phases.size()> theirs = mine;
+    model::StepSeconds theirs = mine;
     services_.communicator.broadcast(std::span<double>(theirs), chosen);
-    const bool served = options_.distributed.strategy == comm::Strategy::parameter_server;
+    if (served()) {
+      auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
+      updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
+    }
     for (std::size_t p = 0; p < theirs.size(); ++p) {
-      const bool updates = step_phases[p].seconds == &model::StepSeconds::update;
-      result_.phase_milliseconds[step_phases[p].name] =
-          1e3 * (served && updates ? slowest(mine[p]) : theirs[p]);
+      result_.phase_milliseconds[model::step_phase_names[p]] = 1e3 * theirs[p];
     }
   }
+
+  bool served() const { return options_.distributed.strategy == comm::Strategy::parameter_server; }
 
   /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
   void warm_up() {
@@ -201,16 +259,6 @@ class BenchmarkRun {
                             static_cast<double>(steps) / seconds;
   }
 
-  void describe_step() {
-    result_.parameters = static_cast<double>(model::parameter_count(trainer_.model().tensors()));
-    result_.dense_weights = static_cast<double>(model::dense_weights(trainer_.model().tensors()));
-    result_.update_bytes = trainer_.facts().update_bytes;
-    result_.wire = trainer_.facts().wire;
-    result_.overlap = trainer_.facts().overlaps;
-    result_.ranks_per_gpu = ranks_on_one_device();
-    result_.usable_cores = cores_of_ranks(services_.communicator);
-  }
-
   /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
   std::int64_t ranks_on_one_device() {
     const std::string id = services_.engine.facts().id;
@@ -246,89 +294,66 @@ class BenchmarkRun {
   Trainer trainer_;
   StepWalk walk_;
   double step_seconds_ = 0.0;  // of a step that is waited for
+  std::optional<Staleness> staleness_;
   BenchmarkResult result_;
 };
-
-/// What a timing has to be read with, beside the machine.
-void add_setting(io::Event& event, const SessionOptions& options, const Services& services,
-                 const BenchmarkResult& result) {
-  event.set("version", options.version)
-      .set("ranks_per_host", std::int64_t{services.communicator.local_size()})
-      .set("cores", cores_of_host())
-      .set("usable_cores", result.usable_cores)
-      .set("bound_cores", cores_of_process())
-      .set("ranks_per_gpu", result.ranks_per_gpu)
-      .set("strategy", to_string(options.distributed.strategy))
-      .set("optimizer", to_string(options.distributed.optimizer))
-      .set("wire", to_string(options.distributed.wire))
-      .set("overlap", result.overlap ? "on" : "off")
-      .set("bucket_mib", options.distributed.bucket_mib)
-      .set("virtual_shards", options.data.virtual_shards);
-  if (options.distributed.strategy == comm::Strategy::parameter_server) {
-    event.set("servers", std::int64_t{options.distributed.servers})
-        .set("server_updates", to_string(options.distributed.updates));
-  }
-  add_wire(event, result.wire);
-  event.set("parameters", result.parameters)
-      .set("dense_weights", result.dense_weights)
-      .set("update_bytes", result.update_bytes);
-}
-
-io::Event event_of(const SessionOptions& options, const Services& services, const BenchmarkResult& result) {
-  const DeviceFacts device = services.engine.facts();
-  io::Event event("benchmark");
-  event.set("machine", result.machine)
-      .set("host", services.communicator.host())
-      .set("ranks", std::int64_t{services.communicator.size()})
-      .set("threads", std::int64_t{device.threads})
-      .set("device", device.device)
-      .set("precision", vaecf::to_string(device.precision))
-      .set("batch_size", options.train.batch_size)
-      .set("warm_up_steps", result.warm_up_steps)
-      .set("steps", result.steps)
-      .set("users_per_step", result.users_per_step)
-      .set("users_per_second", result.users_per_second)
-      .set("seconds_per_epoch", result.seconds_per_epoch)
-      .set("milliseconds_per_step", result.milliseconds_per_step);
-  for (const auto& [name, value] : result.phase_milliseconds) event.set(name + "_ms", value);
-  add_setting(event, options, services, result);
-  if (result.staleness) add_staleness(event, *result.staleness);
-  event.set("gflops", result.gflops)
-      .set("gemm_gflops", result.gemm_gflops)
-      .set("gemm_share", result.gemm_share())
-      .set("memory_gbytes", result.memory_gbytes)
-      .set("memory_rate_gbytes", result.memory_rate_gbytes)
-      .set("memory_share", result.memory_share())
-      .set("peak_memory_mib", result.peak_memory_mib)
-      .set("peak_device_mib", result.peak_device_mib)
-      .set("data_memory_mib", result.data_memory_mib);
-  if (result.evaluation_users > 0) {
-    event.set("evaluation_users", result.evaluation_users)
-        .set("evaluation_ms", result.evaluation_milliseconds)
-        .set("evaluation_users_per_second", result.evaluation_users_per_second);
-  }
-  if (!result.all_reduce.empty()) {
-    io::Json sizes = io::Json::array();
-    for (const comm::AllReduceTime& time : result.all_reduce) {
-      sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
-    }
-    event.set("all_reduce", sizes);
-  }
-  return event;
-}
 
 }  // namespace
 
 BenchmarkResult benchmark(const SessionOptions& options, const Services& services) {
   const io::DatasetFile dataset(options.data.file);
   require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
-  const BenchmarkResult result = BenchmarkRun(options, services, dataset).run();
+  BenchmarkRun run(options, services, dataset);
+  const BenchmarkResult result = run.run();
+  const io::Event event = run.event();
   on_root(services.communicator, [&] {
     RunLog log(options, services, RunLog::Mode::append);
-    log.write(event_of(options, services, result));
+    log.write(event);
     log.finish();
   });
   return result;
+}
+
+std::string to_table(const BenchmarkResult& result) {
+  const auto line = [](const std::string& label, double value, int digits, const std::string& unit) {
+    return format("  {:<22}{:>12.{}f} {}\n", label, value, digits, unit);
+  };
+  std::string table = format("benchmark on {}\n", result.machine);
+  const int digits = result.milliseconds_per_step > 0.0 && result.milliseconds_per_step < 10.0 ? 3 : 2;
+  table += line("training", result.users_per_second, 0, "users/s");
+  table += line("epoch", result.seconds_per_epoch, 2, "s");
+  table += line("step (median)", result.milliseconds_per_step, digits, "ms");
+  for (const std::string name : model::step_phase_names) {
+    const auto found = result.phase_milliseconds.find(name);
+    if (found != result.phase_milliseconds.end()) table += line("  " + name, found->second, digits, "ms");
+  }
+  const bool tera = result.gemm_gflops >= 1e4;
+  const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
+  table += line("dense products", flops(result.gflops), tera ? 1 : 0,
+                format("{}FLOP/s, {:.0f} % of the machine's {:.{}f}", tera ? 'T' : 'G',
+                       100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
+  table += line("weights and moments", result.memory_gbytes, 1,
+                format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
+                       result.memory_rate_gbytes));
+  if (!result.all_reduce.empty()) {
+    const comm::AllReduceTime& largest = result.all_reduce.back();
+    table += line(
+        "sum over ranks", largest.rate_gbytes(), 2,
+        format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
+               1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
+  }
+  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "on the wire, a step", wire_line(result.wire));
+  if (result.evaluation_users > 0) {
+    table += line(
+        "full-ranking test", result.evaluation_users_per_second, 0,
+        format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
+  }
+  table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
+  if (result.peak_device_mib > 0.0) {
+    table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");
+  }
+  table += line("data in memory", result.data_memory_mib, 0, "MiB a rank");
+  return table;
 }
 
 std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch) {

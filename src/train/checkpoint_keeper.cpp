@@ -8,12 +8,28 @@
 #include "clock.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
+#include <new>
+#include <span>
 #include <system_error>
 #include <utility>
 
 namespace vaecf::train {
 namespace {
+
+bool is_vector(const backend::TensorSpec& spec) {
+  return spec.kind == backend::TensorKind::bias || spec.kind == backend::TensorKind::output_bias;
+}
+
+bool all_finite(const std::vector<float>& values) {
+  constexpr std::uint32_t infinity = 0x7F800000U;
+  std::uint32_t largest = 0;  // of magnitudes, whose bits are ordered as they are
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
+  }
+  return largest < infinity;
+}
 
 /// By how far training had come: their names count in epochs and in steps, and a copied folder has lost when
 /// they were written.
@@ -32,9 +48,65 @@ std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int
 
 }  // namespace
 
+void Snapshot::make_room(const std::vector<backend::TensorSpec>& specs) {
+  if (!tensors_.empty()) return;
+  std::vector<Tensor> tensors;
+  for (const auto& [which, group] : tensor_groups) {
+    for (const backend::TensorSpec& spec : specs) {
+      tensors.push_back({format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
+                         std::vector<float>(static_cast<std::size_t>(spec.rows * spec.columns))});
+    }
+  }
+  tensors_ = std::move(tensors);
+}
+
+void Snapshot::take(const SessionOptions& options, const Services& services, const RunState& state,
+                    Trainer& trainer) {
+  const model::Model& model = trainer.model();
+  on_root(services.communicator, [&] {
+    attributes_ = attributes_of(options, state);
+    try {
+      make_room(model.tensors());
+    } catch (const std::bad_alloc&) {
+      throw RunError(
+          "rank 0 has no memory for the copy that a checkpoint is written from (three times the "
+          "weights): use a smaller model, or a host with more memory");
+    }
+  });
+  const std::size_t tensors = tensors_.size() / tensor_groups.size();  // none but on rank 0
+  for (std::size_t group = 0; group < tensor_groups.size(); ++group) {
+    const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
+    std::vector<std::span<float>> values;
+    for (Tensor& tensor : mine) values.emplace_back(tensor.values);
+    services.engine.read(tensor_groups[group].first, values);
+    on_root(services.communicator, [&] {
+      const auto broken =
+          std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
+      if (broken == mine.end()) return;
+      throw RunError(format(
+          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the "
+          "weights have grown without bound; lower train.optimizer.learning_rate, or look for a precision "
+          "that is too narrow",
+          broken->name));
+    });
+  }
+}
+
+void Snapshot::write(const std::string& path) const {
+  std::vector<io::TensorSource> sources;
+  for (const Tensor& tensor : tensors_) {
+    sources.push_back({tensor.name, tensor.rows, tensor.columns, tensor.vector,
+                       [&tensor](std::int64_t begin, std::int64_t end, std::span<float> out) {
+                         const auto from = tensor.values.begin() + begin * tensor.columns;
+                         std::copy(from, from + (end - begin) * tensor.columns, out.begin());
+                       }});
+  }
+  io::write_checkpoint(path, attributes_, sources);
+}
+
 CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
-                                   const DatasetMark& dataset, std::int64_t steps_per_epoch, RunLog& events)
-    : options_(options), services_(services), dataset_(dataset), events_(events) {
+                                   std::int64_t steps_per_epoch, RunLog& events)
+    : options_(options), services_(services), events_(events) {
   if (services.communicator.rank() == 0)
     kept_ = files_to_go_on_from(options.checkpoint_folder(), steps_per_epoch);
 }
@@ -51,7 +123,7 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
   await();
   const auto begin = Clock::now();
-  snapshot_.take(options_, services_, state, dataset_, trainer);
+  snapshot_.take(options_, services_, state, trainer);
   if (purpose.go_on) last_step_ = state.updates_done;
   activity.enter(before);
   if (services_.communicator.rank() != 0) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
@@ -13,9 +14,33 @@
 
 #include "run_log.hpp"
 #include "run_state.hpp"
-#include "snapshot.hpp"
 
 namespace vaecf::train {
+
+/// A copy of all that a checkpoint holds, in rank 0's memory, so that it can be written while training goes
+/// on: three times the weights.
+class Snapshot {
+ public:
+  /// Collective; the copy is made on rank 0. RunError on all ranks where a value is no number: such a
+  /// checkpoint must not replace a good one.
+  void take(const SessionOptions& options, const Services& services, const RunState& state, Trainer& trainer);
+
+  /// On rank 0, from any thread, while no take() is under way. RunError.
+  void write(const std::string& path) const;
+
+ private:
+  struct Tensor {
+    std::string name;
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    bool vector = false;
+    std::vector<float> values;
+  };
+  void make_room(const std::vector<backend::TensorSpec>& specs);
+
+  io::Attributes attributes_;
+  std::vector<Tensor> tensors_;  // of the weights, then of each moment
+};
 
 /// What a checkpoint is for; at least one of them.
 struct Purpose {
@@ -28,8 +53,8 @@ struct Purpose {
 /// the files of before stay, and the next one may succeed.
 class CheckpointKeeper {
  public:
-  CheckpointKeeper(const SessionOptions& options, const Services& services, const DatasetMark& dataset,
-                   std::int64_t steps_per_epoch, RunLog& events);
+  CheckpointKeeper(const SessionOptions& options, const Services& services, std::int64_t steps_per_epoch,
+                   RunLog& events);
   /// Waits for the write under way.
   ~CheckpointKeeper();
 
@@ -71,7 +96,6 @@ class CheckpointKeeper {
 
   const SessionOptions& options_;
   Services services_;
-  DatasetMark dataset_;
   RunLog& events_;
   Snapshot snapshot_;
   Job job_;

@@ -1,42 +1,47 @@
 #pragma once
 
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
-#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "run_state.hpp"
 
 namespace vaecf::train {
 
-/// What all ranks are told of a checkpoint beside its tensors.
-struct LoadedCheckpoint {
-  std::int64_t epoch = 0;
-  std::int64_t items = 0;
-  std::string fingerprint;
-  std::int64_t features = 0;
-  std::uint64_t checksum = 0;
-  std::string feature_hashing;
-};
-
-/// Reads the attributes on rank 0 and gives them to all ranks. InputError on all ranks.
-LoadedCheckpoint read_checkpoint_state(const std::string& path, const Services& services);
-
-/// InputError naming both values where the checkpoint at `path`, trained on `items` items of the dataset with
-/// this fingerprint, is of another.
-void require_same_dataset(const std::string& path, std::int64_t items, const std::string& fingerprint,
+/// Throws InputError naming both values if the checkpoint at `path` was trained on another dataset.
+void require_same_dataset(const std::string& path, const RunState& checkpoint,
                           const io::DatasetFile& dataset);
 
-/// Reads the weights on rank 0 and gives them to all ranks, in blocks. InputError on all ranks where tensors
-/// are missing or of other shapes than the model's.
-void load_weights(const std::string& path, const Services& services, model::Model& model);
+/// A checkpoint that rank 0 reads for all ranks, whichever number of ranks wrote it. All functions but
+/// state() are collective, and throw InputError on all ranks.
+class CheckpointReader {
+ public:
+  CheckpointReader(const std::string& path, const Services& services);
 
-/// Takes the trainer back to where it was when the checkpoint was written, from any number of ranks, but for
-/// the batches and losses of the epoch under way (Trainer::start_epoch, set_losses). Returns the state that
-/// was saved, on all ranks. InputError on all ranks as load_weights.
-RunState restore(const std::string& path, const Services& services, Trainer& trainer);
+  const RunState& state() const { return state_; }
+  /// Throws InputError if it was trained on another dataset, or reads other features of users than the model
+  /// that `options` make of the dataset.
+  void require_trained_on(const SessionOptions& options, const io::DatasetFile& dataset) const;
+  /// Reads the weights. Throws InputError if tensors are missing or of other shapes than the model's.
+  void load_weights(model::Model& model);
+  /// Takes the trainer back to where it was when the checkpoint was written, but for the batches and losses
+  /// of the epoch under way (Trainer::start_epoch, set_losses). Throws InputError as load_weights().
+  void restore(Trainer& trainer);
+
+ private:
+  /// Writes the tensors below `group` on all ranks, in blocks of rows.
+  void read(const std::string& group, const std::vector<backend::TensorSpec>& specs, const WriteRows& write);
+
+  std::string path_;
+  Services services_;
+  std::optional<io::CheckpointFile> file_;  // on rank 0
+  RunState state_;
+};
 
 }  // namespace vaecf::train

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "checkpoint_reading.hpp"
-#include "features.hpp"
 #include "popularity.hpp"
 
 namespace vaecf::train {
@@ -31,18 +30,17 @@ Recommender::Recommender(const SessionOptions& options, const Services& services
   if (choice_.k < 1) {
     throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice_.k));
   }
-  const LoadedCheckpoint state = read_checkpoint_state(checkpoint, alone_);
-  require_same_features(checkpoint, state, options, dataset_);
-  require_same_dataset(checkpoint, state.items, state.fingerprint, dataset_);
-  items_ = state.items;
-  checksum_ = state.checksum;
+  CheckpointReader reader(checkpoint, alone_);
+  reader.require_trained_on(options, dataset_);
+  items_ = reader.state().items;
+  checksum_ = reader.state().file_checksum;
   for (std::size_t item = 0; item < choice_.offers.size(); ++item) {
     if (choice_.offers[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
   }
   offered_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (offered_ == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
   model_ = alone_.engine.make_model(options.model, model_inputs(options, dataset_), users_at_a_time);
-  load_weights(checkpoint, alone_, *model_);
+  reader.load_weights(*model_);
   if (!choice_.offers.empty()) model_->exclude_items(choice_.offers);
 }
 

@@ -20,47 +20,34 @@
 namespace vaecf::train {
 namespace {
 
-/// Where the file lies, and where what it is a link to lies.
-std::array<std::filesystem::path, 2> folders_of(const std::filesystem::path& file) {
+/// Returns how many folders deep the file, or what it is a link to, lies in `folder`: 1: directly; 0: it does
+/// not.
+int depth_in(const std::string& folder, const std::filesystem::path& file) {
   std::error_code ignored;
   const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  return {std::filesystem::canonical(parent, ignored),
-          std::filesystem::canonical(file, ignored).parent_path()};
-}
-
-bool lies_in(const std::filesystem::path& file, const std::string& folder) {
-  std::error_code ignored;
-  const auto places = folders_of(file);
-  return std::any_of(places.begin(), places.end(),
-                     [&](const auto& place) { return std::filesystem::equivalent(place, folder, ignored); });
-}
-
-bool lies_below(const std::filesystem::path& file, const std::string& folder) {
-  std::error_code ignored;
-  for (std::filesystem::path place : folders_of(file)) {
-    for (; place.has_relative_path(); place = place.parent_path()) {
-      if (std::filesystem::equivalent(place, folder, ignored)) return true;
+  int least = 0;
+  for (std::filesystem::path place : {std::filesystem::canonical(parent, ignored),
+                                      std::filesystem::canonical(file, ignored).parent_path()}) {
+    for (int depth = 1; place.has_relative_path(); place = place.parent_path(), ++depth) {
+      if (!std::filesystem::equivalent(place, folder, ignored)) continue;
+      least = least == 0 ? depth : std::min(least, depth);
+      break;
     }
   }
-  return false;
+  return least;
 }
 
-ResumePoint read_point(const std::string& path, const io::CheckpointFile& file) {
-  require_format(path, file);
-  const RunState state = state_of(path, file);
-  return {.path = path,
-          .configuration = file.attribute<std::string>("configuration"),
-          .fingerprint = file.attribute<std::string>("dataset_checksum"),
-          .epoch = state.epoch,
-          .step = state.updates_done,
-          .items = file.attribute<std::int64_t>("items")};
-}
+/// A checkpoint to continue from, and its state.
+struct Point {
+  std::string path;
+  RunState state;
+};
 
 /// The newest whole checkpoint of the folder. Within a kind the number tells which is newer, so that only the
 /// newest of each needs to be read. Damaged ones are passed over; one that is whole and of another format is
 /// refused: to train from the start instead would move it aside.
-std::optional<ResumePoint> newest_whole(const std::string& folder, Log& log) {
-  std::array<std::optional<ResumePoint>, 3> newest;
+std::optional<Point> newest_whole(const std::string& folder, Log& log) {
+  std::array<std::optional<Point>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);
   for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
     auto& slot = newest[static_cast<std::size_t>(file->kind)];
@@ -72,39 +59,24 @@ std::optional<ResumePoint> newest_whole(const std::string& folder, Log& log) {
       log.warn("passed over: {}", error.what());
       continue;
     }
-    slot = read_point(file->path, *whole);
+    slot = {file->path, state_of(file->path, *whole)};
   }
-  std::optional<ResumePoint> found;
+  std::optional<Point> found;
   for (auto& point : newest) {
-    if (point && (!found || point->step > found->step)) found = std::move(point);
+    if (point && (!found || point->state.updates_done > found->state.updates_done)) found = std::move(point);
   }
   return found;
 }
 
-ResumePoint read_named(const SessionOptions& options, const std::string& path) {
+Point read_named(const SessionOptions& options, const std::string& path) {
   const std::string folder = options.checkpoint_folder();
-  if (lies_below(path, folder + ".old") || (lies_below(path, folder) && !lies_in(path, folder))) {
+  if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
     throw InputError(format(
         "{}: it lies where a new run moves old checkpoints from or to, and would be lost; move it to another "
         "folder first",
         path));
   }
-  return read_point(path, io::CheckpointFile(path));
-}
-
-/// Rank 0's point, if it has one, on all ranks.
-void broadcast(std::optional<ResumePoint>& point, comm::Communicator& communicator) {
-  std::array<std::int64_t, 4> numbers = {point ? 1 : 0, point ? point->epoch : 0, point ? point->step : 0,
-                                         point ? point->items : 0};
-  communicator.broadcast(std::span<std::int64_t>(numbers), 0);
-  if (numbers[0] == 0) return;
-  if (!point) point.emplace();
-  point->epoch = numbers[1];
-  point->step = numbers[2];
-  point->items = numbers[3];
-  for (std::string* text : {&point->path, &point->configuration, &point->fingerprint}) {
-    *text = communicator.broadcast_text(std::move(*text), 0);
-  }
+  return {path, state_of(path, io::CheckpointFile(path))};
 }
 
 /// The epoch that a checkpoint of its end holds; 0 where there is no whole one.
@@ -136,7 +108,7 @@ bool best_is_there(const SessionOptions& options, const RunState& state) {
 std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
                                              const std::string& wanted) {
   comm::Communicator& communicator = services.communicator;
-  std::optional<ResumePoint> point;
+  std::optional<Point> point;
   on_root(communicator, [&] {
     if (wanted == "auto") {
       point = newest_whole(options.checkpoint_folder(), services.log);
@@ -144,16 +116,18 @@ std::optional<ResumePoint> find_resume_point(const SessionOptions& options, cons
       point = read_named(options, wanted);
     }
   });
-  broadcast(point, communicator);
-  if (point) {
-    require_same_dataset(point->path, point->items, point->fingerprint, io::DatasetFile(options.data.file));
-  }
-  return point;
+  if (communicator.all_reduce(std::int64_t{point ? 1 : 0}, comm::Reduction::max) == 0) return std::nullopt;
+  if (!point) point.emplace();
+  point->path = communicator.broadcast_text(std::move(point->path), 0);
+  broadcast(point->state, communicator);
+  require_same_dataset(point->path, point->state, io::DatasetFile(options.data.file));
+  return ResumePoint{point->path, point->state.configuration};
 }
 
 bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator) {
   std::int64_t there = 0;
-  on_root(communicator, [&] { there = lies_in(options.resume_from, options.checkpoint_folder()) ? 1 : 0; });
+  on_root(communicator,
+          [&] { there = depth_in(options.checkpoint_folder(), options.resume_from) == 1 ? 1 : 0; });
   communicator.broadcast(std::span<std::int64_t>(&there, 1), 0);
   return there == 1;
 }
@@ -164,9 +138,8 @@ void settle_best(const SessionOptions& options, const Services& services, const 
   std::int64_t there = 0;
   on_root(services.communicator, [&] {
     std::string other;
-    const auto before = io::CheckpointFile(options.resume_from).attribute<std::string>("select");
-    if (before != select) {
-      other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", before, select);
+    if (state.select != select) {
+      other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", state.select, select);
     } else if (!best_is_there(options, state)) {
       other =
           format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);
@@ -178,7 +151,7 @@ void settle_best(const SessionOptions& options, const Services& services, const 
     if (std::filesystem::is_regular_file(best)) move_checkpoint_aside(options, best);
   });
   services.communicator.broadcast(std::span<std::int64_t>(&there, 1), 0);
-  if (there == 0) state.best_epoch = 0;
+  if (there == 0) state.forget_best();
 }
 
 }  // namespace vaecf::train

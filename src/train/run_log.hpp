@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/io/event_log.hpp>
+#include <vaecf/train/engine.hpp>
 #include <vaecf/train/session.hpp>
-#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <deque>

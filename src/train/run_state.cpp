@@ -4,33 +4,76 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
+#include <type_traits>
+#include <variant>
 
 namespace vaecf::train {
 namespace {
 
-/// Each is written as a list by rank and, for readers, as a total.
-struct Sum {
-  const char* name;
-  double (*get)(const backend::LossSums&);
-  void (*set)(backend::LossSums&, double);
-};
-constexpr std::array<Sum, 5> sums = {{
-    {"epoch_nll", [](const backend::LossSums& s) { return s.nll; },
-     [](backend::LossSums& s, double v) { s.nll = v; }},
-    {"epoch_kl", [](const backend::LossSums& s) { return s.kl; },
-     [](backend::LossSums& s, double v) { s.kl = v; }},
-    {"epoch_weighted_kl", [](const backend::LossSums& s) { return s.weighted_kl; },
-     [](backend::LossSums& s, double v) { s.weighted_kl = v; }},
-    {"epoch_users", [](const backend::LossSums& s) { return static_cast<double>(s.users); },
-     [](backend::LossSums& s, double v) { s.users = static_cast<std::int64_t>(v); }},
-    {"epoch_skipped_steps", [](const backend::LossSums& s) { return static_cast<double>(s.skipped); },
-     [](backend::LossSums& s, double v) { s.skipped = static_cast<std::int64_t>(v); }},
-}};
+constexpr std::int64_t checkpoint_format = 1;
+constexpr std::size_t skipped = 4;  // in sum_names
+
+/// Calls visit(name, field) for each field, by the name of its attribute. Attributes of features are only in
+/// checkpoints of models that have some.
+template <class State, class Visit>
+void each_attribute(State& state, bool with_features, Visit&& visit) {
+  visit("step", state.updates_done);
+  visit("epoch", state.epoch);
+  visit("step_in_epoch", state.step_in_epoch);
+  visit("users_seen", state.users_seen);
+  visit("best_metric", state.best_metric);
+  visit("best_epoch", state.best_epoch);
+  visit("patience_count", state.patience_count);
+  visit("loss_scale", state.loss_scale);
+  visit("loss_scale_good_steps", state.loss_scale_good_steps);
+  visit("select", state.select);
+  visit("configuration", state.configuration);
+  visit("items", state.items);
+  visit("dataset_checksum", state.dataset_checksum);
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    visit(format("epoch_{}_by_rank", sum_names[s]), state.epoch_sums[s]);
+  }
+  if (!with_features) return;
+  visit("features", state.features);
+  visit("feature_hashing", state.feature_hashing);
+}
+
+/// Returns the total over ranks. Steps are skipped by all ranks or none.
+double total(const RunState& state, std::size_t sum) {
+  double all = 0.0;
+  for (const double one : state.epoch_sums[sum]) all = sum == skipped ? std::max(all, one) : all + one;
+  return all;
+}
+
+void require_sense(const std::string& path, const RunState& state) {
+  const auto require = [&](bool holds, const char* name) {
+    if (holds) return;
+    throw InputError(format("{}: its attribute {} makes no sense; use another checkpoint", path, name));
+  };
+  for (const auto& [name, value] : {std::pair{"step", state.updates_done},
+                                    {"epoch", state.epoch},
+                                    {"step_in_epoch", state.step_in_epoch},
+                                    {"best_epoch", state.best_epoch},
+                                    {"patience_count", state.patience_count}}) {
+    require(value >= 0 && value <= std::numeric_limits<std::uint32_t>::max(), name);
+  }
+  require(state.users_seen >= 0, "users_seen");
+  require(state.best_epoch <= state.epoch, "best_epoch");
+  require(state.loss_scale >= 0.0 && state.loss_scale <= double{backend::LossScale::largest}, "loss_scale");
+  require(
+      state.loss_scale_good_steps >= 0 && state.loss_scale_good_steps < backend::LossScale::growth_interval,
+      "loss_scale_good_steps");
+  constexpr double largest = 0x1p53;  // of a count
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    const std::vector<double>& sums = state.epoch_sums[s];
+    require(sums.size() == state.epoch_sums[0].size() &&
+                std::ranges::all_of(sums, [](double sum) { return std::abs(sum) < largest; }),
+            format("epoch_{}_by_rank", sum_names[s]).c_str());
+  }
+}
 
 std::string hidden_text(const model::ModelOptions& model) {
   std::string text;
@@ -38,155 +81,117 @@ std::string hidden_text(const model::ModelOptions& model) {
   return text;
 }
 
-/// Steps are skipped by all ranks or none.
-backend::LossSums total(const std::vector<backend::LossSums>& by_rank) {
-  backend::LossSums all;
-  for (const backend::LossSums& one : by_rank) {
-    all.nll += one.nll;
-    all.kl += one.kl;
-    all.weighted_kl += one.weighted_kl;
-    all.users += one.users;
-    all.skipped = std::max(all.skipped, one.skipped);
-  }
-  return all;
-}
-
-void add_sums(io::Attributes& attributes, const std::vector<backend::LossSums>& by_rank) {
-  const backend::LossSums all = total(by_rank);
-  for (const Sum& sum : sums) {
-    std::vector<double> values;
-    for (const backend::LossSums& one : by_rank) values.push_back(sum.get(one));
-    attributes[sum.name] = sum.get(all);
-    attributes[format("{}_by_rank", sum.name)] = std::move(values);
-  }
-  attributes["epoch_loss"] = all.nll + all.weighted_kl;
-}
-
-void require_sense(const std::string& path, bool holds, const char* name) {
-  if (holds) return;
-  throw InputError(format("{}: its attribute {} makes no sense; use another checkpoint", path, name));
-}
-
-std::vector<backend::LossSums> read_sums(const std::string& path, const io::CheckpointFile& file) {
-  std::vector<backend::LossSums> by_rank;
-  for (const Sum& sum : sums) {
-    const auto values = file.attribute<std::vector<double>>(format("{}_by_rank", sum.name));
-    if (&sum == sums.data()) by_rank.resize(values.size());
-    bool sane = values.size() == by_rank.size();
-    constexpr double largest = 0x1p53;  // of a count
-    for (const double value : values) sane = sane && std::abs(value) < largest;
-    require_sense(path, sane, sum.name);
-    for (std::size_t r = 0; r < values.size(); ++r) sum.set(by_rank[r], values[r]);
-  }
-  return by_rank;
-}
-
 }  // namespace
 
-backend::LossSums RunState::sums_of(int rank, int size) const {
-  if (static_cast<std::size_t>(size) == epoch_sums.size()) return epoch_sums[static_cast<std::size_t>(rank)];
-  return rank == 0 ? total(epoch_sums) : backend::LossSums{};
+std::string feature_hashing_of(const io::DatasetFile& dataset) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
+  const auto* text = std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
 }
 
-io::Attributes attributes_of(const SessionOptions& options, const RunState& state, const DatasetMark& dataset,
-                             const model::Model& model) {
+void RunState::describe(const SessionOptions& options, const io::DatasetFile& dataset,
+                        const std::string& metric) {
+  select = metric;
+  configuration = options.configuration_text;
+  items = dataset.items();
+  dataset_checksum = dataset.fingerprint();
+  features = model_inputs(options, dataset).features;
+  feature_hashing = feature_hashing_of(dataset);
+}
+
+bool RunState::better(double metric) {
+  if (best_epoch != 0 && !(metric > best_metric)) {
+    ++patience_count;
+    return false;
+  }
+  best_epoch = epoch;
+  best_metric = metric;
+  patience_count = 0;
+  return true;
+}
+
+void RunState::forget_best() {
+  best_epoch = 0;
+  best_metric = 0.0;
+  patience_count = 0;
+}
+
+void RunState::gather_sums(const backend::LossSums& mine, comm::Communicator& communicator) {
+  const std::array<double, sum_names.size()> own = {mine.nll, mine.kl, mine.weighted_kl,
+                                                    static_cast<double>(mine.users),
+                                                    static_cast<double>(mine.skipped)};
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    epoch_sums[s].resize(static_cast<std::size_t>(communicator.size()));
+    communicator.all_gather(std::span<const double>(&own[s], 1), std::span<double>(epoch_sums[s]));
+  }
+}
+
+backend::LossSums RunState::sums_of(int rank, int size) const {
+  const bool as_before = static_cast<std::size_t>(size) == epoch_sums[0].size();
+  if (!as_before && rank > 0) return {};
+  std::array<double, sum_names.size()> values{};
+  for (std::size_t s = 0; s < values.size(); ++s) {
+    values[s] = as_before ? epoch_sums[s][static_cast<std::size_t>(rank)] : total(*this, s);
+  }
+  return {values[0], values[1], values[2], static_cast<std::int64_t>(values[3]),
+          static_cast<std::int64_t>(values[skipped])};
+}
+
+io::Attributes attributes_of(const SessionOptions& options, const RunState& state) {
   io::Attributes attributes = {
       {"format_version", checkpoint_format},
-      {"step", state.updates_done},
-      {"epoch", state.epoch},
-      {"step_in_epoch", state.step_in_epoch},
-      {"users_seen", state.users_seen},
-      {"best_metric", state.best_metric},
-      {"best_epoch", state.best_epoch},
-      {"select", state.select},
-      {"patience_count", state.patience_count},
-      {"loss_scale", static_cast<double>(state.loss_scale.scale)},
-      {"loss_scale_good_steps", std::int64_t{state.loss_scale.good_steps}},
-      {"ranks", static_cast<std::int64_t>(state.epoch_sums.size())},
+      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
       {"virtual_shards", std::int64_t{options.data.virtual_shards}},
       {"batch_size", options.train.batch_size},
       // Attributes are signed; the bits are what counts.
       {"seed", static_cast<std::int64_t>(options.train.seed)},
-      {"items", model.items()},
       {"model_type", options.model.type},
       {"model_hidden", hidden_text(options.model)},
       {"model_latent", options.model.latent},
       {"model_dropout", options.model.dropout},
-      {"dataset_checksum", dataset.fingerprint},
-      {"configuration", options.configuration_text},
+      {"epoch_loss", total(state, 0) + total(state, 2)},
   };
-  if (model.features() > 0) {
-    attributes["features"] = model.features();
-    attributes["feature_hashing"] = dataset.feature_hashing;
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
   }
-  add_sums(attributes, state.epoch_sums);
+  each_attribute(state, state.features > 0,
+                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
   return attributes;
 }
 
 RunState state_of(const std::string& path, const io::CheckpointFile& file) {
-  const auto integer = [&](const char* name) {
-    const auto value = file.attribute<std::int64_t>(name);
-    require_sense(path, value >= 0 && value <= std::numeric_limits<std::uint32_t>::max(), name);
-    return value;
-  };
+  const auto version = file.attribute<std::int64_t>("format_version");
+  if (version != checkpoint_format) {
+    throw InputError(
+        format("{}: format {} is not one that this version reads ({}); write it again with this version, or "
+               "use the one that made it",
+               path, version, checkpoint_format));
+  }
   RunState state;
-  state.updates_done = integer("step");
-  state.epoch = integer("epoch");
-  state.step_in_epoch = integer("step_in_epoch");
-  state.users_seen = file.attribute<std::int64_t>("users_seen");
-  require_sense(path, state.users_seen >= 0, "users_seen");
-  state.best_metric = file.attribute<double>("best_metric");
-  state.best_epoch = integer("best_epoch");
-  require_sense(path, state.best_epoch <= state.epoch, "best_epoch");
-  state.patience_count = integer("patience_count");
-  state.loss_scale = {static_cast<float>(file.attribute<double>("loss_scale")),
-                      static_cast<std::int32_t>(integer("loss_scale_good_steps"))};
-  require_sense(path, state.loss_scale.scale >= 0.0F && state.loss_scale.scale <= backend::LossScale::largest,
-                "loss_scale");
-  require_sense(path, state.loss_scale.good_steps < backend::LossScale::growth_interval,
-                "loss_scale_good_steps");
-  state.epoch_sums = read_sums(path, file);
+  each_attribute(state, file.attributes().contains("features"), [&](const std::string& name, auto& field) {
+    field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
+  });
+  require_sense(path, state);
+  state.file_checksum = file.checksum();
   return state;
 }
 
 void broadcast(RunState& state, comm::Communicator& communicator) {
-  std::array<std::int64_t, 8> numbers = {state.updates_done,
-                                         state.epoch,
-                                         state.step_in_epoch,
-                                         state.users_seen,
-                                         state.best_epoch,
-                                         state.patience_count,
-                                         state.loss_scale.good_steps,
-                                         static_cast<std::int64_t>(state.epoch_sums.size())};
-  communicator.broadcast(std::span<std::int64_t>(numbers), 0);
-  std::vector<double> values = {state.best_metric, static_cast<double>(state.loss_scale.scale)};
-  const auto ranks = static_cast<std::size_t>(numbers[7]);
-  state.epoch_sums.resize(ranks);
-  for (const backend::LossSums& one : state.epoch_sums) {
-    for (const Sum& sum : sums) values.push_back(sum.get(one));
-  }
-  communicator.broadcast(std::span<double>(values), 0);
-  state.updates_done = numbers[0];
-  state.epoch = numbers[1];
-  state.step_in_epoch = numbers[2];
-  state.users_seen = numbers[3];
-  state.best_epoch = numbers[4];
-  state.patience_count = numbers[5];
-  state.best_metric = values[0];
-  state.loss_scale = {static_cast<float>(values[1]), static_cast<std::int32_t>(numbers[6])};
-  std::size_t next = 2;
-  for (backend::LossSums& one : state.epoch_sums) {
-    for (const Sum& sum : sums) sum.set(one, values[next++]);
-  }
-}
-
-void require_format(const std::string& path, const io::CheckpointFile& file) {
-  const auto version = file.attribute<std::int64_t>("format_version");
-  if (version == checkpoint_format) return;
-  throw InputError(format(
-      "{}: format {} is not one that this version reads ({}); write it again with this version, or use "
-      "the one that made it",
-      path, version, checkpoint_format));
+  communicator.broadcast(std::span<std::uint64_t>(&state.file_checksum, 1), 0);
+  each_attribute(state, true, [&](const std::string&, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, std::string>) {
+      field = communicator.broadcast_text(std::move(field), 0);
+    } else if constexpr (std::is_same_v<Field, std::vector<double>>) {
+      auto size = static_cast<std::int64_t>(field.size());
+      communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
+      field.resize(static_cast<std::size_t>(size));
+      communicator.broadcast(std::span<double>(field), 0);
+    } else {
+      communicator.broadcast(std::span<Field>(&field, 1), 0);
+    }
+  });
 }
 
 }  // namespace vaecf::train

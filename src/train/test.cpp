@@ -3,12 +3,15 @@
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/session.hpp>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "agreement.hpp"
 #include "checkpoint_reading.hpp"
-#include "features.hpp"
 #include "popularity.hpp"
 #include "run_log.hpp"
-#include "selection.hpp"
 
 namespace vaecf::train {
 
@@ -31,17 +34,16 @@ TestResult test(const SessionOptions& options, const Services& services, const s
   const io::DatasetFile dataset(options.data.file);
   require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
   require_test_users(dataset);
-  const LoadedCheckpoint state = read_checkpoint_state(checkpoint, services);
-  require_same_features(checkpoint, state, options, dataset);
-  require_same_dataset(checkpoint, state.items, state.fingerprint, dataset);
+  CheckpointReader reader(checkpoint, services);
+  reader.require_trained_on(options, dataset);
 
   Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
   TestResult result;
-  result.epoch = state.epoch;
+  result.epoch = reader.state().epoch;
   {
     const auto model =
         services.engine.make_model(options.model, model_inputs(options, dataset), evaluation_batch);
-    load_weights(checkpoint, services, *model);
+    reader.load_weights(*model);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold = evaluator.evaluate(*model, model::History::none);
   }
@@ -68,6 +70,33 @@ TestResult test(const SessionOptions& options, const Services& services, const s
     log.finish();
   });
   return result;
+}
+
+std::string to_table(const TestResult& result) {
+  std::size_t width = 6;
+  for (const auto& [name, value] : result.model.metrics) width = std::max(width, name.size());
+  std::string table = format("test of epoch {}: {} users", result.epoch, result.model.users);
+  if (result.model.users_without_target > 0) {
+    table += format(", {} without a target left out", result.model.users_without_target);
+  }
+  std::vector<std::pair<const char*, const Metrics*>> columns = {{"model", &result.model.metrics}};
+  if (result.cold) columns.emplace_back("features alone", &result.cold->metrics);
+  columns.emplace_back("popularity", &result.popularity.metrics);
+  table += format("\n  {:<{}}", "metric", width);
+  for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);
+  table += "\n";
+  const auto cell = [](const Metrics& metrics, const std::string& name) {
+    const auto found = metrics.find(name);
+    if (found == metrics.end()) return std::string("-");
+    const auto& [mean, error] = found->second;
+    return error ? format("{:.4f} +- {:.4f}", mean, *error) : format("{:.4f}          ", mean);
+  };
+  for (const auto& [name, value] : result.model.metrics) {
+    table += format("  {:<{}}", name, width);
+    for (const auto& [title, metrics] : columns) table += format("  {:>18}", cell(*metrics, name));
+    table += "\n";
+  }
+  return table;
 }
 
 }  // namespace vaecf::train

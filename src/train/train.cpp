@@ -14,15 +14,14 @@
 #include "checkpoint_keeper.hpp"
 #include "checkpoint_reading.hpp"
 #include "clock.hpp"
-#include "features.hpp"
 #include "resume.hpp"
 #include "run_log.hpp"
-#include "selection.hpp"
 #include "step_boundary.hpp"
-#include "step_recorder.hpp"
 
 namespace vaecf::train {
 namespace {
+
+constexpr std::int64_t steps_between_laps = 64;
 
 /// Workers that are to run ahead of each other must not meet at every step.
 std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
@@ -38,14 +37,12 @@ class TrainingRun {
       : options_(options),
         services_(services),
         dataset_(options.data.file),
-        mark_{dataset_.fingerprint(), feature_hashing_of(dataset_)},
         validates_(options.validation.every > 0 && dataset_.entries("validation/held_out") > 0),
-        selects_(validates_ && options.validation.select != "last"),
-        selection_(options.train.patience),
         boundary_(options.run, services, steps_between_agreements(options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     services.communicator.activity().enter(Phase::loading);
-    require_same(services.communicator, mark_.fingerprint, format("the dataset {}", options.data.file));
+    state_.describe(options, dataset_, select());
+    require_same(services.communicator, state_.dataset_checksum, format("the dataset {}", options.data.file));
     if (validates_) {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
     }
@@ -58,7 +55,7 @@ class TrainingRun {
     const auto begin = Clock::now();
     announce();
     bool stopped = false;
-    while (epochs_done_ < options_.train.epochs && !selection_.over()) {
+    while (state_.epoch < options_.train.epochs && !patience_is_over()) {
       stopped = !run_steps();
       if (stopped) break;
       end_epoch();
@@ -70,15 +67,15 @@ class TrainingRun {
     services_.communicator.activity().enter(Phase::checkpoint);
     keeper_->finish(stopped);
     const double seconds = seconds_since(begin);
-    const bool over = selection_.over() && epochs_done_ < options_.train.epochs;
+    const bool over = patience_is_over() && state_.epoch < options_.train.epochs;
     io::Event end("end");
     end.set("reason", std::string(stopped ? "stopped"
                                   : over  ? "patience"
                                           : "epochs"))
-        .set("epoch", epochs_done_)
+        .set("epoch", state_.epoch)
         .set("step", trainer_->updates_done())
-        .set("best_epoch", selection_.best_epoch());
-    if (selects_ && selection_.best_epoch() > 0) end.set("best_metric", selection_.best_metric());
+        .set("best_epoch", state_.best_epoch);
+    if (selects() && state_.best_epoch > 0) end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds));
     on_root(services_.communicator, [&] { events_->finish(); });
     if (stopped) {
@@ -86,9 +83,7 @@ class TrainingRun {
       services_.log.info("stopped on request after {} steps; --resume auto goes on from {}",
                          trainer_->updates_done(), file.empty() ? options_.resume_from : file);
     }
-    return {
-        epochs_done_, trainer_->updates_done(), selection_.best_epoch(), selection_.best_metric(), seconds,
-        stopped};
+    return {state_.epoch, trainer_->updates_done(), state_.best_epoch, state_.best_metric, seconds, stopped};
   }
 
  private:
@@ -96,40 +91,41 @@ class TrainingRun {
   void open_run_folder() {
     const bool resumes = !options_.resume_from.empty();
     const bool goes_on = resumes && goes_on_in_its_folder(options_, services_.communicator);
-    RunState state;
-    if (resumes) state = restore(options_.resume_from, services_, *trainer_);
+    if (resumes) {
+      CheckpointReader checkpoint(options_.resume_from, services_);
+      checkpoint.restore(*trainer_);
+      state_ = checkpoint.state();
+    }
     on_root(services_.communicator, [&] {
-      if (goes_on) cut_back(options_, state.epoch, state.updates_done, services_.log);
+      if (goes_on) cut_back(options_, state_.epoch, state_.updates_done, services_.log);
       events_.emplace(options_, services_, goes_on ? RunLog::Mode::go_on : RunLog::Mode::fresh);
     });
     if (!events_) events_.emplace(options_, services_, RunLog::Mode::append);
     if (resumes) {
-      settle_best(options_, services_, select(), state);
-      go_on_from(state, goes_on);
+      settle_best(options_, services_, select(), state_);
+      state_.describe(options_, dataset_, select());
+      if (!selects()) state_.forget_best();
+      if (goes_on) resumed_at_ = state_.updates_done;
+      boundary_.saved(state_.updates_done);
+      take_up_epoch();
     }
-    keeper_.emplace(options_, services_, mark_, trainer_->steps_per_epoch(), *events_);
-    recorder_.emplace(timeline(), services_.engine, *trainer_);
+    keeper_.emplace(options_, services_, trainer_->steps_per_epoch(), *events_);
+    if (timeline()) services_.engine.take_times(true);
+    laps_taken_ = trainer_->updates_done();
   }
 
-  void go_on_from(const RunState& state, bool in_its_folder) {
-    if (in_its_folder) resumed_at_ = state.updates_done;
-    epochs_done_ = state.epoch;
-    first_step_ = state.step_in_epoch;
-    if (selects_) selection_.go_on(state.best_epoch, state.best_metric, state.patience_count);
-    const comm::Communicator& ranks = services_.communicator;
-    earlier_sums_ = state.sums_of(ranks.rank(), ranks.size());
-    boundary_.saved(state.updates_done);
-    take_up_epoch();
+  std::string select() const { return validates_ ? options_.validation.select : "last"; }
+  bool selects() const { return state_.select != "last"; }
+  bool patience_is_over() const {
+    return options_.train.patience > 0 && state_.patience_count >= options_.train.patience;
   }
-
-  /// What tells the best epoch.
-  std::string select() const { return selects_ ? options_.validation.select : "last"; }
 
   const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.activity().timeline(); }
 
   void take_up_epoch() {
-    trainer_->start_epoch(epochs_done_);
-    if (first_step_ > 0) trainer_->set_losses(earlier_sums_);
+    trainer_->start_epoch(state_.epoch);
+    const comm::Communicator& ranks = services_.communicator;
+    if (state_.step_in_epoch > 0) trainer_->set_losses(state_.sums_of(ranks.rank(), ranks.size()));
   }
 
   void announce() {
@@ -155,10 +151,10 @@ class TrainingRun {
     if (!options_.resume_from.empty()) {
       events_->write(io::Event("resume")
                          .set("file", options_.resume_from)
-                         .set("epoch", epochs_done_)
+                         .set("epoch", state_.epoch)
                          .set("step", trainer_->updates_done()));
       services_.log.info("going on from {}: {} epochs and {} steps are done", options_.resume_from,
-                         epochs_done_, first_step_);
+                         state_.epoch, state_.step_in_epoch);
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
     const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
@@ -178,62 +174,70 @@ class TrainingRun {
 
   /// The steps of the next epoch, or those that are left of it. False where the run was asked to stop.
   bool run_steps() {
-    const Timeline::Span span(timeline(), Track::run, "steps", "epoch", epochs_done_ + 1);
+    const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
     services_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
     take_up_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
     // Batches of an epoch are of one size, the last one apart.
-    const std::int64_t users_before = trainer_->users_seen() - first_step_ * options_.train.batch_size;
+    const std::int64_t users_before =
+        trainer_->users_seen() - state_.step_in_epoch * options_.train.batch_size;
     users_here_ = trainer_->users_seen();
-    services_.progress.begin(format("epoch {}/{}", epochs_done_ + 1, options_.train.epochs),
+    services_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
                              trainer_->users_per_epoch(), "users", users_here_ - users_before);
-    for (std::int64_t t = first_step_; t < steps; ++t) {
-      const auto decision = boundary_.before(trainer_->updates_done(), t == first_step_);
+    for (std::int64_t t = state_.step_in_epoch; t < steps; ++t) {
+      const auto decision = boundary_.before(trainer_->updates_done(), t == state_.step_in_epoch);
       keeper_->report();
       if (decision.checkpoint || decision.stop) save_to_go_on(t);
       if (decision.stop) {
         services_.progress.end();
-        recorder_->flush();
+        record_laps();
         return false;
       }
       last_beta_ = trainer_->beta();
       trainer_->step(t);
-      recorder_->step();
+      if (trainer_->updates_done() - laps_taken_ >= steps_between_laps) record_laps();
       services_.progress.update(trainer_->users_seen() - users_before);
     }
-    recorder_->flush();
+    record_laps();
     return true;
   }
 
+  /// Adds the phases of the steps since the last call to the timeline; the host waits for them.
+  void record_laps() {
+    if (!timeline()) return;
+    add_laps(*timeline(), services_.engine.laps(), laps_taken_);
+    laps_taken_ = trainer_->updates_done();
+  }
+
   void end_epoch() {
-    ++epochs_done_;
-    first_step_ = 0;
+    ++state_.epoch;
+    state_.step_in_epoch = 0;
     const std::string line = report_epoch();
-    const bool last = epochs_done_ == options_.train.epochs;
+    const bool last = state_.epoch == options_.train.epochs;
     bool best = false;
-    if (validates_ && (last || epochs_done_ % options_.validation.every == 0)) {
+    if (validates_ && (last || state_.epoch % options_.validation.every == 0)) {
       best = validate(line);
     } else {
       services_.log.info("{}", line);
     }
-    if (last && !selects_) best = selection_.better(epochs_done_, 0.0);
+    if (last && !selects()) best = state_.better(0.0);
     const std::int64_t every = options_.run.checkpoint_every.epochs;
-    const bool due = (every > 0 && epochs_done_ % every == 0) || (last && writes_to_go_on());
+    const bool due = (every > 0 && state_.epoch % every == 0) || (last && writes_to_go_on());
     if (due || best) save({.go_on = due, .best = best});
   }
 
   /// Whatever the schedule, a run that writes checkpoints leaves one of its end, also where patience ended
   /// it: more epochs can follow. And so does any that was asked to stop.
   void finish_training(bool stopped) {
-    if (selection_.over()) {
+    if (patience_is_over()) {
       services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
-                         options_.validation.select, options_.train.patience, selection_.best_epoch());
+                         options_.validation.select, options_.train.patience, state_.best_epoch);
     }
-    const bool wants_best = selection_.best_epoch() == 0;  // lost, with no epoch left to find another in
+    const bool wants_best = state_.best_epoch == 0;  // lost, with no epoch left to find another in
     if (wants_best) {
-      selects_ = false;
-      selection_.better(epochs_done_, 0.0);
+      state_.select = "last";
+      state_.better(0.0);
     }
     const bool wants_last = (writes_to_go_on() || stopped) &&
                             keeper_->last_step() != trainer_->updates_done() &&
@@ -264,7 +268,7 @@ class TrainingRun {
     const double loss = nll + sums[2] / users + decay;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
-    event.set("epoch", epochs_done_)
+    event.set("epoch", state_.epoch)
         .set("step", trainer_->updates_done())
         .set("loss", loss)
         .set("nll", nll)
@@ -273,7 +277,7 @@ class TrainingRun {
         .set("seconds", seconds)
         .set("users_per_second", rate);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
-                              epochs_done_, loss, nll, kl, last_beta_, rate);
+                              state_.epoch, loss, nll, kl, last_beta_, rate);
     if (services_.engine.facts().precision == backend::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
@@ -291,11 +295,11 @@ class TrainingRun {
   /// Whether this epoch is the best so far.
   bool validate(const std::string& epoch_line) {
     services_.communicator.activity().enter(Phase::validation);
-    const Timeline::Span span(timeline(), Track::run, "validation", "epoch", epochs_done_);
+    const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
     io::Event event("validation");
-    event.set("epoch", epochs_done_)
+    event.set("epoch", state_.epoch)
         .set("step", trainer_->updates_done())
         .set("users", result.users)
         .set("users_without_target", result.users_without_target);
@@ -303,67 +307,50 @@ class TrainingRun {
     event.set("seconds", seconds_since(begin));
     events_->write(event);
 
-    const bool best =
-        selects_ && selection_.better(epochs_done_, result.metrics.at(options_.validation.select).mean);
+    const bool best = selects() && state_.better(result.metrics.at(options_.validation.select).mean);
     services_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
     return best;
   }
 
   /// Within an epoch, before its step `t`.
   void save_to_go_on(std::int64_t t) {
-    first_step_ = t;
+    state_.step_in_epoch = t;
     if (keeper_->last_step() != trainer_->updates_done()) save({.go_on = true});
   }
 
   void save(Purpose purpose) {
-    RunState state;
-    state.updates_done = trainer_->updates_done();
-    state.epoch = epochs_done_;
-    state.step_in_epoch = first_step_;
-    state.users_seen = trainer_->users_seen();
-    state.select = select();
-    state.best_metric = selection_.best_metric();
-    state.best_epoch = selection_.best_epoch();
-    state.patience_count = selection_.waited();
-    if (services_.engine.facts().precision == backend::Precision::fp16)
-      state.loss_scale = trainer_->loss_scale();
-    state.epoch_sums = gather_sums();
-    keeper_->save(state, purpose, *trainer_);
-    if (purpose.go_on) boundary_.saved(state.updates_done);
-  }
-
-  /// Also finds out, before anything is written, whether any rank's loss is no number.
-  std::vector<backend::LossSums> gather_sums() {
-    comm::Communicator& ranks = services_.communicator;
-    const backend::LossSums mine = first_step_ > 0 ? trainer_->losses() : backend::LossSums{};
-    if (first_step_ == 0) (void)trainer_->losses();
-    std::vector<backend::LossSums> all(static_cast<std::size_t>(ranks.size()));
-    ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&mine), sizeof mine),
-                     std::span<char>(reinterpret_cast<char*>(all.data()), all.size() * sizeof mine));
-    return all;
+    state_.updates_done = trainer_->updates_done();
+    state_.users_seen = trainer_->users_seen();
+    state_.loss_scale = 0.0;
+    state_.loss_scale_good_steps = 0;
+    if (services_.engine.facts().precision == backend::Precision::fp16) {
+      const backend::LossScale scale = trainer_->loss_scale();
+      state_.loss_scale = static_cast<double>(scale.scale);
+      state_.loss_scale_good_steps = scale.good_steps;
+    }
+    // This also finds out, before anything is written, whether any rank's loss is no number.
+    const backend::LossSums sums = trainer_->losses();
+    state_.gather_sums(state_.step_in_epoch > 0 ? sums : backend::LossSums{}, services_.communicator);
+    keeper_->save(state_, purpose, *trainer_);
+    if (purpose.go_on) boundary_.saved(state_.updates_done);
   }
 
   const SessionOptions& options_;
   Services services_;
   io::DatasetFile dataset_;
-  DatasetMark mark_;
   bool validates_;
-  bool selects_;
-  Selection selection_;
+  RunState state_;  // its updates, users and sums are those of the last checkpoint
   StepBoundary boundary_;
   std::optional<Evaluator> evaluator_;
   std::optional<Trainer> trainer_;
   std::optional<RunLog> events_;
   std::optional<CheckpointKeeper> keeper_;
-  std::optional<StepRecorder> recorder_;
 
-  std::int64_t epochs_done_ = 0;
-  std::int64_t first_step_ = 0;   // of the epoch under way: those before it are done
   std::int64_t resumed_at_ = -1;  // the step of a checkpoint of this folder
-  backend::LossSums earlier_sums_;
   Clock::time_point epoch_begin_;
   std::int64_t users_here_ = 0;  // seen when this process took the epoch up
   double last_beta_ = 0.0;
+  std::int64_t laps_taken_ = 0;  // updates that the timeline has
 };
 
 }  // namespace

@@ -86,4 +86,11 @@ void Trainer::require_numbers(const backend::LossSums& sums) const {
              options_.optimizer.learning_rate));
 }
 
+void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before) {
+  for (const model::StepLap& lap : laps) {
+    timeline.add({model::step_phase_names[static_cast<std::size_t>(lap.phase)], Track::compute,
+                  timeline.at(lap.begin), timeline.at(lap.end), "step", updates_before + lap.step + 1});
+  }
+}
+
 }  // namespace vaecf::train

@@ -1,11 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/train/annealing.hpp>
+#include <vaecf/train/evaluator.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "train/selection.hpp"
+#include "train/run_state.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -71,27 +72,23 @@ TEST(Annealing, RefusesWhatIsNoSchedule) {
   EXPECT_THROW(Annealing({0.2, 10, -1, 0}, 1), InputError);
 }
 
-TEST(Selection, KeepsTheFirstOfEqualsAndLosesPatience) {
-  Selection s(2);
-  EXPECT_TRUE(s.better(1, 0.0));
-  EXPECT_TRUE(s.better(2, 0.5));
-  EXPECT_FALSE(s.better(3, 0.5));
-  EXPECT_FALSE(s.over());
-  EXPECT_TRUE(s.better(4, 0.6));
-  EXPECT_FALSE(s.better(5, 0.1));
-  EXPECT_FALSE(s.over());
-  EXPECT_FALSE(s.better(6, NAN));
-  EXPECT_TRUE(s.over());
-  EXPECT_EQ(s.best_epoch(), 4);
-  EXPECT_EQ(s.best_metric(), 0.6);
-  EXPECT_EQ(s.waited(), 2);
-}
-
-TEST(Selection, WithoutPatienceNeverEnds) {
-  Selection s(0);
-  s.better(1, 1.0);
-  for (int epoch = 2; epoch < 100; ++epoch) s.better(epoch, 0.0);
-  EXPECT_FALSE(s.over());
+TEST(Selection, KeepsTheFirstOfEqualsAndCountsWhatIsNoBetter) {
+  RunState state;
+  const auto better = [&](double metric) {
+    ++state.epoch;
+    return state.better(metric);
+  };
+  EXPECT_TRUE(better(0.0));
+  EXPECT_TRUE(better(0.5));
+  EXPECT_FALSE(better(0.5));
+  EXPECT_EQ(state.patience_count, 1);
+  EXPECT_TRUE(better(0.6));
+  EXPECT_EQ(state.patience_count, 0);
+  EXPECT_FALSE(better(0.1));
+  EXPECT_FALSE(better(NAN));
+  EXPECT_EQ(state.best_epoch, 4);
+  EXPECT_EQ(state.best_metric, 0.6);
+  EXPECT_EQ(state.patience_count, 2);
 }
 
 TEST(Selection, EvaluatesWhatItSelectsBy) {

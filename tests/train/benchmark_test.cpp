@@ -37,7 +37,6 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
     // 20 of steps that take six to an epoch of 203, the last one what is left.
     EXPECT_NEAR(result.users_per_step, 203.0 / 6.0, 2.0);
     EXPECT_NE(result.users_per_step, 40.0);
-    EXPECT_GE(result.usable_cores, 1);
     for (const char* phase : {"input", "forward", "loss", "backward", "optimiser"}) {
       ASSERT_TRUE(result.phase_milliseconds.contains(phase)) << phase;
       EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;

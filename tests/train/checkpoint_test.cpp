@@ -1,9 +1,8 @@
-#include "train/snapshot.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
+#include "train/checkpoint_keeper.hpp"
 #include "train/train_fixture.hpp"
 
 #include <cmath>
@@ -23,9 +22,14 @@ class Checkpoint : public TrainTest {
       Trainer trainer(options_, services, dataset, evaluation_batch);
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-      const RunState state{trainer.updates_done(), 1, 0, trainer.users_seen(), 0.25, 1, 0};
+      RunState state;
+      state.describe(options_, dataset, "ndcg@10");
+      state.updates_done = trainer.updates_done();
+      state.epoch = 1;
+      state.users_seen = trainer.users_seen();
+      state.better(0.25);
       Snapshot snapshot;
-      snapshot.take(options_, services, state, {dataset.fingerprint(), ""}, trainer);
+      snapshot.take(options_, services, state, trainer);
       if (services.communicator.rank() == 0) snapshot.write(path);
       services.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);

@@ -221,7 +221,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     services.communicator.barrier();
     if (!log) log.emplace(options_, services, RunLog::Mode::append);
     Trainer trainer(options_, services, dataset, 0);
-    CheckpointKeeper keeper(options_, services, {dataset.fingerprint(), ""}, trainer.steps_per_epoch(), *log);
+    CheckpointKeeper keeper(options_, services, trainer.steps_per_epoch(), *log);
     RunState state;
     state.epoch = 1;
     keeper.save(state, {.go_on = true, .best = true}, trainer);

@@ -223,7 +223,7 @@ void Network<Device>::forward(const Input& batch, backend::Keep keep, const Step
   const auto side = side_of(batch);
   device_.encode_input(batch.items, *parameters_, first.layer, first.act, keep, step, *first.output,
                        side ? &*side : nullptr);
-  clock.lap(&StepSeconds::input);
+  clock.lap(StepPhase::input);
 
   const Activations* input = first.output.get();
   for (std::size_t k = 1; k < encoder_.size(); ++k) {
@@ -237,7 +237,7 @@ void Network<Device>::forward(const Input& batch, backend::Keep keep, const Step
     device_.linear(*input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output);
     input = decoder_[k].output.get();
   }
-  clock.lap(&StepSeconds::forward);
+  clock.lap(StepPhase::forward);
 }
 
 template <class Device>
@@ -252,7 +252,7 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
   const std::size_t last = decoder_.size() - 1;
   device_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
                              gradient_of_output(last), gradients, ready, fused);
-  clock.lap(&StepSeconds::loss);
+  clock.lap(StepPhase::loss);
 
   for (std::size_t k = last; k-- > 0;) {
     const Activations& input = k == 0 ? latent() : *decoder_[k - 1].output;
@@ -274,7 +274,7 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
   if (const auto side = side_of(batch)) {
     device_.side_gradient(*side, layout_, *first.d_output, gradients, ready);
   }
-  clock.lap(&StepSeconds::backward);
+  clock.lap(StepPhase::backward);
 }
 
 template <class Device>

@@ -1,27 +1,34 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace vaecf::model {
 
-/// Seconds of one training step by phase.
-struct StepSeconds {
-  double input = 0.0;     ///< cutting the batch, and the gather over the users' items
-  double forward = 0.0;   ///< the layers between
-  double loss = 0.0;      ///< the output layer with its loss and all its gradients
-  double backward = 0.0;  ///< the other layers' gradients
-  double reduce = 0.0;    ///< waiting for the sum over ranks
-  double update = 0.0;    ///< the optimiser
+/// The phases of a training step.
+enum class StepPhase {
+  input,     ///< gathering the batch, and the gather over the users' items
+  forward,   ///< the layers between
+  loss,      ///< the output layer with its loss and all its gradients
+  backward,  ///< the other layers' gradients
+  reduce,    ///< waiting for the sum over ranks
+  update,    ///< the optimizer
 };
+/// The names that users read.
+inline constexpr std::array<const char*, 6> step_phase_names = {"input",    "forward",    "loss",
+                                                                "backward", "all-reduce", "optimiser"};
+/// Seconds of one step by phase.
+using StepSeconds = std::array<double, step_phase_names.size()>;
 
 /// A stretch of a step, and when it was.
 struct StepLap {
-  double StepSeconds::*phase;
+  StepPhase phase;
   std::int64_t step;  ///< of those that were started since the last read, from 0
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
@@ -32,7 +39,7 @@ inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps
   std::vector<StepSeconds> steps;
   for (const StepLap& lap : laps) {
     steps.resize(std::max(steps.size(), static_cast<std::size_t>(lap.step) + 1));
-    steps[static_cast<std::size_t>(lap.step)].*lap.phase +=
+    steps[static_cast<std::size_t>(lap.step)][static_cast<std::size_t>(lap.phase)] +=
         std::chrono::duration<double>(lap.end - lap.begin).count();
   }
   return steps;
@@ -45,9 +52,9 @@ class StepClock {
  public:
   StepClock(Device& device, bool on) : stopwatch_(on ? device.make_stopwatch() : nullptr) {}
 
-  void start() { mark(nullptr); }
+  void start() { mark({}); }
   /// What ran since the last mark belongs to `phase`.
-  void lap(double StepSeconds::*phase) { mark(phase); }
+  void lap(StepPhase phase) { mark(phase); }
 
   /// Returns the laps of the steps that were started since the last call, in order of time; waits for them.
   std::vector<StepLap> read() {
@@ -56,17 +63,17 @@ class StepClock {
     using Clock = std::chrono::steady_clock;
     const std::vector<double> seconds = stopwatch_->read();
     auto moment = stopwatch_->last();
-    auto step = static_cast<std::int64_t>(std::count(ends_.begin(), ends_.end(), nullptr)) - 1;
+    auto step = static_cast<std::int64_t>(std::count(ends_.begin(), ends_.end(), std::nullopt)) - 1;
     // Backwards from the one moment that the host's clock knows.
     for (std::size_t i = ends_.size(); i-- > 0;) {
       const auto end = moment;
       if (i > 0) {
         moment -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds[i - 1]));
       }
-      if (ends_[i] == nullptr) {
+      if (!ends_[i]) {
         --step;
       } else {
-        laps.push_back({ends_[i], step, moment, end});
+        laps.push_back({*ends_[i], step, moment, end});
       }
     }
     std::reverse(laps.begin(), laps.end());
@@ -75,14 +82,14 @@ class StepClock {
   }
 
  private:
-  void mark(double StepSeconds::*phase) {
+  void mark(std::optional<StepPhase> phase) {
     if (!stopwatch_) return;
     stopwatch_->mark();
     ends_.push_back(phase);
   }
 
   std::unique_ptr<typename Device::Stopwatch> stopwatch_;
-  std::vector<double StepSeconds::*> ends_;  // the phase that ends at each mark; null where a step begins
+  std::vector<std::optional<StepPhase>> ends_;  // the phase that ends at each mark; none where a step begins
 };
 
 }  // namespace vaecf::model

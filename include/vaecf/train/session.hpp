@@ -12,7 +12,6 @@
 #include <vaecf/optim/optimizer_options.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/train_options.hpp>
-#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <map>
@@ -93,15 +92,10 @@ void check(const SessionOptions& options, const Services& services);
 /// InputError where `test` would have nobody to test on.
 void require_test_users(const io::DatasetFile& dataset);
 
-/// A checkpoint to go on from, the configuration that it was written under, and the dataset it was trained
-/// on.
+/// A checkpoint to go on from, and the configuration that it was written under.
 struct ResumePoint {
   std::string path;
   std::string configuration;
-  std::string fingerprint;
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;
-  std::int64_t items = 0;
 };
 
 /// `wanted`: a file, or "auto" for the newest whole checkpoint of the run folder, if there is any; it warns
@@ -141,15 +135,7 @@ struct BenchmarkResult {
   double memory_rate_gbytes = 0.0;  ///< the machine's own rate, measured in the same run
   /// Of gradients' way between ranks, measured in the same run, smallest first; empty for one rank.
   std::vector<comm::AllReduceTime> all_reduce;
-  // What a model of scaling asks for.
-  double parameters = 0.0;
-  double dense_weights = 0.0;          ///< of all layers that are products
-  double update_bytes = 0.0;           ///< TrainingFacts::update_bytes of this rank
-  WireBytes wire;                      ///< of a step
-  bool overlap = false;                ///< gradients travelled beside backward
-  std::int64_t usable_cores = 0;       ///< that the ranks of a host together may run on
-  std::int64_t ranks_per_gpu = 0;      ///< on the GPU that most ranks share; 0 on the CPU
-  std::optional<Staleness> staleness;  ///< of asynchronous updates
+  WireBytes wire;  ///< of a step
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;  ///< on a GPU
   double data_memory_mib = 0.0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <future>
+#include <vector>
 
 namespace vaecf::train {
 
@@ -66,5 +68,8 @@ class Trainer {
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;
 };
+
+/// Adds laps of steps to a timeline; the first of them followed `updates_before` updates.
+void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before);
 
 }  // namespace vaecf::train

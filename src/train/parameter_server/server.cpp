@@ -80,13 +80,13 @@ void ParameterServer::serve_synchronous(std::int64_t step_number, cpu::StepState
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
-    clock.lap(&model::StepSeconds::reduce);
+    clock.lap(model::StepPhase::reduce);
     update_bucket(b, step);
-    clock.lap(&model::StepSeconds::update);
+    clock.lap(model::StepPhase::update);
     channel_.send_weights(b, masters(), workers_);
   }
   channel_.flush();
-  clock.lap(&model::StepSeconds::reduce);
+  clock.lap(model::StepPhase::reduce);
 }
 
 void ParameterServer::start(std::int64_t round) {
@@ -102,9 +102,9 @@ void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock<cp
     const comm::PushHeader header = channel_.receive_headers({{worker}}).front();
     require_in_step(worker, header, staleness_controller_.step(worker));
     receive_all({worker});
-    clock.lap(&model::StepSeconds::reduce);
+    clock.lap(model::StepPhase::reduce);
     apply_push(worker, header);
-    clock.lap(&model::StepSeconds::update);
+    clock.lap(model::StepPhase::update);
     send_weights(staleness_controller_.release_ready());
   }
 }

@@ -4,8 +4,8 @@
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/model/step_clock.hpp>
 #include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/engine.hpp>
 #include <vaecf/train/session.hpp>
-#include <vaecf/train/wire_bytes.hpp>
 
 #include <cstdint>
 #include <memory>

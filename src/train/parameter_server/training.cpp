@@ -45,10 +45,10 @@ void ParameterServerTraining::step(backend::StepNumbers numbers, std::int64_t ba
     // All at once: nothing travels beside backward.
     channel_.push_and_pull({numbers.step, users, gradient_squares(numbers.step, users)}, *gradients_,
                            data.network.parameters());
-    clock_.lap(&model::StepSeconds::reduce);
+    clock_.lap(model::StepPhase::reduce);
   }
   device_.end_step(*data.state);
-  clock_.lap(&model::StepSeconds::update);
+  clock_.lap(model::StepPhase::update);
 }
 
 double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t users) {

@@ -61,15 +61,15 @@ class Step {
     // The update: of all weights, or bucket by bucket of this rank's part if the optimizer is sharded.
     for (std::int64_t u = 0; u < reducer_.updates(); ++u) {
       const comm::Own own = reducer_.sum_for_update(u);
-      clock.lap(&model::StepSeconds::reduce);
+      clock.lap(model::StepPhase::reduce);
       optimizer_.update(u, own, state_);
-      clock.lap(&model::StepSeconds::update);
+      clock.lap(model::StepPhase::update);
       reducer_.give(u, model_.parameters());
     }
     reducer_.finish(model_.parameters());
-    clock.lap(&model::StepSeconds::reduce);
+    clock.lap(model::StepPhase::reduce);
     device_.end_step(state_);  // the losses join the epoch's sums; the fp16 loss scale moves
-    clock.lap(&model::StepSeconds::update);
+    clock.lap(model::StepPhase::update);
   }
 
   Device& device_;

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/parameter_server/messages.hpp>
-#include <vaecf/train/wire_bytes.hpp>
+#include <vaecf/train/engine.hpp>
 
 #include <atomic>
 #include <chrono>
