@@ -1,6 +1,5 @@
-#include "mpi_check.hpp"
-#include "mpi_collectives.hpp"
 #include "mpi_session.hpp"
+#include "part_sum.hpp"
 #include "watch/deadline.hpp"
 #include "watch/launcher_end.hpp"
 
@@ -16,38 +15,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <functional>
+#include <limits>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <thread>
+#include <vector>
 
 namespace vaecf::comm {
 namespace {
 
-MPI_Datatype mpi_type(ElementType type) {
-  switch (type) {
-    case ElementType::byte:
-      return MPI_UINT8_T;
-    case ElementType::int64:
-      return MPI_INT64_T;
-    case ElementType::float32:
-      return MPI_FLOAT;
-    case ElementType::float64:
-      return MPI_DOUBLE;
-  }
-  throw std::logic_error("unknown element type");
-}
-
-MPI_Op mpi_operation(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return MPI_SUM;
-    case Reduction::max:
-      return MPI_MAX;
-    case Reduction::min:
-      return MPI_MIN;
-  }
-  throw std::logic_error("unknown reduction");
+int mpi_count(std::int64_t count) {
+  constexpr auto most = std::numeric_limits<int>::max();
+  if (count <= most) return static_cast<int>(count);
+  throw RunError(
+      vaecf::format("one exchange of {} numbers or bytes is more than MPI can count ({})", count, most));
 }
 
 /// Who this process is and what it waited for; MPI cannot be asked yet.
@@ -58,39 +39,18 @@ std::string not_joined(double seconds) {
       launcher_rank().value_or(0), host_name(), seconds);
 }
 
-/// A communicator of our own, freed unless MPI's peers may be gone.
-class OwnComm {
- public:
-  explicit OwnComm(const MpiSession& session) : session_(session) {}
-  ~OwnComm() {
-    if (comm != MPI_COMM_NULL && session_.healthy()) MPI_Comm_free(&comm);
-  }
-  OwnComm(const OwnComm&) = delete;
-  OwnComm& operator=(const OwnComm&) = delete;
-
-  MPI_Comm comm = MPI_COMM_NULL;
-
- private:
-  const MpiSession& session_;
-};
-
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(const DistributedOptions& options, std::int64_t piece_elements)
-      : joining_(std::make_unique<Deadline>(options.loading_timeout, not_joined(options.loading_timeout))),
-        piece_(piece_elements),
+  explicit MpiCommunicator(const DistributedOptions& options)
+      : joining_(std::in_place, options.loading_timeout, not_joined(options.loading_timeout)),
         overlaps_(options.overlap == Toggle::on),
         comm_(session_) {
-    if (piece_ < 1 || piece_ > largest_mpi_piece) {
-      throw std::invalid_argument(vaecf::format("MPI messages of {} elements are not possible", piece_));
-    }
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     refuse_separate_worlds();
     algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
     if (overlaps_) algorithm_ += ", but gradients are summed by their owners (distributed.overlap: on)";
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
-    mpi_ = std::make_unique<MpiCollectives>(comm_.comm, piece_);
     find_neighbours();
     joining_.reset();
   }
@@ -109,53 +69,41 @@ class MpiCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    collective("barrier", [&] { mpi_->barrier(); });
+    collective("barrier", [&] { check_mpi(MPI_Barrier(comm_.comm), "MPI_Barrier"); });
   }
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    collective("broadcast", [&] { mpi_->broadcast(bytes, root); });
+    collective("broadcast", [&] {
+      constexpr std::size_t most = std::size_t{1} << 26;  // MPI counts in 32 bits
+      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), most))) {
+        const auto count = static_cast<int>(std::min(bytes.size(), most));
+        check_mpi(MPI_Bcast(bytes.data(), count, MPI_BYTE, root, comm_.comm), "MPI_Bcast");
+      }
+    });
   }
 
   void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    collective("all-reduce",
-               [&] { mpi_->all_reduce(values, count, mpi_type(type), mpi_operation(reduction)); });
+    const std::array<MPI_Datatype, 4> types = {MPI_UINT8_T, MPI_INT64_T, MPI_FLOAT, MPI_DOUBLE};
+    const std::array<MPI_Op, 3> operations = {MPI_SUM, MPI_MAX, MPI_MIN};
+    collective("all-reduce", [&] {
+      check_mpi(
+          MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), types.at(static_cast<std::size_t>(type)),
+                        operations.at(static_cast<std::size_t>(reduction)), comm_.comm),
+          "MPI_Allreduce");
+    });
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
-    check_parts(all.size(), part.size(), "all_gather");
-    collective("all-gather", [&] { mpi_->all_gather(part, all); });
+    collective("all-gather", [&] { all_gather(part.data(), part.size(), all.data()); });
   }
 
-  void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
-    check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    collective("reduce-scatter", [&] { mpi_->reduce_scatter_sum(values, part); });
-  }
-
-  Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
-    const auto run = [=, this] {
-      mpi_->all_reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_FLOAT, MPI_SUM);
-    };
-    return start("all-reduce", values.size_bytes(), run,
-                 [=, this](Posted& to) { mpi_->post_all_reduce_sum(values, to); });
-  }
-  Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
-    return start(
-        "all-reduce", values.size_bytes(), [=, this] { mpi_->all_reduce_sum(values); },
-        [=, this](Posted& to) { mpi_->post_all_reduce_sum(values, to); });
-  }
-  Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
-                                  backend::Completion) override {
-    return start_reduce_scatter(values, part);
-  }
-  Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
-                                  backend::Completion) override {
-    return start_reduce_scatter(values, part);
-  }
-  Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
-    return start_gather(std::as_bytes(part), std::as_writable_bytes(all));
-  }
-  Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
-    return start_gather(std::as_bytes(part), std::as_writable_bytes(all));
+  /// MPI makes no progress by itself: without overlap, a collective runs when it is waited for. With overlap,
+  /// its messages are posted now, and go on their way whenever MPI is called.
+  Ticket start(const StartedCall& call, backend::Completion) override {
+    activity().enter_collective();
+    started_.emplace_back().call = call;
+    if (overlaps_) waiting(to_string(call.kind), [&] { post(started_.back()); });
+    return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
   }
 
   backend::Completion wait(Ticket ticket) override {
@@ -165,9 +113,8 @@ class MpiCommunicator final : public Communicator {
     }
     // In the order of starting, which is the same on all ranks.
     for (; finished_ <= ticket.number; ++finished_) {
-      const Started next = std::move(started_.front());
+      waiting("wait", [&] { finish(started_.front()); });
       started_.pop_front();
-      call("wait", next.finish);
     }
     return {};
   }
@@ -176,7 +123,7 @@ class MpiCommunicator final : public Communicator {
     const auto end = std::chrono::steady_clock::now() + time_to_settle;
     try {
       while (!started_.empty() && std::chrono::steady_clock::now() < end) {
-        if (!started_.front().posted || started_.front().posted->arrived())
+        if (arrived(started_.front().requests))
           started_.pop_front();
         else
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -197,15 +144,23 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// A collective that was started, and its messages, if they are posted.
+  struct Started {
+    StartedCall call;
+    std::optional<Timeline::Span> span;  // from its beginning to its end
+    std::vector<MPI_Request> requests;
+    std::unique_ptr<std::byte[]> received;  // this rank's part of the other ranks' values
+  };
+
   /// A blocking collective.
   template <class F>
   void collective(const char* name, F&& f) {
     activity().enter_collective();
-    call(name, f);
+    waiting(name, f);
   }
   /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
   template <class F>
-  void call(const char* name, F&& f) {
+  void waiting(const char* name, F&& f) {
     const Activity::Wait wait(activity(), name);
     try {
       f();
@@ -215,52 +170,124 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// A collective that was started: what is left to do when it is waited for.
-  struct Started {
-    std::function<void()> finish;
-    std::shared_ptr<Posted> posted;  // null if it has not begun
-  };
-
-  /// MPI makes no progress by itself: without overlap, a collective runs when it is waited for. With overlap,
-  /// its messages are posted now, and go on their way whenever MPI is called.
-  template <class Run, class Post>
-  Ticket start(const char* name, std::size_t bytes, Run run, Post post) {
-    activity().enter_collective();
-    const auto span = [this, name, bytes] {
-      return std::make_shared<Timeline::Span>(activity().timeline(), Track::communication, name, "bytes",
-                                              static_cast<std::int64_t>(bytes));
-    };
-    if (overlaps_) {
-      const auto posted = std::make_shared<Posted>();
-      call(name, [&] { post(*posted); });
-      started_.push_back({[posted, span = span()] { posted->wait(); }, posted});
-    } else {
-      started_.push_back({[run, span] {
-                            const auto whole = span();
-                            run();
-                          },
-                          nullptr});
-    }
-    return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
+  bool arrived(std::vector<MPI_Request>& requests) {
+    int all = 0;
+    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
+    return all != 0;
   }
+
+  /// The bytes of one rank's part; what of an all-reduce cannot be shared out evenly is in none.
+  std::size_t part_bytes(const StartedCall& call) const {
+    if (call.kind != StartedKind::all_reduce_sum) return call.bytes();
+    const auto element = call.type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float);
+    return static_cast<std::size_t>(call.count / size_) * element;
+  }
+
+  void begin(Started& started) {
+    const StartedCall& call = started.call;
+    const std::size_t bytes = std::max(call.in_bytes(size_), call.out_bytes(size_));
+    started.span.emplace(activity().timeline(), Track::communication, to_string(call.kind), "bytes",
+                         static_cast<std::int64_t>(bytes));
+  }
+
+  void post(Started& started) {
+    begin(started);
+    const StartedCall& call = started.call;
+    if (call.kind == StartedKind::all_gather)
+      all_gather(call.in, part_bytes(call), call.out, &started.requests);
+    else
+      post_parts(started);
+  }
+
+  void finish(Started& started) {
+    const StartedCall& call = started.call;
+    if (!overlaps_) {
+      begin(started);
+      if (call.kind == StartedKind::all_gather) return all_gather(call.in, part_bytes(call), call.out);
+      if (call.kind == StartedKind::all_reduce_sum && call.type == ElementType::float32) {
+        check_mpi(
+            MPI_Allreduce(MPI_IN_PLACE, call.out, mpi_count(call.count), MPI_FLOAT, MPI_SUM, comm_.comm),
+            "MPI_Allreduce");
+        return;
+      }
+      post_parts(started);
+    }
+    check_mpi(
+        MPI_Waitall(static_cast<int>(started.requests.size()), started.requests.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall");
+    if (call.kind == StartedKind::all_gather) return;
+    if (call.type == ElementType::bf16)
+      add_up<Bf16>(started);
+    else
+      add_up<float>(started);
+  }
+
+  /// All parts to their owners, who then sum them: MPI_Reduce_scatter_block takes three times as long on one
+  /// host.
+  void post_parts(Started& started) {
+    constexpr int tag = 0;
+    const std::size_t bytes = part_bytes(started.call);
+    if (bytes == 0) return;
+    const int count = mpi_count(static_cast<std::int64_t>(bytes));
+    const auto* values = static_cast<const std::byte*>(started.call.in);
+    started.received =
+        std::make_unique_for_overwrite<std::byte[]>(bytes * static_cast<std::size_t>(size_ - 1));
+    for (int k = 1; k < size_; ++k) {
+      const int from = (rank_ - k + size_) % size_;
+      check_mpi(MPI_Irecv(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, count, MPI_BYTE,
+                          from, tag, comm_.comm, &started.requests.emplace_back()),
+                "MPI_Irecv");
+    }
+    for (int k = 1; k < size_; ++k) {
+      const int to = (rank_ + k) % size_;
+      check_mpi(MPI_Isend(values + static_cast<std::size_t>(to) * bytes, count, MPI_BYTE, to, tag, comm_.comm,
+                          &started.requests.emplace_back()),
+                "MPI_Isend");
+    }
+  }
+
+  /// Sums what post_parts has received, in rank order; of an all-reduce then gathers the sums of all parts.
   template <class T>
-  Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
-    check_parts(values.size(), part.size(), "reduce_scatter_sum");
-    return start(
-        "reduce-scatter", values.size_bytes(), [=, this] { mpi_->reduce_scatter_sum(values, part); },
-        [=, this](Posted& to) { mpi_->post_reduce_scatter_sum(values, part, to); });
-  }
-  Ticket start_gather(std::span<const std::byte> part, std::span<std::byte> all) {
-    check_parts(all.size(), part.size(), "all_gather");
-    return start(
-        "all-gather", all.size(), [=, this] { mpi_->all_gather(part, all); },
-        [=, this](Posted& to) { mpi_->post_all_gather(part, all, to); });
+  void add_up(const Started& started) {
+    const StartedCall& call = started.call;
+    const std::size_t part = part_bytes(call) / sizeof(T);
+    const auto ranks = static_cast<std::size_t>(size_);
+    const auto rank = static_cast<std::size_t>(rank_);
+    const auto* received = reinterpret_cast<const T*>(started.received.get());
+    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+    T* const sum = static_cast<T*>(call.out) + (all_reduce ? rank * part : 0);
+    std::vector<const T*> terms(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const std::size_t k = (rank + ranks - r) % ranks;  // as in post_parts
+      terms[r] = k == 0 ? static_cast<const T*>(call.in) + rank * part : received + (k - 1) * part;
+    }
+    sum_terms<T>(terms, static_cast<std::int64_t>(part), sum);
+    if (!all_reduce) return;
+    T* const values = static_cast<T*>(call.out);
+    all_gather(sum, part * sizeof(T), values);
+    // Fewer elements than there are ranks are left: every rank adds up all of them.
+    const std::size_t rest = static_cast<std::size_t>(call.count) - part * ranks;
+    std::vector<T> all(rest * ranks);
+    all_gather(values + part * ranks, rest * sizeof(T), all.data());
+    for (std::size_t r = 0; r < ranks; ++r) terms[r] = all.data() + r * rest;
+    sum_terms<T>(terms, static_cast<std::int64_t>(rest), values + part * ranks);
   }
 
-  void check_parts(std::size_t all, std::size_t part, const char* name) const {
-    if (all != part * static_cast<std::size_t>(size_)) {
-      throw std::logic_error(vaecf::format("{}: {} elements are not {} parts of {}", name, all, size_, part));
+  /// Gathers `bytes` of each rank's `part` in `all`; `part` may be its place there. With `requests` only
+  /// starts.
+  void all_gather(const void* part, std::size_t bytes, void* all,
+                  std::vector<MPI_Request>* requests = nullptr) {
+    if (bytes == 0) return;
+    const int count = mpi_count(static_cast<std::int64_t>(bytes));
+    if (part == static_cast<std::byte*>(all) + static_cast<std::size_t>(rank_) * bytes) part = MPI_IN_PLACE;
+    if (requests == nullptr) {
+      check_mpi(MPI_Allgather(part, count, MPI_BYTE, all, count, MPI_BYTE, comm_.comm), "MPI_Allgather");
+      return;
     }
+    check_mpi(
+        MPI_Iallgather(part, count, MPI_BYTE, all, count, MPI_BYTE, comm_.comm, &requests->emplace_back()),
+        "MPI_Iallgather");
   }
 
   void refuse_separate_worlds() const {
@@ -291,14 +318,12 @@ class MpiCommunicator final : public Communicator {
   static constexpr double seconds_to_abort = 5.0;
   static constexpr double seconds_to_end_launcher = 10.0;
 
-  std::unique_ptr<Deadline> joining_;
-  // Destroyed in reverse order: the communicator before MPI.
-  std::int64_t piece_;
+  std::optional<Deadline> joining_;
   bool overlaps_;
+  // Destroyed in reverse order: the communicator before MPI.
   MpiSession session_;
   std::string algorithm_;
   OwnComm comm_;
-  std::unique_ptr<MpiCollectives> mpi_;
   std::deque<Started> started_;
   std::int64_t finished_ = 0;  // tickets
   int rank_ = 0;
@@ -311,8 +336,7 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options,
-                                                    std::int64_t piece_elements) {
+std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options) {
   if (const std::string advice = launch_advice(); !advice.empty()) {
     // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
     // why.
@@ -322,7 +346,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& op
       std::this_thread::sleep_for(std::chrono::seconds(3));
     }
   }
-  return std::make_unique<MpiCommunicator>(options, piece_elements);
+  return std::make_unique<MpiCommunicator>(options);
 }
 
 }  // namespace vaecf::comm

@@ -1,16 +1,16 @@
 #include "mpi_session.hpp"
 
-#include "mpi_check.hpp"
 #include "watch/deadline.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <array>
 #include <cstdlib>
 #include <exception>
 #include <string>
-#include <string_view>
+#include <utility>
 
 namespace vaecf::comm {
 namespace {
@@ -21,7 +21,7 @@ constexpr const char* all_reduce_in_environment = "OMPI_MCA_coll_tuned_allreduce
 constexpr const char* all_reduce_variable = "coll_tuned_allreduce_algorithm";
 constexpr int ring = 4;
 
-constexpr double seconds_to_finalise = 60.0;
+constexpr double seconds_to_finalize = 60.0;
 
 /// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
 /// has no such variable.
@@ -45,10 +45,21 @@ bool set_variable(const char* name, int value) {
 
 }  // namespace
 
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw RunError(
+      vaecf::format("{} failed: {} (code {}). Ranks can no longer reach each other; look for a rank or "
+                    "host that went away, then start again from the last checkpoint",
+                    call, text.data(), code));
+}
+
 MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
-  int finalised = 0;
-  check_mpi(MPI_Finalized(&finalised), "MPI_Finalized");
-  if (finalised != 0) throw RunError("MPI has ended in this process and cannot start again");
+  int finalized = 0;
+  check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (finalized != 0) throw RunError("MPI has ended in this process and cannot start again");
   int running = 0;
   check_mpi(MPI_Initialized(&running), "MPI_Initialized");
   if (running != 0) {
@@ -68,10 +79,10 @@ MpiSession::~MpiSession() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const Deadline deadline(
-      seconds_to_finalise,
+      seconds_to_finalize,
       vaecf::format("rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its "
                     "way out. This process leaves without it",
-                    rank, seconds_to_finalise));
+                    rank, seconds_to_finalize));
   MPI_Finalize();
 }
 
@@ -86,8 +97,8 @@ std::string MpiSession::library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  const std::string_view all(text.data(), static_cast<std::size_t>(length));
-  return std::string(all.substr(0, all.find('\n')));
+  const std::string all = text.data();
+  return all.substr(0, all.find('\n'));
 #endif
 }
 
@@ -114,6 +125,30 @@ std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
   }
   const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
   return rings == 1 && done ? "ring all-reduce" : "the library's choice of all-reduce";
+}
+
+std::string mpi_transports() {
+  // Variables that Open MPI knows if and only if the component is open.
+  constexpr std::array<std::pair<const char*, const char*>, 7> components = {
+      {{"btl_vader_eager_limit", "shared memory (vader)"},
+       {"btl_sm_eager_limit", "shared memory (sm)"},
+       {"btl_tcp_eager_limit", "TCP"},
+       {"btl_openib_eager_limit", "InfiniBand (openib)"},
+       {"btl_uct_eager_limit", "UCX (uct)"},
+       {"pml_ucx_verbose", "UCX"},
+       {"mtl_ofi_provider_include", "libfabric (ofi)"}}};
+  int on = 0;
+  int level = 0;
+  if (MPI_Initialized(&on) != MPI_SUCCESS || on == 0) return "";
+  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return "";
+  std::string found;
+  for (const auto& [variable, name] : components) {
+    int index = 0;
+    if (MPI_T_cvar_get_index(variable, &index) != MPI_SUCCESS) continue;
+    found += (found.empty() ? "" : ", ") + std::string(name);
+  }
+  MPI_T_finalize();
+  return found;
 }
 
 }  // namespace vaecf::comm

@@ -5,6 +5,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <future>
@@ -19,12 +20,17 @@ namespace vaecf::comm {
 namespace {
 
 [[noreturn]] void fail(ncclResult_t result, const std::string& call) {
-  NcclFailure failure{call, ncclGetErrorString(result), "", result == ncclRemoteError, -1};
-  if (const char* details = ncclGetLastError(nullptr)) failure.details = details;
+  std::string text = vaecf::format("NCCL: {} failed: {}", call, ncclGetErrorString(result));
+  const char* details = ncclGetLastError(nullptr);
+  if (details != nullptr && *details != '\0') text += vaecf::format(" ({})", details);
+  if (result == ncclRemoteError)
+    throw RunError(text + "; another rank ended or can no longer be reached: see what it says itself");
   if (result == ncclSystemError || result == ncclUnhandledCudaError) {
-    failure.shared_memory = free_shared_memory();
+    text +=
+        "; ranks on one host need space in /dev/shm (containers get more by --shm-size=1g --ulimit "
+        "memlock=-1)";
   }
-  throw RunError(to_message(failure));
+  throw RunError(text + "; NCCL_DEBUG=INFO in the environment makes NCCL say more");
 }
 
 /// What is under way is no failure.
@@ -43,13 +49,19 @@ void let_mpi_proceed() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-}  // namespace
-
-ncclUniqueId make_nccl_id() {
+/// NCCL's id of rank 0 for all ranks; one of zeros says that rank 0 has none.
+ncclUniqueId share_id(Communicator& control) {
   ncclUniqueId id{};
-  check_nccl(ncclGetUniqueId(&id), "looking for a network");
+  const ncclResult_t result = control.rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
+  if (result != ncclSuccess) id = {};
+  control.broadcast(std::span<char>(id.internal), 0);
+  check_nccl(result, "looking for a network");
+  if (std::ranges::all_of(id.internal, [](char byte) { return byte == 0; }))
+    throw RunError("NCCL does not start on rank 0: see what that rank says");
   return id;
 }
+
+}  // namespace
 
 int nccl_version() {
   int version = 0;
@@ -61,11 +73,12 @@ std::string nccl_library() {
   return vaecf::format("NCCL {}", nccl_version_text(nccl_version()));
 }
 
-NcclConnection::NcclConnection(const ncclUniqueId& id, const Communicator& control, double timeout)
+NcclConnection::NcclConnection(Communicator& control, double timeout)
     : name_(vaecf::format("rank {} on {}", control.rank(), control.host())),
       timeout_(timeout),
       exceptions_at_start_(std::uncaught_exceptions()) {
   const std::string what = vaecf::format("connecting {} ranks", control.size());
+  const ncclUniqueId id = share_id(control);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // else a rank that waits for others could not even be aborted
   try {
@@ -79,18 +92,15 @@ NcclConnection::NcclConnection(const ncclUniqueId& id, const Communicator& contr
 
 NcclConnection::~NcclConnection() {
   if (std::uncaught_exceptions() > exceptions_at_start_) abandon();
-  if (abandoned()) return;
+  if (comm_ == nullptr) return;
   try {
-    close();
+    const std::string what = "parting from the other ranks";
+    check_nccl(ncclCommFinalize(comm_), what);
+    await(what, timeout_);
+    ncclCommDestroy(comm_);
   } catch (...) {
     abandon();
   }
-}
-
-void NcclConnection::close() {
-  check_nccl(ncclCommFinalize(comm_), "parting from the other ranks");
-  await("parting from the other ranks", timeout_);
-  ncclCommDestroy(std::exchange(comm_, nullptr));
 }
 
 bool NcclConnection::done(const std::string& what) const {
@@ -125,7 +135,7 @@ void NcclConnection::await(const std::string& what, double timeout) const {
 
 void NcclConnection::start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
   const std::lock_guard lock(mutex_);
-  if (abandoned()) throw RunError("the connection to the other ranks was given up after an error");
+  if (comm_ == nullptr) throw RunError("the connection to the other ranks was given up after an error");
   try {
     const ncclResult_t result = call(comm_);
     check_nccl(result, what);
@@ -139,11 +149,11 @@ void NcclConnection::start(const std::string& what, const std::function<ncclResu
 
 void NcclConnection::check() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && !abandoned()) done("an exchange between ranks");
+  if (lock && comm_ != nullptr) done("an exchange between ranks");
 }
 
 void NcclConnection::abandon() noexcept {
-  if (abandoned()) return;
+  if (comm_ == nullptr) return;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   try {
     // NCCL first tells its kernels to end, then waits, for ever if need be, until the last recording that

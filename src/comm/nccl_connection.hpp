@@ -14,9 +14,9 @@ namespace vaecf::comm {
 /// connection is given up.
 class NcclConnection {
  public:
-  /// Collective. `id` is that of rank 0. Throws RunError if NCCL has not connected the ranks of `control`
-  /// after `timeout` seconds, in which it also has to part from them in the end.
-  NcclConnection(const ncclUniqueId& id, const Communicator& control, double timeout);
+  /// Collective. Throws RunError if NCCL has not connected the ranks of `control` after `timeout` seconds, in
+  /// which it also has to part from them in the end.
+  NcclConnection(Communicator& control, double timeout);
   /// Parts from the other ranks (collective), or gives up if an exception is unwinding.
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
@@ -29,25 +29,20 @@ class NcclConnection {
   /// Ends what the GPU does for other ranks, so that its memory can be freed. Returns within seconds.
   void abandon() noexcept;
 
-  bool abandoned() const { return comm_ == nullptr; }
-
  private:
   /// Returns whether what NCCL was asked for last is done.
   bool done(const std::string& what) const;
   /// Waits for it. Throws RunError after `timeout` seconds: NCCL has not come to do `what`.
   void await(const std::string& what, double timeout) const;
-  void close();
 
   std::string name_;  ///< "rank 1 on node7"
   double timeout_;
   int exceptions_at_start_;
   std::mutex mutex_;  ///< NCCL finishes a call within the question for its state: one thread at a time
-  ncclComm_t comm_ = nullptr;
+  ncclComm_t comm_ = nullptr;  ///< null: given up
 };
 
-/// NCCL's id for ranks that are to be joined. RunError.
-ncclUniqueId make_nccl_id();
-/// Of the library in use: 22809 for 2.28.9. RunError.
+/// The version of the library in use: 22809 for 2.28.9. RunError.
 int nccl_version();
 
 }  // namespace vaecf::comm

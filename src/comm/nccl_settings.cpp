@@ -1,10 +1,11 @@
 #include "nccl_settings.hpp"
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include <sys/statvfs.h>
-
+#include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 namespace vaecf::comm {
 namespace {
@@ -14,35 +15,20 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-}  // namespace
-
-std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclSettings& settings) {
-  std::vector<std::pair<std::string, std::string>> variables;
-  if (settings.deterministic || settings.algorithm == AllReduceAlgorithm::ring)
-    variables.emplace_back("NCCL_ALGO", "Ring");
-  if (settings.deterministic) variables.emplace_back("NCCL_PROTO", "Simple");
-  // Sums in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and do not work on shared GPUs.
-  if (settings.deterministic || settings.shared_gpu) variables.emplace_back("NCCL_NVLS_ENABLE", "0");
-  if (!settings.shared_gpu) return variables;
-  constexpr int knows_shared_gpus = 23000;
-  if (settings.version >= knows_shared_gpus) {
-    variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
-    // Kernels of all ranks must fit on the GPU together: each waits for the others'.
-    variables.emplace_back("NCCL_MAX_CTAS", "4");
-  } else {
-    // Ranks that take each other for other hosts may share a GPU, and talk through sockets.
-    variables.emplace_back("NCCL_HOSTID", vaecf::format("vaecf-rank-{}", settings.rank));
-    variables.emplace_back("NCCL_IB_DISABLE", "1");
-  }
-  return variables;
+bool find_shared_gpu(Communicator& control, const std::string& device_id, bool may_share) {
+  std::vector<std::string> ids = gather_texts(control, device_id);
+  std::ranges::sort(ids);
+  const auto shared = std::ranges::adjacent_find(ids);
+  if (shared == ids.end()) return false;
+  if (may_share) return true;
+  throw InputError(vaecf::format(
+      "two ranks compute on {}: start as many ranks per host as it has GPUs; "
+      "distributed.allow_shared_gpu: true lets ranks share one, for tests without regard to speed",
+      *shared));
 }
 
-void set_nccl_environment(const NcclSettings& settings) {
-  constexpr int keep = 0;
-  for (const auto& [name, value] : nccl_environment(settings)) setenv(name.c_str(), value.c_str(), keep);
-}
-
-std::string nccl_agreement(int version) {
+/// What must be alike on all ranks.
+std::string version_and_variables(int version) {
   std::string text = vaecf::format("NCCL {}", nccl_version_text(version));
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE"}) {
     const std::string value = variable(name);
@@ -51,8 +37,43 @@ std::string nccl_agreement(int version) {
   return text;
 }
 
-std::string nccl_version_text(int version) {
-  return vaecf::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}  // namespace
+
+void set_nccl_environment(const NcclSettings& settings) {
+  const auto set = [](const char* name, const std::string& value) {
+    constexpr int keep = 0;
+    setenv(name, value.c_str(), keep);
+  };
+  if (settings.deterministic || settings.algorithm == AllReduceAlgorithm::ring) set("NCCL_ALGO", "Ring");
+  if (settings.deterministic) set("NCCL_PROTO", "Simple");
+  // Sums in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and do not work on shared GPUs.
+  if (settings.deterministic || settings.shared_gpu) set("NCCL_NVLS_ENABLE", "0");
+  if (!settings.shared_gpu) return;
+  constexpr int knows_shared_gpus = 23000;
+  if (settings.version >= knows_shared_gpus) {
+    set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    // Kernels of all ranks must fit on the GPU together: each waits for the others'.
+    set("NCCL_MAX_CTAS", "4");
+  } else {
+    // Ranks that take each other for other hosts may share a GPU, and talk through sockets.
+    set("NCCL_HOSTID", vaecf::format("vaecf-rank-{}", settings.rank));
+    set("NCCL_IB_DISABLE", "1");
+  }
+}
+
+NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
+                           int version) {
+  const NcclSettings settings{options.algorithm, options.deterministic,
+                              find_shared_gpu(control, device_id, options.allow_shared_gpu), version,
+                              control.rank()};
+  set_nccl_environment(settings);
+  const std::vector<std::string> all = gather_texts(control, version_and_variables(version));
+  const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
+  if (other == all.end()) return settings;
+  throw InputError(vaecf::format(
+      "rank {} has {}, rank 0 has {}, and they would wait for each other for ever: give all ranks "
+      "the same library and environment (mpirun -x NCCL_ALGO)",
+      other - all.begin(), *other, all[0]));
 }
 
 std::string nccl_choice(const NcclSettings& settings) {
@@ -73,27 +94,8 @@ std::string nccl_choice(const NcclSettings& settings) {
   return text;
 }
 
-std::string to_message(const NcclFailure& failure) {
-  std::string text = vaecf::format("NCCL: {} failed: {}", failure.call, failure.meaning);
-  if (!failure.details.empty()) text += vaecf::format(" ({})", failure.details);
-  if (failure.remote) {
-    return text + "; another rank ended or can no longer be reached: see what it says itself";
-  }
-  constexpr std::int64_t mib = std::int64_t{1} << 20;
-  constexpr std::int64_t enough = 256 * mib;
-  if (failure.shared_memory >= 0 && failure.shared_memory < enough) {
-    text += vaecf::format(
-        "; /dev/shm has {} MiB free, which may be too little for ranks on one host: containers get more by "
-        "--shm-size=1g --ulimit memlock=-1",
-        failure.shared_memory / mib);
-  }
-  return text + "; NCCL_DEBUG=INFO in the environment makes NCCL say more";
-}
-
-std::int64_t free_shared_memory() {
-  struct statvfs space {};
-  if (statvfs("/dev/shm", &space) != 0) return -1;
-  return static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize);
+std::string nccl_version_text(int version) {
+  return vaecf::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace vaecf::comm

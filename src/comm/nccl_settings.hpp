@@ -1,11 +1,8 @@
 #pragma once
 
-#include <vaecf/comm/distributed_options.hpp>
+#include <vaecf/comm/nccl.hpp>
 
-#include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace vaecf::comm {
 
@@ -18,35 +15,20 @@ struct NcclSettings {
   int rank = 0;
 };
 
-/// NCCL's environment variables for these settings, (name, value).
-std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclSettings& settings);
-
-/// Sets what nccl_environment says and the user has not set.
+/// Sets the variables of NCCL's environment that these settings need and the user has not set.
 void set_nccl_environment(const NcclSettings& settings);
 
-/// What must be alike on all ranks, or they wait for each other for ever: NCCL's version and the variables
-/// that choose its algorithm, as they stand in the environment now.
-std::string nccl_agreement(int version);
-
-/// "2.28.9" of 22809.
-std::string nccl_version_text(int version);
+/// Settles, on all ranks of `control` alike, how NCCL is set up, and sets its environment. `device_id` names
+/// this rank's GPU, `version` its NCCL. Collective; InputError on all ranks if some share a GPU without
+/// leave, or differ in NCCL's version or in the variables that choose its algorithm, as they would wait for
+/// each other for ever.
+NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
+                           int version);
 
 /// What the environment now makes of the settings, for the log: "ring", "NCCL's choice of algorithm", ...
 std::string nccl_choice(const NcclSettings& settings);
 
-/// What NCCL says about a call that failed.
-struct NcclFailure {
-  std::string call;                 ///< what was asked of it
-  std::string meaning;              ///< ncclGetErrorString
-  std::string details;              ///< ncclGetLastError; may be empty
-  bool remote = false;              ///< another rank's fault, as far as NCCL knows
-  std::int64_t shared_memory = -1;  ///< free bytes in /dev/shm; below 0: not known
-};
-
-/// One sentence with advice.
-std::string to_message(const NcclFailure& failure);
-
-/// Free bytes in /dev/shm, -1 where there is none.
-std::int64_t free_shared_memory();
+/// "2.28.9" of 22809.
+std::string nccl_version_text(int version);
 
 }  // namespace vaecf::comm

@@ -2,14 +2,39 @@
 
 #include <vaecf/base/narrow.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
 namespace vaecf::comm {
 
 /// sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32, in this order, rounded once at the end.
-/// `sum` may be one of the terms.
-void sum_terms(std::span<const float* const> terms, std::int64_t count, float* sum);
-void sum_terms(std::span<const Bf16* const> terms, std::int64_t count, Bf16* sum);
+/// `sum` may be one of the terms. T: float or Bf16.
+template <class T>
+void sum_terms(std::span<const T* const> terms, std::int64_t count, T* sum) {
+  const auto widened = [](T value) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return value.value();
+    else
+      return value;
+  };
+  // Stays in the first cache, whatever the number of terms.
+  constexpr std::int64_t block = 1024;
+  std::array<float, block> total;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t n = std::min(block, count - begin);
+    std::transform(terms[0] + begin, terms[0] + begin + n, total.begin(), widened);
+    for (const T* term : terms.subspan(1)) {
+      for (std::int64_t i = 0; i < n; ++i) total[static_cast<std::size_t>(i)] += widened(term[begin + i]);
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<T, Bf16>)
+        sum[begin + i] = Bf16::from(total[static_cast<std::size_t>(i)]);
+      else
+        sum[begin + i] = total[static_cast<std::size_t>(i)];
+    }
+  }
+}
 
 }  // namespace vaecf::comm

@@ -56,16 +56,10 @@ void check_all_reduce() {
   });
 }
 
-TEST(Collectives, AllReduceFloat) {
+TEST(Collectives, AllReduceOfAnyType) {
   check_all_reduce<float>();
-}
-TEST(Collectives, AllReduceDouble) {
   check_all_reduce<double>();
-}
-TEST(Collectives, AllReduceInt64) {
   check_all_reduce<std::int64_t>();
-}
-TEST(Collectives, AllReduceByte) {
   check_all_reduce<std::uint8_t>();
 }
 
@@ -115,49 +109,11 @@ TEST(Collectives, AllGatherInRankOrder) {
   });
 }
 
-TEST(Collectives, ReduceScatterGivesEachRankItsPart) {
+TEST(Collectives, CallsThatDoNotFitAreRefused) {
   on_worlds([](Communicator& comm) {
-    for (const std::int64_t count : message_sizes(comm.size())) {
-      const auto values = inputs<float>(comm.rank(), count * comm.size());
-      std::vector<float> part(static_cast<std::size_t>(count), -1.0F);
-      comm.reduce_scatter_sum(values, part);
-      const auto sum = expected<float>(comm.size(), count * comm.size(), Reduction::sum);
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), sum.begin() + count * comm.rank()))
-          << count << " elements on " << comm.size() << " ranks";
-    }
-  });
-}
-
-TEST(Collectives, SpansThatDoNotFitAreRefused) {
-  on_worlds([](Communicator& comm) {
-    const std::vector<float> values(static_cast<std::size_t>(comm.size() * 3 + 1));
-    std::vector<float> part(3);
-    EXPECT_THROW(comm.reduce_scatter_sum(values, part), std::logic_error);
-    std::vector<float> all(values.size());
-    EXPECT_THROW(comm.all_gather(std::span<const float>(part), std::span(all)), std::logic_error);
-  });
-}
-
-TEST(Collectives, StartedSumsFinishInAnyOrderOfWaiting) {
-  on_worlds([](Communicator& comm) {
-    std::vector<std::vector<float>> buffers;
-    for (const std::int64_t count : message_sizes(comm.size()))
-      buffers.push_back(inputs<float>(comm.rank(), count));
-    std::vector<Ticket> tickets;
-    for (auto& buffer : buffers) tickets.push_back(comm.start_all_reduce_sum(buffer, {}));
-    // A blocking call between start and wait must not meet a started one.
-    EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
-    if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
-    for (const Ticket ticket : tickets) comm.wait(ticket);
-    for (const auto& buffer : buffers) {
-      EXPECT_EQ(buffer,
-                expected<float>(comm.size(), static_cast<std::int64_t>(buffer.size()), Reduction::sum));
-    }
-  });
-}
-
-TEST(Collectives, WaitingForATicketThatNeverStartedIsRefused) {
-  on_worlds([](Communicator& comm) {
+    const std::vector<float> part(3);
+    std::vector<float> all(static_cast<std::size_t>(comm.size() * 3 + 1));
+    EXPECT_THROW(comm.all_gather(std::span(part), std::span(all)), std::logic_error);
     EXPECT_THROW(comm.wait(Ticket{}), std::logic_error);
     EXPECT_THROW(comm.wait(Ticket{std::int64_t{1} << 40}), std::logic_error);
     comm.barrier();
@@ -174,12 +130,8 @@ TEST(Collectives, SumsAreBitwiseEqualOnAllRanks) {
       comm.all_reduce(std::span(values));
       std::vector<float> all(count * static_cast<std::size_t>(comm.size()));
       comm.all_gather(std::span<const float>(values), std::span(all));
-      for (int r = 0; r < comm.size(); ++r) {
-        EXPECT_EQ(std::memcmp(all.data() + static_cast<std::size_t>(r) * count, values.data(),
-                              count * sizeof(float)),
-                  0)
-            << "rank " << r << ", " << count << " elements";
-      }
+      for (std::size_t i = 0; i < all.size(); i += count)
+        EXPECT_EQ(std::memcmp(&all[i], values.data(), count * sizeof(float)), 0) << count << " elements";
     }
   });
 }

@@ -76,9 +76,20 @@ TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
   }
 }
 
-TEST(MpiCommunicator, PiecesThatMpiCannotCountAreRefused) {
-  EXPECT_THROW(make_mpi_communicator({}, 0), std::invalid_argument);
-  EXPECT_THROW(make_mpi_communicator({}, largest_mpi_piece + 1), std::invalid_argument);
+TEST(MpiCommunicator, BroadcastsAreCutIntoPiecesThatMpiCanCount) {
+  const std::size_t pieces = std::size_t{1} << 26;
+  std::vector<char> values(pieces + 5, mpi_world().rank() == 0 ? 'x' : '-');
+  values.front() = values[pieces] = mpi_world().rank() == 0 ? 'a' : '-';
+  mpi_world().broadcast(std::span<char>(values), 0);
+  EXPECT_EQ(values.front(), 'a');
+  EXPECT_EQ(values[pieces - 1], 'x');
+  EXPECT_EQ(std::string(values.end() - 5, values.end()), "axxxx");
+}
+
+TEST(MpiCommunicator, WhatMpiCannotCountIsRefused) {
+  const auto comm = make_mpi_communicator();
+  EXPECT_THROW(comm->all_reduce_raw(nullptr, std::int64_t{1} << 31, ElementType::byte, Reduction::sum),
+               RunError);
 }
 
 TEST(MpiCommunicator, AFailedCallIsARunErrorThatNamesIt) {

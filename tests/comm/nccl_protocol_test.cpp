@@ -93,7 +93,7 @@ TEST_F(NcclProtocol, NoEventIsRecordedBeforeNcclHasItsWorkInTheStream) {
 
 TEST_F(NcclProtocol, FormsAndNumbersAreThoseAskedFor) {
   const auto comm = make();
-  const auto last_start = [&](auto&& start) {
+  const auto last_start = [&](const auto& start) {
     library().clear();
     comm->wait(start());
     const Calls calls = library().calls();
@@ -162,8 +162,10 @@ TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {
     const auto comm = make();
     library().answer = ncclSystemError;
     const std::string text = message_of([&] { comm->start_all_reduce_sum(floats_, {}); });
-    expect_part(text, "an all-reduce of 8 fp32 numbers");
+    expect_part(text, "all-reduce of 8 fp32 numbers");
     expect_part(text, "some error (the details)");
+    expect_part(text, "--shm-size");
+    expect_part(text, "NCCL_DEBUG=INFO");
     EXPECT_TRUE(library().has("abort"));
     library().answer = ncclSuccess;
     expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "given up");

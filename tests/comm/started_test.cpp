@@ -44,8 +44,7 @@ std::vector<T> sums(int ranks, std::int64_t count) {
 
 template <class T>
 std::vector<T> part_of(const std::vector<T>& all, int rank, std::int64_t count) {
-  const auto begin = all.begin() + rank * count;
-  return {begin, begin + count};
+  return {all.begin() + rank * count, all.begin() + (rank + 1) * count};
 }
 
 template <class T>
@@ -130,10 +129,8 @@ TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanks) {
       comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
       std::vector<T> all(count * ranks);
       comm.wait(comm.start_all_gather(std::span<const T>(values), std::span<T>(all), {}));
-      for (std::size_t r = 0; r < ranks; ++r) {
-        EXPECT_EQ(std::memcmp(all.data() + r * count, values.data(), count * sizeof(T)), 0)
-            << "rank " << r << ", " << count << " elements";
-      }
+      for (std::size_t i = 0; i < all.size(); i += count)
+        EXPECT_EQ(std::memcmp(&all[i], values.data(), count * sizeof(T)), 0) << count << " elements";
     }
   });
 }
@@ -170,7 +167,7 @@ TEST(StartedNarrow, WhatIsNoNumberIsSeenByAll) {
 
 TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
   on_worlds([](Communicator& comm) {
-    const std::int64_t count = 3 * test_piece + 1;
+    const std::int64_t count = 193;
     const auto values = signed_inputs<float>(comm.rank(), count * comm.size());
     std::vector<float> part(static_cast<std::size_t>(count));
     std::vector<Bf16> narrow = signed_inputs<Bf16>(comm.rank(), 500);

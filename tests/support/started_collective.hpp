@@ -1,7 +1,6 @@
 #pragma once
 
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -11,8 +10,6 @@
 
 namespace vaecf::comm {
 
-enum class StartedKind { all_reduce_sum, reduce_scatter_sum, all_gather };
-
 /// A started collective between threads, on copies: a rank that fails may free its buffer while others still
 /// work. Whoever comes last works for all, so that nobody ever waits in start. The caller locks.
 class StartedCollective {
@@ -20,10 +17,10 @@ class StartedCollective {
   explicit StartedCollective(int ranks) : inputs_(static_cast<std::size_t>(ranks)) {}
 
   /// Throws where the last rank to come finds that the calls do not match.
-  template <class T>
-  void post(int rank, StartedKind kind, std::span<const T> input) {
-    const auto bytes = std::as_bytes(input);
-    inputs_[static_cast<std::size_t>(rank)] = {kind, sizeof(T), {bytes.begin(), bytes.end()}};
+  void post(int rank, const StartedCall& call) {
+    const std::size_t bytes = call.in_bytes(static_cast<int>(inputs_.size()));
+    const auto* begin = static_cast<const std::byte*>(call.in);
+    inputs_[static_cast<std::size_t>(rank)] = {call.kind, call.type, {begin, begin + bytes}};
     if (++posted_ < inputs_.size()) return;
     for (std::size_t r = 1; r < inputs_.size(); ++r) {
       if (!inputs_[r].matches(inputs_[0])) {
@@ -32,11 +29,13 @@ class StartedCollective {
                           inputs_[0].bytes.size(), r, inputs_[r].bytes.size()));
       }
     }
-    if (kind == StartedKind::all_gather) {
+    if (call.kind == StartedKind::all_gather) {
       for (const Input& other : inputs_)
         result_.insert(result_.end(), other.bytes.begin(), other.bytes.end());
+    } else if (call.type == ElementType::bf16) {
+      add<Bf16>(bytes / sizeof(Bf16));
     } else {
-      add<T>(input.size());
+      add<float>(bytes / sizeof(float));
     }
     done_ = true;
   }
@@ -53,10 +52,10 @@ class StartedCollective {
  private:
   struct Input {
     StartedKind kind = StartedKind::all_reduce_sum;
-    std::size_t element = 0;
+    ElementType type = ElementType::float32;
     std::vector<std::byte> bytes;
     bool matches(const Input& other) const {
-      return kind == other.kind && element == other.element && bytes.size() == other.bytes.size();
+      return kind == other.kind && type == other.type && bytes.size() == other.bytes.size();
     }
   };
 

@@ -71,13 +71,12 @@ class World {
     fail_left();
   }
 
-  template <class T>
-  void start(std::int64_t number, int rank, StartedKind kind, std::span<const T> input) {
+  void start(std::int64_t number, int rank, const StartedCall& call) {
     const std::lock_guard lock(mutex_);
     check_alive();
-    StartedCollective& call = started_.try_emplace(number, size_).first->second;
-    call.post(rank, kind, input);
-    if (call.done()) changed_.notify_all();
+    StartedCollective& collective = started_.try_emplace(number, size_).first->second;
+    collective.post(rank, call);
+    if (collective.done()) changed_.notify_all();
   }
 
   void wait(std::int64_t number, int rank, std::span<std::byte> output) {
@@ -208,28 +207,9 @@ class ThreadCommunicator final : public Communicator, public Messages {
   }
 
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
-    if (all.size() != part.size() * static_cast<std::size_t>(size())) {
-      throw std::logic_error("all_gather: `all` does not hold size() parts");
-    }
     meet({.call = "all_gather", .input = part.data(), .count = length(part)});
     for (std::size_t r = 0; r < world_.offers.size() && !part.empty(); ++r) {
       std::memcpy(all.data() + r * part.size(), world_.offers[r].input, part.size());
-    }
-    world_.barrier();
-  }
-
-  void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
-    if (values.size() != part.size() * static_cast<std::size_t>(size())) {
-      throw std::logic_error("reduce_scatter_sum: `values` does not hold size() parts");
-    }
-    meet({.call = "reduce_scatter_sum", .input = values.data(), .count = length(part)});
-    const std::size_t first = part.size() * static_cast<std::size_t>(rank_);
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      float total = static_cast<const float*>(world_.offers[0].input)[first + i];
-      for (std::size_t r = 1; r < world_.offers.size(); ++r) {
-        total += static_cast<const float*>(world_.offers[r].input)[first + i];
-      }
-      part[i] = total;
     }
     world_.barrier();
   }
@@ -252,29 +232,16 @@ class ThreadCommunicator final : public Communicator, public Messages {
       case ElementType::float64:
         reduce_slice<double>(count, reduction);
         break;
+      case ElementType::bf16:
+        throw std::logic_error("blocking sums know no bf16");
     }
     world_.barrier();
   }
 
-  Ticket start_all_reduce_sum(std::span<float> values, backend::Completion) override {
-    return start<float>(StartedKind::all_reduce_sum, values, values);
-  }
-  Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion) override {
-    return start<Bf16>(StartedKind::all_reduce_sum, values, values);
-  }
-  Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
-                                  backend::Completion) override {
-    return start_reduce_scatter(values, part);
-  }
-  Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
-                                  backend::Completion) override {
-    return start_reduce_scatter(values, part);
-  }
-  Ticket start_all_gather(std::span<const float> part, std::span<float> all, backend::Completion) override {
-    return start_gather(part, all);
-  }
-  Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all, backend::Completion) override {
-    return start_gather(part, all);
+  Ticket start(const StartedCall& call, backend::Completion) override {
+    world_.start(next_ticket_, rank_, call);
+    open_.emplace(next_ticket_, std::span(static_cast<std::byte*>(call.out), call.out_bytes(size())));
+    return {next_ticket_++};
   }
   backend::Completion wait(Ticket ticket) override {
     const auto found = open_.find(ticket.number);
@@ -308,27 +275,6 @@ class ThreadCommunicator final : public Communicator, public Messages {
   template <class Bytes>
   static std::int64_t length(const Bytes& values) {
     return static_cast<std::int64_t>(values.size());
-  }
-
-  template <class T>
-  Ticket start(StartedKind kind, std::span<const T> input, std::span<T> output) {
-    world_.start(next_ticket_, rank_, kind, input);
-    open_.emplace(next_ticket_, std::as_writable_bytes(output));
-    return {next_ticket_++};
-  }
-  template <class T>
-  Ticket start_reduce_scatter(std::span<const T> values, std::span<T> part) {
-    if (values.size() != part.size() * static_cast<std::size_t>(size())) {
-      throw std::logic_error("reduce_scatter_sum: `values` does not hold size() parts");
-    }
-    return start(StartedKind::reduce_scatter_sum, values, part);
-  }
-  template <class T>
-  Ticket start_gather(std::span<const T> part, std::span<T> all) {
-    if (all.size() != part.size() * static_cast<std::size_t>(size())) {
-      throw std::logic_error("all_gather: `all` does not hold size() parts");
-    }
-    return start(StartedKind::all_gather, part, all);
   }
 
   /// Shows this rank's offer, waits for all others and checks that they agree.

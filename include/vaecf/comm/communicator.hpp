@@ -3,20 +3,23 @@
 #include <vaecf/backend/step.hpp>
 #include <vaecf/base/activity.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/base/narrow.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 namespace vaecf::comm {
 
-enum class ElementType { byte, int64, float32, float64 };
+enum class ElementType { byte, int64, float32, float64, bf16 };
 
 template <class T>
 constexpr ElementType element_type() {
@@ -26,8 +29,10 @@ constexpr ElementType element_type() {
     return ElementType::float64;
   else if constexpr (std::is_same_v<T, std::int64_t>)
     return ElementType::int64;
+  else if constexpr (std::is_same_v<T, Bf16>)
+    return ElementType::bf16;
   else {
-    static_assert(sizeof(T) == 1, "ranks exchange float, double, int64_t and bytes");
+    static_assert(sizeof(T) == 1, "ranks exchange float, double, Bf16, int64_t and bytes");
     return ElementType::byte;
   }
 }
@@ -37,6 +42,32 @@ enum class Reduction { sum, max, min };
 /// A started collective. Tickets start in the same order on all ranks.
 struct Ticket {
   std::int64_t number = -1;
+};
+
+enum class StartedKind { all_reduce_sum, reduce_scatter_sum, all_gather };
+
+constexpr const char* to_string(StartedKind kind) {
+  constexpr std::array<const char*, 3> names = {"all-reduce", "reduce-scatter", "all-gather"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// What a started collective reads and writes: fp32 or bf16 numbers.
+struct StartedCall {
+  StartedKind kind = StartedKind::all_reduce_sum;
+  ElementType type = ElementType::float32;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::int64_t count = 0;  ///< elements: all of an all-reduce, else those of one rank's part
+
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(count) * (type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float));
+  }
+  std::size_t in_bytes(int ranks) const {
+    return bytes() * static_cast<std::size_t>(kind == StartedKind::reduce_scatter_sum ? ranks : 1);
+  }
+  std::size_t out_bytes(int ranks) const {
+    return bytes() * static_cast<std::size_t>(kind == StartedKind::all_gather ? ranks : 1);
+  }
 };
 
 /// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
@@ -78,33 +109,43 @@ class Communicator {
     all_reduce(std::span<T>(&value, 1), reduction);
     return value;
   }
-  /// Sum of `values` (size R * part.size()); rank r receives part r.
-  virtual void reduce_scatter_sum(std::span<const float> values, std::span<float> part) = 0;
   /// Every rank's `part`, in rank order; `all` holds R * part.size() elements.
   template <class T>
   void all_gather(std::span<const T> part, std::span<T> all) {
+    check_parts(all.size(), part.size());
     all_gather_bytes(std::as_bytes(part), std::as_writable_bytes(all));
   }
   virtual void barrier() = 0;
 
-  // Started forms proceed beside compute. What they read must be whole once `after` is done, and all their
-  // memory must stay put until what `wait` returned is done. Sums of bf16 numbers that are added up here are
-  // taken in fp32 and rounded once; a device's library may round on its way.
+  // Started forms proceed beside compute, on contiguous memory of float or Bf16. What they read must be whole
+  // once `after` is done, and all their memory must stay put until what `wait` returned is done. Sums of bf16
+  // numbers that are added up here are taken in fp32 and rounded once; a device's library may round on its
+  // way.
   /// In place.
-  virtual Ticket start_all_reduce_sum(std::span<float> values, backend::Completion after) = 0;
-  virtual Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion after) = 0;
+  template <class Values>
+  Ticket start_all_reduce_sum(Values&& values, backend::Completion after) {
+    const std::span all(values);
+    return start(call_on(StartedKind::all_reduce_sum, all, all, all.size()), after);
+  }
   /// Rank r receives part r of the sum of `values` (size R * part.size()). `part` may be the rank's own place
   /// in `values`, else they lie apart.
-  virtual Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
-                                          backend::Completion after) = 0;
-  virtual Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
-                                          backend::Completion after) = 0;
+  template <class Values, class Part>
+  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, backend::Completion after) {
+    const std::span from(values);
+    const std::span to(part);
+    check_parts(from.size(), to.size());
+    return start(call_on(StartedKind::reduce_scatter_sum, from, to, to.size()), after);
+  }
   /// Every rank's `part`, in rank order; `all` holds R * part.size() elements. `part` may be the rank's own
   /// place in `all`, else they lie apart.
-  virtual Ticket start_all_gather(std::span<const float> part, std::span<float> all,
-                                  backend::Completion after) = 0;
-  virtual Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all,
-                                  backend::Completion after) = 0;
+  template <class Part, class All>
+  Ticket start_all_gather(Part&& part, All&& all, backend::Completion after) {
+    const std::span from(part);
+    const std::span to(all);
+    check_parts(to.size(), from.size());
+    return start(call_on(StartedKind::all_gather, from, to, from.size()), after);
+  }
+  virtual Ticket start(const StartedCall& call, backend::Completion after) = 0;
   /// Returns what the device has to wait for before it touches the memory: null where it is done, as on the
   /// host, which waits here.
   virtual backend::Completion wait(Ticket ticket) = 0;
@@ -122,6 +163,18 @@ class Communicator {
   virtual void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) = 0;
 
  private:
+  template <class In, class Out>
+  static StartedCall call_on(StartedKind kind, In in, Out out, std::size_t count) {
+    using T = typename Out::value_type;
+    static_assert(std::is_same_v<T, typename In::value_type>);
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16>);
+    return {kind, element_type<T>(), in.data(), out.data(), static_cast<std::int64_t>(count)};
+  }
+  void check_parts(std::size_t all, std::size_t part) const {
+    if (all != part * static_cast<std::size_t>(size()))
+      throw std::logic_error(vaecf::format("{} elements are not {} parts of {}", all, size(), part));
+  }
+
   Activity activity_;
 };
 
@@ -139,9 +192,6 @@ bool launched_by_mpi();
 /// of it two ranks use is its own choice. Empty if it does not tell, or has not started.
 std::string mpi_transports();
 
-/// Elements (bytes, for untyped calls) in one MPI call: its counts are 32-bit.
-inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
-
 /// Makes a communicator of MPI_COMM_WORLD for host memory. Initializes MPI; the first one made finalizes it
 /// when it is destroyed, unless an exception is unwinding: then other ranks may never come, and the process
 /// should end by abort() or exit. A communicator made while another lives shares its MPI. After MPI has ended
@@ -149,11 +199,10 @@ inline constexpr std::int64_t largest_mpi_piece = std::int64_t{1} << 30;
 ///
 /// If ranks ask for different options.algorithm, the library's choice stands. MPI makes no progress by
 /// itself: started forms run when they are waited for; with options.overlap `on` their messages are posted at
-/// once, and all-reduces are sums by the owners of the parts. Longer messages than `piece_elements` are cut.
-/// If MPI has not joined the ranks after options.loading_timeout seconds, or has not ended a minute after it
-/// was asked to, a message and _Exit(1) end this process. Throws InputError if a launcher started several
-/// processes that MPI does not join.
-std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {},
-                                                    std::int64_t piece_elements = largest_mpi_piece);
+/// once, and all-reduces are sums by the owners of the parts. Only broadcasts may be longer than MPI counts
+/// in 32 bits; for other calls that is a RunError. If MPI has not joined the ranks after
+/// options.loading_timeout seconds, or has not ended a minute after it was asked to, a message and _Exit(1)
+/// end this process. Throws InputError if a launcher started several processes that MPI does not join.
+std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {});
 
 }  // namespace vaecf::comm

@@ -100,7 +100,7 @@ void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const in
   receive(recvs);
   if (direct) return;
   if (bf16_wire_) device_.widen(*narrow_in_, {0, place.begin}, *terms_, 0);
-  sum_terms(terms, packed.size(), shard.data() + packed.begin);
+  sum_terms<float>(terms, packed.size(), shard.data() + packed.begin);
 }
 
 void ParameterServerChannel::send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters,

@@ -1,4 +1,4 @@
-// Messages between threads, and between the ranks of MPI, whole and cut.
+// Messages between threads, and between the ranks of MPI.
 #include <vaecf/comm/parameter_server/messages.hpp>
 
 #include "comm/worlds.hpp"
@@ -30,7 +30,7 @@ RecvBuffer from(int rank, std::vector<T>& values) {
 void on_messages(const std::function<void(Communicator&, Messages&)>& body) {
   on_worlds([&](Communicator& comm) {
     if (comm.size() == 1) return;
-    for (const std::int64_t piece : {largest_mpi_piece, test_piece}) body(comm, *messages_of(comm, piece));
+    body(comm, *messages_of(comm));
   });
 }
 

@@ -19,9 +19,6 @@ class TwinCommunicator : public comm::Communicator {
   std::string host() const override { return host_.host(); }
   std::string description() const override { return host_.description(); }
   void barrier() override { host_.barrier(); }
-  void reduce_scatter_sum(std::span<const float> values, std::span<float> part) override {
-    host_.reduce_scatter_sum(values, part);
-  }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override { host_.broadcast_bytes(bytes, root); }
   void all_reduce_raw(void* values, std::int64_t count, comm::ElementType type,
                       comm::Reduction reduction) override {
@@ -31,27 +28,11 @@ class TwinCommunicator : public comm::Communicator {
     host_.all_gather_bytes(part, all);
   }
 
-  comm::Ticket start_all_reduce_sum(std::span<float> values, backend::Completion after) override {
-    return host_.start_all_reduce_sum(device(values, after), {});
-  }
-  comm::Ticket start_all_reduce_sum(std::span<Bf16> values, backend::Completion after) override {
-    return host_.start_all_reduce_sum(device(values, after), {});
-  }
-  comm::Ticket start_reduce_scatter_sum(std::span<const float> values, std::span<float> part,
-                                        backend::Completion after) override {
-    return host_.start_reduce_scatter_sum(device(values, after), device(part, after), {});
-  }
-  comm::Ticket start_reduce_scatter_sum(std::span<const Bf16> values, std::span<Bf16> part,
-                                        backend::Completion after) override {
-    return host_.start_reduce_scatter_sum(device(values, after), device(part, after), {});
-  }
-  comm::Ticket start_all_gather(std::span<const float> part, std::span<float> all,
-                                backend::Completion after) override {
-    return host_.start_all_gather(device(part, after), device(all, after), {});
-  }
-  comm::Ticket start_all_gather(std::span<const Bf16> part, std::span<Bf16> all,
-                                backend::Completion after) override {
-    return host_.start_all_gather(device(part, after), device(all, after), {});
+  comm::Ticket start(const comm::StartedCall& call, backend::Completion after) override {
+    require_device(call.in, static_cast<std::int64_t>(call.in_bytes(size())), "a started collective");
+    require_device(call.out, static_cast<std::int64_t>(call.out_bytes(size())), "a started collective");
+    if (after.event != nullptr) run_until_point(*static_cast<const Point*>(after.event));
+    return host_.start(call, {});
   }
   backend::Completion wait(comm::Ticket ticket) override { return host_.wait(ticket); }
   [[noreturn]] void abort(int code) override {
@@ -60,13 +41,6 @@ class TwinCommunicator : public comm::Communicator {
   }
 
  private:
-  template <class T>
-  static std::span<T> device(std::span<T> memory, backend::Completion after) {
-    require_device(memory.data(), static_cast<std::int64_t>(memory.size_bytes()), "a started collective");
-    if (after.event != nullptr) run_until_point(*static_cast<const Point*>(after.event));
-    return memory;
-  }
-
   comm::Communicator& host_;
 };
 

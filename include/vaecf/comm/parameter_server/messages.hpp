@@ -48,8 +48,7 @@ class Messages {
 
 /// Returns the messages between the ranks of `communicator`, which must outlive them: `communicator` itself
 /// if it is a Messages too (as the ranks of tests, which are threads, are), else MPI messages over a
-/// communicator of their own, cut into pieces of at most `piece_bytes`. Collective.
-std::shared_ptr<Messages> messages_of(Communicator& communicator,
-                                      std::int64_t piece_bytes = largest_mpi_piece);
+/// communicator of their own, each shorter than 2 GiB. Collective.
+std::shared_ptr<Messages> messages_of(Communicator& communicator);
 
 }  // namespace vaecf::comm
