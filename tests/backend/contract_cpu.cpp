@@ -10,19 +10,6 @@
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
-namespace {
-
-/// There bf16_auto is oneDNN on rounded operands: no tiles of our own, and no bf16 products of its own.
-bool below_avx512() {
-#if defined(__x86_64__)
-  return !__builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
-}
-
-}  // namespace
-
 std::vector<ContractDevice> contract_devices() {
   const auto read = [](const Device::Buffer& buffer) {
     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
@@ -54,7 +41,8 @@ std::vector<ContractDevice> contract_devices() {
     add_fp32("onednn", nullptr);
   else if (cpu::make_avx2_panels() != nullptr)
     add_fp32("panels", cpu::make_avx2_panels());
-  if (!below_avx512()) add("onednn", nullptr, true);
+  // Without tiles bf16_auto is just that.
+  if (cpu::choose_tiles() != nullptr) add("onednn", nullptr, true);
   add("emulated", std::make_shared<EmulatedTiles>(), false);
   const auto avx512 = cpu::make_avx512_tiles();
   if (avx512 && cpu::make_amx_tiles()) add("avx512", avx512, true);

@@ -32,14 +32,14 @@ TEST(OneThread, IsAllThatAProductTakes) {
   std::thread worker([&] {
     omp_set_num_threads(4);
     const auto engine = make_onednn_engine();
-    const auto packed = engine->make_packed();
+    PackedOperand packed;
     const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
     const std::int64_t threads = threads_of_this_process();
     for (int i = 0; i < 20; ++i) {
       engine->run(spec, a.data(), b.data(), c.data());
       EXPECT_LE(threads_of_this_process(), threads);
-      engine->pack(spec, b.data(), *packed);
-      engine->run_packed(spec, a.data(), *packed, c.data());
+      engine->pack(spec, b.data(), packed);
+      engine->run_packed(spec, a.data(), packed, c.data());
       EXPECT_LE(threads_of_this_process(), threads);
     }
     EXPECT_EQ(omp_get_max_threads(), 4);

@@ -26,14 +26,14 @@ class PanelProduct : public ::testing::Test {
  protected:
   void SetUp() override {
     if (cpu::make_avx2_panels() == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
-    engine_ = cpu::make_panel_engine(cpu::make_avx2_panels());
+    engine_ = cpu::make_onednn_engine(cpu::make_avx2_panels());
   }
 
   std::vector<float> product(const cpu::ProductSpec& spec, const std::vector<float>& a,
                              const std::vector<float>& b, std::vector<float> c) const {
-    const auto packed = engine_->make_packed();
-    engine_->pack(spec, b.data(), *packed);
-    engine_->run_packed(spec, a.data(), *packed, c.data());
+    cpu::PackedOperand packed;
+    engine_->pack(spec, b.data(), packed);
+    engine_->run_packed(spec, a.data(), packed, c.data());
     return c;
   }
 

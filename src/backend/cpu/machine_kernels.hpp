@@ -8,11 +8,9 @@
 /// be the one that only this machine can run. tests/backend/machine_files_check looks for them.
 namespace vaecf::cpu {
 
-/// Null where the compiler has no such instructions. The caller owns what it gets, and has asked the CPU.
+/// The caller owns what it gets, and has asked the CPU for the instructions.
 const TileKernels* new_amx_tiles();
 const TileKernels* new_avx512_tiles();
-
-/// Null where the compiler has no such instructions; the caller has asked the CPU.
 PanelKernel avx2_panel_kernel();
 
 }  // namespace vaecf::cpu

@@ -1,18 +1,16 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/math/elementwise.hpp>
-
-#include "product.hpp"
 
 #include <omp.h>
 
-#include <cpuid.h>
-
-#include <cstring>
-#include <functional>
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
-#include <vector>
+#include <utility>
+
+#include "product.hpp"
+#include "tile_kernels.hpp"
+#include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -71,16 +69,26 @@ class OneThread {
   int before_;
 };
 
-class OnednnPacked : public PackedOperand {
- public:
-  memory::desc layout;
-  memory content;
-  std::vector<float> rounded;  // the operand in fp32, where there are no bf16 products
-};
+void pack_panels(const ProductSpec& s, const float* b, PackedOperand& panels) {
+  panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
+  const std::int64_t row = s.b_transposed ? 1 : s.ldb;
+  const std::int64_t column = s.b_transposed ? s.ldb : 1;
+  for (std::int64_t first = 0; first < s.n; first += panel_columns) {
+    const std::int64_t width = panel_width(s.n, first);
+    const std::int64_t columns = std::min(width, s.n - first);
+    const float* from = b + first * column;
+    float* to = panels.data() + first * s.k;
+    for (std::int64_t k = 0; k < s.k; ++k, from += row, to += width) {
+      for (std::int64_t i = 0; i < columns; ++i) to[i] = from[i * column];
+      std::fill(to + columns, to + width, 0.0F);
+    }
+  }
+}
 
 class OnednnEngine : public ProductEngine {
  public:
-  OnednnEngine() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  explicit OnednnEngine(PanelKernel panels)
+      : panels_(panels), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   void run(const ProductSpec& spec, const void* a, const void* b, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
@@ -88,43 +96,36 @@ class OnednnEngine : public ProductEngine {
     Plan& plan = plan_for(spec, plain_, [&] {
       return matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, operand_type(spec));
     });
-    execute(plan, a, const_cast<void*>(b), c);
+    execute(plan, a, b, c);
   }
 
-  std::unique_ptr<PackedOperand> make_packed() override { return std::make_unique<OnednnPacked>(); }
-
-  void pack(const ProductSpec& spec, const void* b, PackedOperand& packed) override {
+  void pack(const ProductSpec& spec, const float* b, PackedOperand& packed) override {
+    if (panels_ != nullptr) return pack_panels(spec, b, packed);
     if (spec.m == 0 || spec.n == 0) return;
-    auto& to = static_cast<OnednnPacked&>(packed);
-    ProductSpec s = spec;
-    if (spec.bf16 && rounds_) {
-      widen(static_cast<const std::uint16_t*>(b), spec.b_transposed ? spec.n : spec.k,
-            spec.b_transposed ? spec.k : spec.n, spec.ldb, to.rounded);
-      s = rounded_spec(spec);
-      b = to.rounded.data();
-    }
-    Plan& plan = packed_plan(s);
-    if (!to.content || to.layout != plan.b_layout) {
-      to.layout = plan.b_layout;
-      to.content = memory(plan.b_layout, engine_);
-    }
-    memory from(matrix(s.k, s.n, s.ldb, s.b_transposed, operand_type(s)), engine_, const_cast<void*>(b));
+    const memory::desc& layout = packed_plan(spec).b_layout;
+    packed.reserve(static_cast<std::int64_t>(layout.get_size() / sizeof(float)));
+    memory from(matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, memory::data_type::f32), engine_,
+                const_cast<float*>(b));
+    memory to(layout, engine_, packed.data());
     OneThread one;
-    dnnl::reorder(from, to.content).execute(stream_, from, to.content);
+    dnnl::reorder(from, to).execute(stream_, from, to);
     stream_.wait();
   }
 
-  void run_packed(const ProductSpec& spec, const void* a, const PackedOperand& packed, float* c) override {
-    if (spec.m == 0 || spec.n == 0) return;
-    const auto& b = static_cast<const OnednnPacked&>(packed);
-    ProductSpec s = spec;
-    if (spec.bf16 && rounds_) {
-      widen(static_cast<const std::uint16_t*>(a), spec.a_transposed ? spec.k : spec.m,
-            spec.a_transposed ? spec.m : spec.k, spec.lda, a_rounded_);
-      s = rounded_spec(spec);
-      a = a_rounded_.data();
+  void run_packed(const ProductSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+    if (panels_ != nullptr) {
+      return panels_({.a = a,
+                      .panels = packed.data(),
+                      .c = c,
+                      .rows = spec.m,
+                      .columns = spec.n,
+                      .reduced = spec.k,
+                      .a_stride = spec.lda,
+                      .c_stride = spec.ldc,
+                      .accumulate = spec.accumulate});
     }
-    execute(packed_plan(s), a, b.content.get_data_handle(), c);
+    if (spec.m == 0 || spec.n == 0) return;
+    execute(packed_plan(spec), a, packed.data(), c);
   }
 
  private:
@@ -159,9 +160,9 @@ class OnednnEngine : public ProductEngine {
     });
   }
 
-  void execute(Plan& plan, const void* a, void* b, float* c) {
+  void execute(Plan& plan, const void* a, const void* b, float* c) {
     plan.a.set_data_handle(const_cast<void*>(a));
-    plan.b.set_data_handle(b);
+    plan.b.set_data_handle(const_cast<void*>(b));
     plan.c.set_data_handle(c);
     const OneThread one;
     plan.primitive.execute(stream_, {{DNNL_ARG_SRC, plan.a},
@@ -171,59 +172,47 @@ class OnednnEngine : public ProductEngine {
     stream_.wait();
   }
 
-  static ProductSpec rounded_spec(ProductSpec s) {
-    s.lda = s.a_transposed ? s.m : s.k;
-    s.ldb = s.b_transposed ? s.k : s.n;
-    s.bf16 = false;
-    return s;
-  }
-
-  static void widen(const std::uint16_t* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                    std::vector<float>& to) {
-    to.resize(static_cast<std::size_t>(rows * columns));
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < columns; ++c) to[r * columns + c] = math::from_bf16(from[r * stride + c]);
-  }
-
   void run_rounded(const ProductSpec& spec, const void* a, const void* b, float* c) {
-    widen(static_cast<const std::uint16_t*>(a), spec.a_transposed ? spec.k : spec.m,
-          spec.a_transposed ? spec.m : spec.k, spec.lda, a_rounded_);
-    widen(static_cast<const std::uint16_t*>(b), spec.b_transposed ? spec.n : spec.k,
-          spec.b_transposed ? spec.k : spec.n, spec.ldb, b_rounded_);
-    run(rounded_spec(spec), a_rounded_.data(), b_rounded_.data(), c);
+    ProductSpec wide = spec;
+    wide.lda = widen(a, spec.a_transposed, spec.m, spec.k, spec.lda, a_rounded_);
+    wide.ldb = widen(b, spec.b_transposed, spec.k, spec.n, spec.ldb, b_rounded_);
+    wide.bf16 = false;
+    run(wide, a_rounded_.data(), b_rounded_.data(), c);
   }
 
+  /// Returns the stride of the rows of `to`.
+  static std::int64_t widen(const void* from, bool transposed, std::int64_t rows, std::int64_t columns,
+                            std::int64_t stride, AlignedArray<float>& to) {
+    if (transposed) std::swap(rows, columns);
+    to.reserve(rows * columns);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      vaecf::cpu::widen(static_cast<const std::uint16_t*>(from) + r * stride, to.data() + r * columns,
+                        columns);
+    }
+    return columns;
+  }
+
+  PanelKernel panels_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   bool rounds_ = bf16_products() == Bf16Products::rounded;
   Plans plain_;
   Plans packed_;
-  std::vector<float> a_rounded_;
-  std::vector<float> b_rounded_;
+  AlignedArray<float> a_rounded_;
+  AlignedArray<float> b_rounded_;
 };
-
-bool cpu_has_amx_bf16() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  return (d & (1U << 22)) != 0 && (d & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
-}
 
 }  // namespace
 
 Bf16Products bf16_products() {
-  // Ask the library rather than the CPU flags: what counts is whether it has a kernel.
-  try {
-    const ProductSpec probe{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64, .bf16 = true};
-    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const auto found = describe(probe, matrix(64, 64, 64, false, memory::data_type::bf16), engine);
-    // Reference kernels are many times slower than a fp32 product of the same operands.
-    if (std::string(found.impl_info_str()).find("ref") != std::string::npos) return Bf16Products::rounded;
-  } catch (const dnnl::error&) {
-    return Bf16Products::rounded;
-  }
-  const auto isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::avx512_core_amx && cpu_has_amx_bf16() ? Bf16Products::amx
-                                                                     : Bf16Products::avx512;
+  // Without the instructions oneDNN converts within its products, which takes three times as long as fp32
+  // products of rounded operands.
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto has = [&](dnnl::cpu_isa wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
+  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Products::rounded;
+  return has(dnnl::cpu_isa::avx512_core_amx) && cpu_has_amx_bf16() ? Bf16Products::amx : Bf16Products::avx512;
 }
 
 std::string onednn_version() {
@@ -231,8 +220,8 @@ std::string onednn_version() {
   return format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
 }
 
-std::unique_ptr<ProductEngine> make_onednn_engine() {
-  return std::make_unique<OnednnEngine>();
+std::unique_ptr<ProductEngine> make_onednn_engine(PanelKernel panels) {
+  return std::make_unique<OnednnEngine>(panels);
 }
 
 }  // namespace vaecf::cpu

@@ -1,8 +1,6 @@
 #include "machine_kernels.hpp"
 #include "panels.hpp"
 
-#if defined(__AVX2__) && defined(__FMA__)
-
 #include <immintrin.h>
 
 namespace vaecf::cpu {
@@ -134,15 +132,3 @@ PanelKernel avx2_panel_kernel() {
 }
 
 }  // namespace vaecf::cpu
-
-#else
-
-namespace vaecf::cpu {
-
-PanelKernel avx2_panel_kernel() {
-  return nullptr;
-}
-
-}  // namespace vaecf::cpu
-
-#endif

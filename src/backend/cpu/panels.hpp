@@ -27,7 +27,7 @@ struct PanelProduct {
 
 using PanelKernel = void (*)(const PanelProduct&);
 
-/// Null where this build or CPU has no AVX2.
+/// Null where this CPU has no AVX2.
 PanelKernel make_avx2_panels();
 /// The kernel for this machine, where it is faster than the library: with AVX2 and no AVX-512. Else null.
 PanelKernel choose_panels();

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstddef>
+#include <vaecf/backend/cpu/storage.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,36 +22,32 @@ struct ProductSpec {
   bool operator==(const ProductSpec&) const = default;
 };
 
-/// The right operand in whatever order the kernels like best, for use by many products of the same spec.
-class PackedOperand {
- public:
-  virtual ~PackedOperand() = default;
-};
+/// The right operand of a fp32 product in whatever order the kernels like best, for use by many products of
+/// the same spec.
+using PackedOperand = AlignedArray<float>;
 
 /// Products on the calling thread alone: each thread of a rank owns one engine and works on its own tiles.
 class ProductEngine {
  public:
   virtual ~ProductEngine() = default;
   virtual void run(const ProductSpec& spec, const void* a, const void* b, float* c) = 0;
-  virtual std::unique_ptr<PackedOperand> make_packed() = 0;
-  /// Packs b for `spec`; run_packed with the same spec (of any engine of this kind) may then use it.
-  virtual void pack(const ProductSpec& spec, const void* b, PackedOperand& packed) = 0;
-  virtual void run_packed(const ProductSpec& spec, const void* a, const PackedOperand& packed, float* c) = 0;
+  /// Packs b for `spec`, in fp32; run_packed with the same spec (of any engine of this kind) may then use it.
+  virtual void pack(const ProductSpec& spec, const float* b, PackedOperand& packed) = 0;
+  virtual void run_packed(const ProductSpec& spec, const float* a, const PackedOperand& packed, float* c) = 0;
 };
 
 /// How bf16 products are made on this machine.
 enum class Bf16Products {
   amx,      ///< tiles of AMX
-  avx512,   ///< dot products of AVX-512 BF16, or their emulation
-  rounded,  ///< fp32 products on operands rounded to bf16: the library has none for this CPU
+  avx512,   ///< dot products of AVX-512 BF16
+  rounded,  ///< fp32 products on operands rounded to bf16: this CPU has no such instructions
 };
 
 Bf16Products bf16_products();
 std::string onednn_version();
 
-std::unique_ptr<ProductEngine> make_onednn_engine();
-/// For fp32: products with a packed operand by `kernel`, the others by oneDNN.
-std::unique_ptr<ProductEngine> make_panel_engine(PanelKernel kernel);
+/// Products by oneDNN; those with a packed operand by `panels` where it is given.
+std::unique_ptr<ProductEngine> make_onednn_engine(PanelKernel panels = nullptr);
 /// Plain loops, for machines and comparisons where no library kernel is wanted.
 std::unique_ptr<ProductEngine> make_portable_engine();
 

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <span>
 #include <stdexcept>
-#include <tuple>
-#include <type_traits>
 
 #include "parallel.hpp"
 #include "softmax_slice.hpp"
@@ -16,19 +14,8 @@
 namespace vaecf::cpu {
 namespace {
 
-template <class Operand>
-auto& pick(AlignedArray<float>& wide, AlignedArray<std::uint16_t>& narrow) {
-  return std::get<AlignedArray<Operand>&>(std::tie(wide, narrow));
-}
-
-void to_operand(const float* from, float* to, std::int64_t n) {
-  std::copy_n(from, n, to);
-}
-void to_operand(const float* from, std::uint16_t* to, std::int64_t n) {
-  to_bf16(from, to, n);
-}
-
-/// A slice through the output layer by products of `engines`, one per thread, in tiles of items.
+/// A slice through the output layer by fp32 products of `engines`, one per thread, in tiles of items. In bf16
+/// each operand of a product is rounded before.
 ///
 /// Pass 1 makes a tile of transposed logits, (tile_items, width), and keeps E = exp(logit - m_t), where m_t
 /// is the user's maximum within this tile: E is in [0, 1] whatever the logits are, so nothing can overflow,
@@ -36,9 +23,7 @@ void to_operand(const float* from, std::uint16_t* to, std::int64_t n) {
 /// Pass 2 turns E into the gradient, N_u softmax - x = E exp(m_t - lse) N_u - x, in cache, and uses it for
 /// dW (written tile by tile, or put into the weights at once, when d_hidden has seen them) and for this
 /// thread's share of d_hidden. One exp per logit, no (B, I) but E.
-template <class Operand>
 class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
-  static constexpr bool is_bf16 = std::is_same_v<Operand, std::uint16_t>;
   using PerThread = Workspace::PerThread;
 
  public:
@@ -47,28 +32,22 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
       : OutputSlice(slice),
         engines_(engines),
         w_(workspace),
+        rounds_(weights16_ != nullptr),
         tiles_((items_ + tile_items - 1) / tile_items),
         width_((users_.size() + 3) / 4 * 4) {
     if (!batch_.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
-    pick<Operand>(w_.e32, w_.e16).reserve(tiles_ * tile_items * width_);
-    pick<Operand>(w_.hidden, w_.hidden16).reserve(width_ * k_);
+    w_.e32.reserve(tiles_ * tile_items * width_);
+    w_.hidden.reserve(width_ * k_);
     for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
     for (PerThread& t : w_.threads) {
       t.logits.reserve(tile_items * width_);
-      t.row.reserve(width_);
       t.own_logits.reserve(width_);
       t.d_hidden.reserve(width_ * k_);
-      if constexpr (is_bf16) t.bf16.reserve(tile_items * width_);
+      if (rounds_) t.wide_weights.reserve(tile_items * k_);
     }
-    forward_ = {.m = tile_items,
-                .n = width_,
-                .k = k_,
-                .lda = k_,
-                .ldb = k_,
-                .ldc = width_,
-                .b_transposed = true,
-                .bf16 = is_bf16};
-    gradient_ = {.m = tile_items, .n = k_, .k = width_, .lda = width_, .ldb = k_, .ldc = k_, .bf16 = is_bf16};
+    forward_ = {
+        .m = tile_items, .n = width_, .k = k_, .lda = k_, .ldb = k_, .ldc = width_, .b_transposed = true};
+    gradient_ = {.m = tile_items, .n = k_, .k = width_, .lda = width_, .ldb = k_, .ldc = k_};
     hidden_gradient_ = {.m = width_,
                         .n = k_,
                         .k = tile_items,
@@ -76,16 +55,18 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
                         .ldb = k_,
                         .ldc = k_,
                         .a_transposed = true,
-                        .accumulate = true,
-                        .bf16 = is_bf16};
+                        .accumulate = true};
   }
 
   double forward() override {
     // Rows of absent users (width is a multiple of 4) are zero: their logits are the bias, their factor 0.
-    Operand* to = hidden_operand();
-    on_each(threads_, users_.size(), [&](int, std::int64_t u) { to_operand(hidden(u), to + u * k_, k_); });
-    std::fill_n(to + users_.size() * k_, (width_ - users_.size()) * k_, Operand{0});
-    engines_[0]->pack(forward_, to, *w_.forward_operand);
+    float* to = w_.hidden.data();
+    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+      std::copy_n(hidden(u), k_, to + u * k_);
+      round(to + u * k_, k_);
+    });
+    std::fill_n(to + users_.size() * k_, (width_ - users_.size()) * k_, 0.0F);
+    engines_[0]->pack(forward_, to, w_.forward_operand);
     for (PerThread& t : w_.threads) std::fill_n(t.own_logits.data(), width_, 0.0);
     on_each(threads_, tiles_, [&](int thread, std::int64_t t) { forward_tile(thread, t); });
     return finish_softmax();
@@ -94,7 +75,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   void backward(Range items, const GradientSink& sink) override {
     const Range tiles{items.begin / tile_items, (items.end + tile_items - 1) / tile_items};
     if (tiles.begin == 0) {
-      engines_[0]->pack(gradient_, hidden_operand(), *w_.gradient_operand);
+      engines_[0]->pack(gradient_, w_.hidden.data(), w_.gradient_operand);
       for (PerThread& t : w_.threads) {
         std::fill_n(t.d_hidden.data(), width_ * k_, 0.0F);
         if (sink.stays_in_cache()) t.d_weights.reserve(tile_items * k_);
@@ -115,18 +96,24 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   }
 
  private:
-  Operand* hidden_operand() const { return pick<Operand>(w_.hidden, w_.hidden16).data(); }
-
-  Operand* exponentials(std::int64_t tile) const {
-    return pick<Operand>(w_.e32, w_.e16).data() + tile * tile_items * width_;
-  }
+  float* exponentials(std::int64_t tile) const { return w_.e32.data() + tile * tile_items * width_; }
 
   std::int64_t rows_of(std::int64_t tile) const { return std::min(tile_items, items_ - tile * tile_items); }
+
+  /// As an operand sees them.
+  void round(float* values, std::int64_t n) const {
+    if (rounds_) round_to_bf16(values, n);
+  }
+  const float* weights_of(PerThread& mine, std::int64_t tile) const {
+    if (!rounds_) return weights_ + tile * tile_items * k_;
+    widen(weights16_ + tile * tile_items * k_, mine.wide_weights.data(), tile_items * k_);
+    return mine.wide_weights.data();
+  }
 
   void forward_tile(int thread, std::int64_t t) {
     PerThread& mine = w_.threads[thread];
     float* tile = mine.logits.data();
-    engines_[thread]->run_packed(forward_, table_ + t * tile_items * k_, *w_.forward_operand, tile);
+    engines_[thread]->run_packed(forward_, weights_of(mine, t), w_.forward_operand, tile);
     const std::int64_t rows = rows_of(t);
     float* maximum = w_.maximum.data() + t * width_;
     float* sum = w_.sum.data() + t * width_;
@@ -135,7 +122,9 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = tile + r * width_;
       for_users_of(t * tile_items + r, [&](std::int64_t u) { mine.own_logits[u] += row[u]; });
-      exponentials_of_row(row, maximum, exponentials(t) + r * width_, sum, width_);
+      float* e = exponentials(t) + r * width_;
+      exponentials_of_row(row, maximum, e, sum, width_);
+      round(e, width_);
     }
   }
 
@@ -174,27 +163,27 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     const std::int64_t first = sink.weight.range.begin + t * tile_items * k_;
     float* d_weights = sink.stays_in_cache() ? mine.d_weights.data() : sink.gradients + first;
     float d_bias[tile_items];
-    Operand* operand = pick<Operand>(mine.logits, mine.bf16).data();
+    float* gradient = mine.logits.data();
     const float* factor = w_.factor.data() + t * width_;
     for (std::int64_t r = 0; r < rows; ++r) {
-      float* row = is_bf16 ? mine.row.data() : mine.logits.data() + r * width_;  // in fp32 in place
+      float* row = gradient + r * width_;
       scale_row(exponentials(t) + r * width_, factor, row, width_);
       for_users_of(t * tile_items + r, [&](std::int64_t u) { row[u] -= 1.0F; });
       d_bias[r] = sum_of_row(row, width_);
-      if constexpr (is_bf16) to_bf16(row, operand + r * width_, width_);
+      round(row, width_);
     }
-    std::fill_n(operand + rows * width_, (tile_items - rows) * width_, Operand{0});
-    engines_[thread]->run_packed(gradient_, operand, *w_.gradient_operand, d_weights);
-    engines_[thread]->run(hidden_gradient_, operand, table_ + t * tile_items * k_, mine.d_hidden.data());
+    std::fill_n(gradient + rows * width_, (tile_items - rows) * width_, 0.0F);
+    engines_[thread]->run_packed(gradient_, gradient, w_.gradient_operand, d_weights);
+    engines_[thread]->run(hidden_gradient_, gradient, weights_of(mine, t), mine.d_hidden.data());
     if (sink.updates()) sink.update(sink.weight, first, d_weights, rows * k_);
     sink.take(sink.bias, sink.bias.range.begin + t * tile_items, d_bias, rows);
   }
 
   std::span<const std::unique_ptr<ProductEngine>> engines_;
   Workspace& w_;
+  bool rounds_;
   std::int64_t tiles_;
   std::int64_t width_;
-  const Operand* table_ = std::get<const Operand*>(std::tuple(weights_, weights16_));  // (padded items, K)
   ProductSpec forward_, gradient_, hidden_gradient_;
 };
 
@@ -202,8 +191,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
 
 std::unique_ptr<SoftmaxSlice> Device::softmax_slice(const OutputSlice& slice) {
   if (tiles_) return make_tile_softmax(*tiles_, *workspace_, slice);
-  if (bf16()) return std::make_unique<SoftmaxLayer<std::uint16_t>>(engines_, *workspace_, slice);
-  return std::make_unique<SoftmaxLayer<float>>(engines_, *workspace_, slice);
+  return std::make_unique<SoftmaxLayer>(engines_, *workspace_, slice);
 }
 
 void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,

@@ -1,7 +1,5 @@
 #include "machine_kernels.hpp"
 
-#if defined(__AMX_BF16__) && defined(__AVX512BF16__)
-
 #include "tile_amx_product.hpp"
 #include "tile_avx512_blocks.hpp"
 
@@ -89,15 +87,3 @@ const TileKernels* new_amx_tiles() {
 }
 
 }  // namespace vaecf::cpu
-
-#else
-
-namespace vaecf::cpu {
-
-const TileKernels* new_amx_tiles() {
-  return nullptr;
-}
-
-}  // namespace vaecf::cpu
-
-#endif

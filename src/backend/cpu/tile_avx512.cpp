@@ -1,7 +1,5 @@
 #include "machine_kernels.hpp"
 
-#if defined(__AVX512BF16__)
-
 #include "tile_avx512_blocks.hpp"
 
 namespace vaecf::cpu {
@@ -88,15 +86,3 @@ const TileKernels* new_avx512_tiles() {
 }
 
 }  // namespace vaecf::cpu
-
-#else
-
-namespace vaecf::cpu {
-
-const TileKernels* new_avx512_tiles() {
-  return nullptr;
-}
-
-}  // namespace vaecf::cpu
-
-#endif

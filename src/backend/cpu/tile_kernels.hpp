@@ -73,9 +73,11 @@ class TileScope {
   const TileKernels& kernels_;
 };
 
-/// AMX, asked of the operating system on the way; null where this build, CPU or system has none.
+/// The operating system has yet to allow the tiles.
+bool cpu_has_amx_bf16();
+/// AMX, asked of the operating system on the way; null where this CPU or system has none.
 std::shared_ptr<const TileKernels> make_amx_tiles();
-/// Dot products of AVX-512 BF16; null where this build or CPU has none.
+/// Dot products of AVX-512 BF16; null where this CPU has none.
 std::shared_ptr<const TileKernels> make_avx512_tiles();
 /// The kernel for this machine, where it is faster than the library; else null.
 std::shared_ptr<const TileKernels> choose_tiles();

@@ -47,11 +47,6 @@ VAECF_INLINE float fast_tanh(float x) {
   return c * p / q;
 }
 
-VAECF_INLINE std::uint16_t bf16_of_finite(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
-}
-
 }  // namespace
 
 #if VAECF_VERSIONS
@@ -100,17 +95,17 @@ VAECF_CLONES void add(float* y, const float* x, std::int64_t n) {
 
 VAECF_CLONES void to_bf16(const float* from, std::uint16_t* to, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) to[i] = math::to_bf16(from[i]);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::to_bf16(from[i]);
 }
 
-VAECF_CLONES void narrow(const float* from, Bf16* to, std::int64_t n) {
+VAECF_CLONES void widen(const std::uint16_t* from, float* to, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) to[i].bits = vaecf::to_bf16(from[i]);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::from_bf16(from[i]);
 }
 
-VAECF_CLONES void widen(const Bf16* from, float* to, std::int64_t n) {
+VAECF_CLONES void round_to_bf16(float* x, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::from_bf16(from[i].bits);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = vaecf::round_to_bf16(x[i]);
 }
 
 VAECF_CLONES double sum_of_squares(const float* x, std::int64_t n) {
@@ -154,26 +149,9 @@ VAECF_CLONES void exponentials_of_row(const float* logits, const float* maximum,
   }
 }
 
-VAECF_CLONES void exponentials_of_row(const float* logits, const float* maximum, std::uint16_t* e, float* sum,
-                                      std::int64_t width) {
-#pragma omp simd
-  for (std::int64_t u = 0; u < width; ++u) {
-    const float value = fast_exp(logits[u] - maximum[u]);
-    e[u] = bf16_of_finite(value);  // in [0, 1]; a NaN shows in the sum
-    sum[u] += value;
-  }
-}
-
 VAECF_CLONES void scale_row(const float* e, const float* factor, float* g, std::int64_t width) {
 #pragma omp simd
   for (std::int64_t u = 0; u < width; ++u) g[u] = e[u] * factor[u];
-}
-
-VAECF_CLONES void scale_row(const std::uint16_t* e, const float* factor, float* g, std::int64_t width) {
-#pragma omp simd
-  for (std::int64_t u = 0; u < width; ++u) {
-    g[u] = std::bit_cast<float>(static_cast<std::uint32_t>(e[u]) << 16) * factor[u];
-  }
 }
 
 VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {

@@ -23,9 +23,10 @@ void tanh_backward(float* d, const float* y, std::int64_t n);
 void add(float* y, const float* x, std::int64_t n);
 /// to = bf16(from), rounded to nearest even.
 void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
-/// The same on arrays of Bf16, and back.
-void narrow(const float* from, Bf16* to, std::int64_t n);
-void widen(const Bf16* from, float* to, std::int64_t n);
+/// And back.
+void widen(const std::uint16_t* from, float* to, std::int64_t n);
+/// x = what is left of it in bf16.
+void round_to_bf16(float* x, std::int64_t n);
 double sum_of_squares(const float* x, std::int64_t n);
 /// x = exp(x), flushed to zero below 2^-126; relative error below 2e-7.
 void exponentials(float* x, std::int64_t n);
@@ -35,11 +36,8 @@ void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::
                       float* maximum);
 /// e[u] = exp(logit[u] - maximum[u]) for one row of users; sum[u] += e[u].
 void exponentials_of_row(const float* logits, const float* maximum, float* e, float* sum, std::int64_t width);
-void exponentials_of_row(const float* logits, const float* maximum, std::uint16_t* e, float* sum,
-                         std::int64_t width);
 /// g[u] = e[u] * factor[u].
 void scale_row(const float* e, const float* factor, float* g, std::int64_t width);
-void scale_row(const std::uint16_t* e, const float* factor, float* g, std::int64_t width);
 float sum_of_row(const float* x, std::int64_t n);
 
 /// How many of the n scores beat `score`: greater, or equal and before `target`, a place that may lie before
