@@ -1,17 +1,22 @@
 #pragma once
 
 #include <vaecf/base/enum_names.hpp>
+#include <vaecf/base/format.hpp>
 
 #include <yaml-cpp/yaml.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 /// Between a YAML node and a C++ value, stricter than yaml-cpp: no fractions for integers, no overflow, no
-/// infinities. `read_value` throws WrongType or OutOfRange, which the caller turns into an error with a
-/// place.
+/// infinities. A value is a number, a text, true or false, an enumeration with names, or a list of these.
 namespace vaecf::config {
 
 struct WrongType {};
@@ -19,70 +24,92 @@ struct OutOfRange {
   std::string limit;  ///< e.g. "at most 2147483647"
 };
 
-void read_value(const YAML::Node& node, bool& value);
-void read_value(const YAML::Node& node, int& value);
-void read_value(const YAML::Node& node, std::int64_t& value);
-void read_value(const YAML::Node& node, std::uint32_t& value);
-void read_value(const YAML::Node& node, std::uint64_t& value);
-void read_value(const YAML::Node& node, double& value);
-void read_value(const YAML::Node& node, std::string& value);
-void read_value(const YAML::Node& node, std::vector<std::int64_t>& value);
-void read_value(const YAML::Node& node, std::vector<std::string>& value);
+template <class T>
+concept List = std::same_as<T, std::vector<typename T::value_type>>;
 
-std::string write_value(bool value);
-std::string write_value(int value);
-std::string write_value(std::int64_t value);
-std::string write_value(std::uint32_t value);
-std::string write_value(std::uint64_t value);
-std::string write_value(double value);
-std::string write_value(const std::string& value);
-std::string write_value(const std::vector<std::int64_t>& value);
-std::string write_value(const std::vector<std::string>& value);
+/// Returns the node's text. Throws WrongType where it has none.
+const std::string& scalar(const YAML::Node& node);
+/// Returns the same as a text of the configuration, which has no zero byte: names of files would end there.
+const std::string& read_text(const YAML::Node& node);
 
-/// What a key of this type wants: "an integer", "a list of texts" ...
-inline std::string type_name(bool) {
-  return "true or false";
-}
-inline std::string type_name(int) {
-  return "an integer";
-}
-inline std::string type_name(std::int64_t) {
-  return "an integer";
-}
-inline std::string type_name(std::uint32_t) {
-  return "an integer";
-}
-inline std::string type_name(std::uint64_t) {
-  return "an integer";
-}
-inline std::string type_name(double) {
-  return "a number";
-}
-inline std::string type_name(const std::string&) {
-  return "a text";
-}
-inline std::string type_name(const std::vector<std::int64_t>&) {
-  return "a list of integers";
-}
-inline std::string type_name(const std::vector<std::string>&) {
-  return "a list of texts";
+template <class T>
+T read_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = end == text.data() + text.size();
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (whole && error == std::errc::result_out_of_range) {
+      throw OutOfRange{
+          format("0, or a number between {:.3g} and {:.3g} in size", Limits::min(), Limits::max())};
+    }
+    if (!whole || error != std::errc{} || !std::isfinite(value)) throw WrongType{};
+  } else {
+    // A negative number where only positive ones fit is an integer all the same.
+    const bool negative = std::is_unsigned_v<T> && text.size() > 1 && text[0] == '-' &&
+                          text.find_first_not_of("0123456789", 1) == std::string_view::npos;
+    if (negative || (whole && error == std::errc::result_out_of_range)) {
+      throw OutOfRange{format("between {} and {}", Limits::lowest(), Limits::max())};
+    }
+    if (!whole || error != std::errc{}) throw WrongType{};
+  }
+  return value;
 }
 
-template <NamedEnum E>
-void read_value(const YAML::Node& node, E& value) {
-  std::string name;
-  read_value(node, name);
-  const auto named = parse_enum<E>(name);
-  if (!named) throw OutOfRange{"one of " + names_of<E>()};
-  value = *named;
+/// Throws WrongType or OutOfRange, which the caller turns into an error with a place.
+template <class T>
+T read_value(const YAML::Node& node) {
+  if constexpr (List<T>) {
+    if (!node.IsSequence()) throw WrongType{};
+    T values;
+    for (const auto& element : node) values.push_back(read_value<typename T::value_type>(element));
+    return values;
+  } else if constexpr (NamedEnum<T>) {
+    const auto named = parse_enum<T>(read_text(node));
+    if (!named) throw OutOfRange{"one of " + names_of<T>()};
+    return *named;
+  } else if constexpr (std::same_as<T, std::string>) {
+    return read_text(node);
+  } else if constexpr (std::same_as<T, bool>) {
+    const std::string& text = scalar(node);
+    if (text != "true" && text != "false") throw WrongType{};
+    return text == "true";
+  } else {
+    return read_number<T>(scalar(node));
+  }
 }
-template <NamedEnum E>
-std::string write_value(E value) {
-  return write_value(to_string(value));
+
+/// Returns the text, in quotes where YAML would make something else of it.
+std::string write_text(const std::string& text);
+/// Returns the number with a point.
+std::string write_fraction(double value);
+
+template <class T>
+std::string write_value(const T& value) {
+  if constexpr (List<T>) {
+    std::vector<std::string> texts;
+    for (const auto& element : value) texts.push_back(write_value(element));
+    return "[" + joined(texts) + "]";
+  } else if constexpr (NamedEnum<T>) {
+    return write_text(to_string(value));
+  } else if constexpr (std::same_as<T, std::string>) {
+    return write_text(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return write_fraction(value);
+  } else {
+    return format("{}", value);
+  }
 }
-template <NamedEnum E>
-std::string type_name(E) {
-  return "a text";
+
+/// Returns what a key of this type wants: "an integer", "a list of texts" ...
+template <class T>
+std::string type_name() {
+  if constexpr (List<T>)
+    return std::is_integral_v<typename T::value_type> ? "a list of integers" : "a list of texts";
+  if constexpr (std::same_as<T, bool>) return "true or false";
+  if constexpr (std::is_integral_v<T>) return "an integer";
+  return std::is_floating_point_v<T> ? "a number" : "a text";
 }
 
 /// Returns the node as an error message quotes it, cut short: "many", [1, 2], a section of keys, nothing.

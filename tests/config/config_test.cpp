@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "config/other_value.hpp"
+
 namespace vaecf::config {
 namespace {
 
@@ -27,54 +29,39 @@ std::string refusal(const std::string& text, const std::vector<std::string>& ove
 TEST(Config, ReadsEveryKindOfValue) {
   const Config config = read(
       "name: small\n"
-      "data: {file: d.h5, virtual_shards: 8, source: {format: delimited, path: r.tsv, separator: \"\\t\", "
-      "header: false}}\n"
-      "model: {type: mult_dae, hidden: [300, 100], latent: 50, dropout: 0.25}\n"
+      "data: {source: {format: delimited, separator: \"\\t\", header: false}}\n"
+      "model: {hidden: [300, 100], dropout: 0.25}\n"
       "train:\n"
-      "  epochs: 3\n"
-      "  optimizer: {type: sgd, learning_rate: 1e-2, momentum: 0.9}\n"
-      "  precision: bf16\n"
+      "  epochs: +3\n"
+      "  optimizer: {type: sgd, learning_rate: 1e-2}\n"
       "  seed: 18446744073709551615\n"
-      "  clip_gradient_norm: 2.5\n"
-      "  deterministic: true\n"
       "validation: {metrics: [recall@5, ndcg@10], select: recall@5}\n"
-      "device: cpu\n"
-      "backend: {resident: off, graph: on}\n"
-      "distributed: {algorithm: auto, optimizer: sharded, wire: bf16, bucket_mib: 0.5, overlap: on,\n"
-      "  warn_after: 2.5, timeout: 12.5, loading_timeout: 100, validation_timeout: 200, allow_shared_gpu: "
-      "true}\n");
+      "backend: {resident: off}\n");
   EXPECT_EQ(config.session.name, "small");
-  EXPECT_EQ(config.session.data.file, "d.h5");
-  EXPECT_EQ(config.session.data.virtual_shards, 8);
   EXPECT_EQ(config.source.format, "delimited");
   EXPECT_EQ(config.source.separator, "\t");
   EXPECT_FALSE(config.source.header);
-  EXPECT_EQ(config.session.model.type, "mult_dae");
   EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{300, 100}));
-  EXPECT_EQ(config.session.model.latent, 50);
   EXPECT_EQ(config.session.model.dropout, 0.25);
   EXPECT_EQ(config.session.train.epochs, 3);
   EXPECT_EQ(config.session.optimizer.type, backend::OptimizerKind::sgd);
   EXPECT_EQ(config.session.optimizer.learning_rate, 0.01);
-  EXPECT_EQ(config.session.optimizer.momentum, 0.9);
-  EXPECT_EQ(config.backend.precision, backend::Precision::bf16);
   EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
   EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
-  EXPECT_EQ(config.backend.device, backend::DeviceChoice::cpu);
-  EXPECT_EQ(config.session.train.clip_gradient_norm, 2.5);
-  EXPECT_TRUE(config.backend.deterministic);
   EXPECT_EQ(config.backend.resident, Toggle::off);
-  EXPECT_EQ(config.backend.graph, Toggle::on);
-  EXPECT_TRUE(config.backend.allow_shared_gpu);
-  EXPECT_EQ(config.session.distributed.algorithm, comm::AllReduceAlgorithm::automatic);
-  EXPECT_EQ(config.session.distributed.optimizer, comm::OptimizerPlacement::sharded);
-  EXPECT_EQ(config.session.distributed.wire, comm::Wire::bf16);
-  EXPECT_EQ(config.session.distributed.bucket_mib, 0.5);
-  EXPECT_EQ(config.session.distributed.overlap, Toggle::on);
-  EXPECT_EQ(config.session.distributed.warn_after, 2.5);
-  EXPECT_EQ(config.session.distributed.timeout, 12.5);
-  EXPECT_EQ(config.session.distributed.loading_timeout, 100.0);
-  EXPECT_EQ(config.session.distributed.validation_timeout, 200.0);
+}
+
+TEST(Config, EveryKeyHasAMemberOfItsOwn) {
+  const Config plain = read("", {"data.source.format=msd", "machine.name=some"});
+  for (const Key& key : all_keys()) {
+    Config changed = plain;
+    key.read(changed, YAML::Load(other_value(key)));
+    const auto found = differences(plain, changed);
+    ASSERT_EQ(found.size(), 1U) << key.path;
+    EXPECT_EQ(found[0].key, key.path);
+    if (!key.one_of_section.empty()) continue;
+    EXPECT_TRUE(differences(parse_stored(dump(changed), "dump"), changed).empty()) << key.path;
+  }
 }
 
 TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
@@ -89,9 +76,12 @@ TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
   EXPECT_EQ(refusal("trian: {epochs: 2}\n"), "c.yaml:1: trian is not a key (did you mean train?)");
   EXPECT_EQ(refusal("\nlearning_rate: 1\n"),
             "c.yaml:2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)");
-  EXPECT_EQ(refusal("model: {banana: 1}"),
-            "c.yaml:1: model.banana is not a key; model takes type, hidden, latent, dropout, "
-            "history_dropout, features");
+  EXPECT_TRUE(
+      refusal("model: {banana: 1}").starts_with("c.yaml:1: model.banana is not a key; model takes type, "));
+  EXPECT_EQ(refusal("train: {optimiser: {type: adam}}\n"),
+            "c.yaml:1: train.optimiser is not a key (did you mean optimizer?)");
+  EXPECT_EQ(refusal("train.optimiser.type: adam\n"),
+            "c.yaml:1: train.optimiser.type is not a key (did you mean train.optimizer.type?)");
 }
 
 TEST(Config, CheckpointsByEpochsStepsOrMinutes) {
@@ -146,14 +136,12 @@ TEST(Config, ARunGoesOnOnlyAsItself) {
 TEST(Config, WrongTypesSayWhatIsWanted) {
   EXPECT_EQ(refusal("train: {batch_size: many}"),
             "c.yaml:1: train.batch_size wants an integer, got \"many\"");
-  EXPECT_EQ(refusal("train: {batch_size: 1.5}"), "c.yaml:1: train.batch_size wants an integer, got \"1.5\"");
   EXPECT_EQ(refusal("train: {batch_size: [1, 2]}"),
             "c.yaml:1: train.batch_size wants an integer, got [\"1\", \"2\"]");
   EXPECT_EQ(refusal("train: {batch_size: }"), "c.yaml:1: train.batch_size wants an integer, got nothing");
   EXPECT_EQ(refusal("train: {batch_size: {x: 1}}"),
             "c.yaml:1: train.batch_size wants an integer, got a section of keys");
   EXPECT_EQ(refusal("model: {dropout: .nan}"), "c.yaml:1: model.dropout wants a number, got \".nan\"");
-  EXPECT_EQ(refusal("model: {dropout: nan}"), "c.yaml:1: model.dropout wants a number, got \"nan\"");
   EXPECT_EQ(refusal("model: {hidden: 600}"), "c.yaml:1: model.hidden wants a list of integers, got \"600\"");
   EXPECT_EQ(refusal("model: {hidden: &h [*h]}"),
             "c.yaml:1: model.hidden wants a list of integers, got [a list]");
@@ -173,101 +161,55 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
             "c.yaml:1: data.prepare.seed must be between 0 and 4294967295, got \"4294967296\"");
   EXPECT_EQ(refusal("train: {seed: -1}"),
             "c.yaml:1: train.seed must be between 0 and 18446744073709551615, got \"-1\"");
+  EXPECT_EQ(refusal("train: {weight_decay: 1e-400}\n"),
+            "c.yaml:1: train.weight_decay must be 0, or a number between 2.23e-308 and 1.8e+308 in size, got "
+            "\"1e-400\"");
   for (const char* text : {"train: {epochs: -1}",
-                           "train: {patience: -1}",
+                           "train: {epochs: 99999999999999999999}",
                            "train: {optimizer: {learning_rate: 0}}",
-                           "train: {optimizer: {learning_rate: -1e-3}}",
                            "train: {optimizer: {beta2: 1}}",
                            "train: {weight_decay: -1}",
-                           "train: {clip_gradient_norm: -1}",
-                           "train: {optimizer: {epsilon: 0}}",
-                           "train: {annealing: {cap: -0.1}}",
                            "train: {annealing: {steps: 0}}",
-                           "model: {latent: 0}",
                            "model: {dropout: -0.1}",
+                           "model: {dropout: 1e999}",
                            "model: {hidden: [600, 0]}",
-                           "data: {virtual_shards: 0}",
                            "data: {prepare: {held_out_fraction: 1}}",
-                           "data: {prepare: {validation_users: -1}}",
                            "name: \"\"",
                            "name: a/b",
                            "name: ..",
-                           "validation: {every: -1}",
+                           "name: \"a\\0b\"",
                            "validation: {metrics: []}",
                            "validation: {metrics: [ndcg@100, ndcg@100]}",
                            "validation: {metrics: [ndcg@0], select: last}",
                            "validation: {metrics: [precision@5], select: last}",
-                           "backend: {threads: -2}",
                            "backend: {threads: 5000}",
-                           "distributed: {bucket_mib: 0}",
-                           "distributed: {bucket_mib: 1025}",
-                           "distributed: {warn_after: 0}",
-                           "distributed: {timeout: 0}",
-                           "distributed: {loading_timeout: -1}",
-                           "distributed: {validation_timeout: 0}",
-                           "train: {epochs: 99999999999999999999}",
-                           "model: {dropout: 1e999}"}) {
+                           "distributed: {bucket_mib: 0}"}) {
     EXPECT_NE(refusal(text).find(" must be "), std::string::npos) << text << " -> " << refusal(text);
   }
 }
 
 TEST(Config, ChoicesAreListed) {
-  EXPECT_EQ(refusal("device: gpu"), "c.yaml:1: device must be one of auto, cpu, cuda, got \"gpu\"");
   EXPECT_EQ(refusal("train: {precision: int8}"),
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
-  EXPECT_EQ(refusal("distributed: {strategy: gossip}"),
-            "c.yaml:1: distributed.strategy must be one of allreduce, parameter_server, got \"gossip\"");
-  EXPECT_EQ(refusal("distributed: {staleness: -1}"),
-            "c.yaml:1: distributed.staleness must be at least 0, got \"-1\"");
-  EXPECT_EQ(refusal("distributed: {optimizer: adam}"),
-            "c.yaml:1: distributed.optimizer must be one of replicated, sharded, got \"adam\"");
-  EXPECT_EQ(refusal("backend: {resident: yes}"),
-            "c.yaml:1: backend.resident must be one of auto, on, off, got \"yes\"");
+  EXPECT_EQ(refusal("model: {type: vae}"),
+            "c.yaml:1: model.type must be one of mult_vae, mult_dae, got \"vae\"");
   EXPECT_EQ(refusal("backend: {graph: true}"),
             "c.yaml:1: backend.graph must be one of auto, on, off, got \"true\"");
-  EXPECT_EQ(refusal("distributed: {wire: fp16}"),
-            "c.yaml:1: distributed.wire must be one of fp32, bf16, got \"fp16\"");
 }
 
 TEST(Config, DuplicateKeysAreRefused) {
   EXPECT_EQ(refusal("train:\n  epochs: 2\n  epochs: 3\n"), "c.yaml:3: train.epochs is given twice; keep one");
   EXPECT_EQ(refusal("train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n"),
             "c.yaml:3: train is given twice; keep one");
-}
-
-TEST(Config, DuplicatesAreSeenWithDotsAndWithSections) {
-  const std::string twice = ": train.epochs is given twice, here and at c.yaml:";
-  EXPECT_EQ(refusal("train: {epochs: 1}\ntrain.epochs: 3\n"), "c.yaml:2" + twice + "1; keep one");
-  EXPECT_EQ(refusal("train.epochs: 3\ntrain: {epochs: 1}\n"), "c.yaml:2" + twice + "1; keep one");
-}
-
-TEST(Config, TextsHoldNoZeroByte) {
-  EXPECT_NE(refusal("name: \"a\\0b\"\n").find("c.yaml:1: name must be "), std::string::npos)
-      << refusal("name: \"a\\0b\"\n");
-}
-
-TEST(Config, NumbersTooSmallForFp64SayWhatFits) {
-  EXPECT_EQ(refusal("train: {weight_decay: 1e-400}\n"),
-            "c.yaml:1: train.weight_decay must be 0, or a number between 2.23e-308 and 1.8e+308 in size, got "
-            "\"1e-400\"");
-}
-
-TEST(Config, ATabIsNamed) {
-  EXPECT_EQ(refusal("name: x\ntrain:\n\tepochs: 1\n"),
-            "c.yaml:3: not valid YAML: a tab before the key; put blanks there instead");
-}
-
-TEST(Config, AMistakeInASectionIsSeen) {
-  EXPECT_EQ(refusal("train: {optimiser: {type: adam}}\n"),
-            "c.yaml:1: train.optimiser is not a key (did you mean optimizer?)");
-  EXPECT_EQ(refusal("train.optimiser.type: adam\n"),
-            "c.yaml:1: train.optimiser.type is not a key (did you mean train.optimizer.type?)");
+  EXPECT_EQ(refusal("train.epochs: 3\ntrain: {epochs: 1}\n"),
+            "c.yaml:2: train.epochs is given twice, here and at c.yaml:1; keep one");
 }
 
 TEST(Config, BrokenYamlNamesTheLine) {
+  EXPECT_EQ(refusal("name: x\ntrain:\n\tepochs: 1\n"),
+            "c.yaml:3: not valid YAML: a tab before the key; put blanks there instead");
   EXPECT_TRUE(refusal("name: x\ntrain: {epochs: 2\n").starts_with("c.yaml:"))
       << refusal("name: x\ntrain: {epochs: 2\n");
-  EXPECT_NE(refusal("name: x\n\ttrain: 1\n").find("not valid YAML"), std::string::npos);
   EXPECT_EQ(refusal("name: a\n---\nname: b\n"), "c.yaml: holds several YAML documents; give one");
   // yaml-cpp's own LoadAll never ends on this one.
   EXPECT_EQ(refusal(","), "c.yaml: holds several YAML documents; give one");

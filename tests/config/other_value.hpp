@@ -1,0 +1,32 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "config/keys.hpp"
+
+namespace vaecf::config {
+
+/// Returns a value, as YAML, that `key` takes and that is not its default.
+inline std::string other_value(const Key& key) {
+  std::vector<std::string> candidates = {"true",  "false", "7",   "0.75",
+                                         "other", "last",  "[7]", "[hit@7, ndcg@100]"};
+  const std::string list = "one of ";
+  if (key.rule.starts_with(list))
+    candidates = YAML::Load("[" + key.rule.substr(list.size()) + "]").as<std::vector<std::string>>();
+  for (const std::string& candidate : candidates) {
+    Config config;
+    try {
+      key.read(config, YAML::Load(candidate));
+    } catch (const WrongType&) {
+      continue;
+    } catch (const OutOfRange&) {
+      continue;
+    }
+    if (key.write(config) != key.write(Config{})) return candidate;
+  }
+  throw std::logic_error("no candidate is another value of " + key.path);
+}
+
+}  // namespace vaecf::config
