@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <map>
 
 namespace vaecf::app {
 namespace {
@@ -23,25 +24,14 @@ int run_program(int argc, const char* const* argv) {
   if (line.command == Command::recommend) return static_cast<int>(run_recommend(line));
   if (line.command == Command::doctor) return static_cast<int>(run_doctor(line));
 
+  const std::map<Command, void (*)(const CommandLine&)> alone = {{Command::prepare, run_prepare},
+                                                                 {Command::synthesize, run_synthesize},
+                                                                 {Command::inspect, run_inspect},
+                                                                 {Command::export_model, run_export},
+                                                                 {Command::scaling, run_scaling}};
   const Outcome outcome = attempt([&] {
-    switch (line.command) {
-      case Command::prepare:
-        return run_prepare(line);
-      case Command::synthesize:
-        return run_synthesize(line);
-      case Command::inspect:
-        return run_inspect(line);
-      case Command::export_model:
-        return run_export(line);
-      case Command::scaling:
-        return run_scaling(line);
-      case Command::print:
-        return print(line.text);
-      case Command::run:
-      case Command::recommend:
-      case Command::doctor:
-        break;
-    }
+    const auto command = alone.find(line.command);
+    command == alone.end() ? print(line.text) : command->second(line);
   });
   if (!outcome.ok()) complain(outcome);
   return static_cast<int>(outcome.code);

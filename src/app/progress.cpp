@@ -53,18 +53,15 @@ void TextProgress::begin(std::string_view label, std::int64_t total, std::string
   start_ = Clock::now();
   shown_ = shown_share_ = 0.0;
   running_ = true;
-  if (style_ == ProgressStyle::bar) draw_bar(0.0);
+  if (style_ == ProgressStyle::bar) show(0.0);
 }
 
 void TextProgress::update(std::int64_t done) {
   if (!running_) return;
   done_ = done;
   const double now = std::chrono::duration<double>(Clock::now() - start_).count();
-  if (style_ == ProgressStyle::bar) {
-    if (now >= shown_ + 0.1) draw_bar(now);
-  } else if (now >= shown_ + line_seconds_) {
-    if (total_ <= 0 || (share() >= shown_share_ + 0.1 && share() < 1.0)) write_line(now);
-  }
+  const bool tenth = total_ <= 0 || (share() >= shown_share_ + 0.1 && share() < 1.0);
+  if (style_ == ProgressStyle::bar ? now >= shown_ + 0.1 : tenth && now >= shown_ + line_seconds_) show(now);
 }
 
 void TextProgress::end() {
@@ -75,27 +72,21 @@ void TextProgress::end() {
   running_ = false;
 }
 
-void TextProgress::draw_bar(double now) {
-  shown_ = now;
-  std::string line = label_;
-  if (total_ > 0) {
-    constexpr int width = 24;
-    const int full = static_cast<int>(share() * width);
-    line += format("  [{:#>{}}{:->{}}] {:3.0f} %", "", full, "", width - full, 100 * share());
-  }
-  const std::string rate = rate_text(already_, done_, total_, unit_, now);
-  if (!rate.empty()) line += "  " + rate;
-  // A line that wraps could not be wiped: the terminal is told to cut it off.
-  std::fputs(format("\r\033[?7l{}\033[K\033[?7h", line).c_str(), out_);
-  std::fflush(out_);
-}
-
-void TextProgress::write_line(double now) {
+void TextProgress::show(double now) {
   shown_ = now;
   shown_share_ = share();
-  const std::string percent = total_ > 0 ? format(" {:.0f} %", 100 * share()) : "";
+  const double percent = 100 * shown_share_;
   const std::string rate = rate_text(already_, done_, total_, unit_, now);
-  std::fputs(format("{}:{}  {}\n", label_, percent, rate).c_str(), out_);
+  if (style_ == ProgressStyle::bar) {
+    constexpr int width = 24;
+    const int full = static_cast<int>(shown_share_ * width);
+    const std::string bar = format("  [{:#>{}}{:->{}}] {:3.0f} %", "", full, "", width - full, percent);
+    // A line that wraps could not be wiped: the terminal is told to cut it off.
+    std::fputs(format("\r\033[?7l{}{}  {}\033[K\033[?7h", label_, total_ > 0 ? bar : "", rate).c_str(), out_);
+  } else {
+    std::fputs(format("{}:{}  {}\n", label_, total_ > 0 ? format(" {:.0f} %", percent) : "", rate).c_str(),
+               out_);
+  }
   std::fflush(out_);
 }
 

@@ -34,8 +34,7 @@ class TextProgress : public Progress {
   void end() override;
 
  private:
-  void draw_bar(double now);
-  void write_line(double now);
+  void show(double now);
   double share() const;  // 0 to 1; 0 if the total is unknown
 
   std::FILE* out_;

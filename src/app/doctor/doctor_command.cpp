@@ -183,12 +183,6 @@ class Examination {
   Findings findings_;
 };
 
-/// Where srun started several tasks by no protocol at all, no MPI library can join them, and Open MPI would
-/// end the process while it tries.
-bool cannot_join() {
-  return !comm::launch_advice().empty() && std::getenv("PMI_RANK") == nullptr;
-}
-
 }  // namespace
 
 ExitCode run_doctor(const CommandLine& line) {
@@ -205,7 +199,10 @@ ExitCode run_doctor(const CommandLine& line) {
   std::unique_ptr<comm::Communicator> ranks;
   std::unique_ptr<comm::Watchdog> watchdog;
   const Outcome connected = attempt([&] {
-    if (cannot_join()) throw InputError(comm::launch_advice());
+    // No MPI library can join tasks that srun started by no protocol at all, and Open MPI would end the
+    // process while it tries.
+    const std::string advice = comm::launch_advice();
+    if (!advice.empty() && std::getenv("PMI_RANK") == nullptr) throw InputError(advice);
     ranks = make_communicator(limits);
   });
   std::string separate_worlds;
