@@ -11,6 +11,8 @@
 namespace vaecf::app {
 namespace {
 
+using Export = TrainedRun;
+
 /// A safetensors file, read by its definition.
 class SafeTensors {
  public:
@@ -53,16 +55,8 @@ std::vector<double> layer(const SafeTensors& file, const std::string& name, cons
   return y;
 }
 
-void prepare_run(const Workplace& place) {
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
-}
-
-TEST(Export, SafetensorsHoldWhatScores) {
-  const Workplace place;
-  prepare_run(place);
-  const Result made = place.program("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
-  ASSERT_EQ(made.code, 0) << made.err;
+TEST_F(Export, SafetensorsHoldWhatScores) {
+  place.succeed("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
   const SafeTensors file(place.read("out/m.safetensors"));
   EXPECT_EQ(file.header().at("encoder_2.weight").at("shape").dump(), "[16,16]");
   EXPECT_EQ(file.header().at("encoder_2.bias").at("shape").dump(), "[16]");
@@ -93,12 +87,10 @@ TEST(Export, SafetensorsHoldWhatScores) {
   for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
 }
 
-TEST(Export, OnnxScoresAsRecommendDoes) {
-  const Workplace place;
-  prepare_run(place);
+TEST_F(Export, OnnxScoresAsRecommendDoes) {
   for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]"}) {
     const std::string settings = shape;
-    ASSERT_EQ(place.program("small.yaml --train --quiet --set name=shaped " + settings).code, 0);
+    place.succeed("small.yaml --train --quiet --set name=shaped " + settings);
     const Result made = place.program("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet");
     ASSERT_EQ(made.code, 0) << made.err;
     EXPECT_EQ(made.err, "");
@@ -123,33 +115,23 @@ TEST(Export, OnnxScoresAsRecommendDoes) {
   }
 }
 
-TEST(Export, RefusesWhatItCannotDo) {
-  const Workplace place;
-  prepare_run(place);
+TEST_F(Export, RefusesWhatItCannotDo) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
   EXPECT_EQ(place.program(command + "m.pt").code, 2);
   EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is no checkpoint";
   EXPECT_EQ(place.program(command + "/dev/null/m.onnx").code, 1);
-  ASSERT_EQ(
-      place
-          .program("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet")
-          .code,
-      0);
-  const Result other = place.program(command + "m.onnx --data other.h5");
-  EXPECT_EQ(other.code, 2);
-  EXPECT_EQ(count(other.err, "name the dataset it was trained on"), 1) << other.err;
+  place.succeed("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet");
+  expect_refused(place.program(command + "m.onnx --data other.h5"), "name the dataset it was trained on");
   EXPECT_FALSE(place.exists("m.onnx"));
   place.bash("mv data.h5 moved.h5");
   const Result moved = place.program(command + "m.onnx");
   EXPECT_EQ(moved.code, 2);
-  EXPECT_EQ(count(moved.err, "its run read the dataset data.h5, which is not here; name it with --data"), 1)
-      << moved.err;
-  EXPECT_EQ(place.program(command + "m.onnx --data moved.h5 --quiet").code, 0);
+  expect_in(moved.err, {"its run read the dataset data.h5, which is not here; name it with --data"});
+  place.succeed(command + "m.onnx --data moved.h5 --quiet");
 }
 
 // Latin-1: in JSON both would be the same text, and each the wrong item's.
-TEST(Export, IdsThatJsonCannotHoldGoIntoSafetensorsOnly) {
-  const Workplace place;
+TEST_F(Export, IdsThatJsonCannotHoldGoIntoSafetensorsOnly) {
   std::string ratings = "user,item\n";
   for (int user = 0; user < 12; ++user) {
     for (const char* item : {"\xe9", "\xe8", "a", "b", "c"})
@@ -162,14 +144,12 @@ TEST(Export, IdsThatJsonCannotHoldGoIntoSafetensorsOnly) {
               "item_column: item}, prepare: {validation_users: 2, test_users: 2}}\n"
               "model: {hidden: [4], latent: 2}\n"
               "train: {epochs: 1, batch_size: 8}\n");
-  ASSERT_EQ(place.program("prepare odd.yaml --quiet").code, 0);
-  ASSERT_EQ(place.program("odd.yaml --train --quiet").code, 0);
+  place.succeed("prepare odd.yaml --quiet");
+  place.succeed("odd.yaml --train --quiet");
   const std::string command = "export runs/odd/checkpoints/best.h5 --quiet --output ";
-  const Result refused = place.program(command + "m.onnx");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(count(refused.err, "is not UTF-8"), 1) << refused.err;
+  expect_refused(place.program(command + "m.onnx"), "is not UTF-8");
   EXPECT_FALSE(place.exists("m.onnx"));
-  ASSERT_EQ(place.program(command + "m.safetensors").code, 0);
+  place.succeed(command + "m.safetensors");
   EXPECT_EQ(SafeTensors(place.read("m.safetensors")).read<std::uint8_t>("items.id").size(), 5U);
 }
 

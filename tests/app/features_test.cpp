@@ -10,15 +10,15 @@
 namespace vaecf::app {
 namespace {
 
+using FeaturesOfUsers = ProgramTest;
+
 /// As make_small_run, with two columns of users, and a model that has learnt what they tell.
 void make_run_with_features(const Workplace& place) {
   place.make_small_run();
-  ASSERT_EQ(place
-                .program("synthesize data.h5 --users 3000 --test-users 1000 --items 80 "
-                         "--interactions-per-user 12 --tastes 2 "
-                         "--user-columns 2 --quiet")
-                .code,
-            0);
+  place.succeed(
+      "synthesize data.h5 --users 3000 --test-users 1000 --items 80 "
+      "--interactions-per-user 12 --tastes 2 "
+      "--user-columns 2 --quiet");
   place.bash(
       "sed -i 's/hidden:/history_dropout: 0.3, hidden:/; s/epochs: 2/epochs: 12, optimizer: {learning_rate: "
       "0.01}/' small.yaml");
@@ -34,12 +34,10 @@ std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv)
   return lists;
 }
 
-TEST(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
-  const Workplace place;
+TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
   make_run_with_features(place);
-  const Result run = place.program("small.yaml --quiet");
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(count(run.out, "features alone"), 1) << run.out;
+  const Result run = place.succeed("small.yaml --quiet");
+  expect_in(run.out, {"features alone"});
   const auto number = [&](const std::string& key) {
     const std::string events = place.read("runs/small/metrics.jsonl");
     return std::stod(events.substr(events.rfind("\"" + key + "\":") + key.size() + 3));
@@ -49,12 +47,9 @@ TEST(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
 
   // The values are text to the hash: another table may have them in another order, and more columns.
   place.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
-  const Result all = place.program("recommend small.yaml --users people.csv --top 5");
-  ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(count(all.err, "3 users have no item that the model knows; they get what their features alone"),
-            1)
-      << all.err;
-  EXPECT_EQ(count(all.err, "1 users have no item and no feature that the model knows (old)"), 1) << all.err;
+  const Result all = place.succeed("recommend small.yaml --users people.csv --top 5");
+  expect_in(all.err, {"3 users have no item that the model knows; they get what their features alone",
+                      "1 users have no item and no feature that the model knows (old)"});
   auto lists = lists_of(all.out);
   ASSERT_EQ(lists.size(), 4U);
   EXPECT_EQ(lists["ann"], lists["bob"]) << "who are alike";
@@ -63,9 +58,8 @@ TEST(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
 
   const std::string item = lists["ann"][0].substr(0, lists["ann"][0].find(' '));
   place.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
-  const Result some = place.program("recommend small.yaml --input new.csv --users people.csv --top 5");
-  ASSERT_EQ(some.code, 0) << some.err;
-  EXPECT_EQ(count(some.err, "--users people.csv: 1 users are not in it (zoe)"), 1) << some.err;
+  const Result some = place.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
+  expect_in(some.err, {"--users people.csv: 1 users are not in it (zoe)"});
   const auto with_items = lists_of(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
@@ -75,36 +69,30 @@ TEST(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
   EXPECT_EQ(count(lists_of(alone.out).at("bob")[0], "nan"), 1);
 
   const std::string command = "recommend small.yaml --split all --top 3 --quiet --output ";
-  ASSERT_EQ(place.program(command + "1.tsv").code, 0);
+  place.succeed(command + "1.tsv");
   ASSERT_EQ(place.ranks(2, command + "2.tsv").code, 0);
   EXPECT_EQ(place.read("1.tsv"), place.read("2.tsv"));
 
-  const Result off = place.program("recommend small.yaml --set model.features=off --top 3");
-  EXPECT_EQ(off.code, 2);
-  EXPECT_EQ(count(off.err, "features of users, and model.features is off; set it to auto"), 1) << off.err;
+  expect_refused(place.program("recommend small.yaml --set model.features=off --top 3"),
+                 "features of users, and model.features is off; set it to auto");
 }
 
-TEST(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
-  const Workplace place;
+TEST_F(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
   place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  place.succeed("small.yaml --train --quiet");
   place.write("people.csv", "user,age,country\nann,1,1\n");
-  const Result none = place.program("recommend small.yaml --users people.csv");
-  EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(count(none.err, "data.h5 knows no features of users"), 1) << none.err;
+  expect_refused(place.program("recommend small.yaml --users people.csv"),
+                 "data.h5 knows no features of users");
   EXPECT_EQ(place.program("recommend small.yaml --users people.csv --split test").code, 2);
 
   make_run_with_features(place);
   const std::string off = " --set model.features=off --set train.epochs=1 ";
-  ASSERT_EQ(place.program("small.yaml --train --quiet" + off).code, 0);
-  const Result untrained = place.program("recommend small.yaml --users people.csv" + off);
-  EXPECT_EQ(untrained.code, 2);
-  EXPECT_EQ(count(untrained.err, "was trained without features of users; leave --users out"), 1)
-      << untrained.err;
+  place.succeed("small.yaml --train --quiet" + off);
+  expect_refused(place.program("recommend small.yaml --users people.csv" + off),
+                 "was trained without features of users; leave --users out");
 }
 
-TEST(FeaturesOfUsers, CountInPredictions) {
-  const Workplace place;
+TEST_F(FeaturesOfUsers, CountInPredictions) {
   make_run_with_features(place);
   place.write("machine.yaml",
               "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
@@ -117,12 +105,11 @@ TEST(FeaturesOfUsers, CountInPredictions) {
   EXPECT_NE(with.out, without.out) << "64 more rows of the first layer";
 }
 
-TEST(FeaturesOfUsers, GoIntoExportedModels) {
-  const Workplace place;
+TEST_F(FeaturesOfUsers, GoIntoExportedModels) {
   make_run_with_features(place);
-  ASSERT_EQ(place.program("small.yaml --train --quiet --set train.epochs=2").code, 0);
+  place.succeed("small.yaml --train --quiet --set train.epochs=2");
   const std::string command = "export runs/small/checkpoints/best.h5 --quiet --output ";
-  ASSERT_EQ(place.program(command + "m.safetensors").code, 0);
+  place.succeed(command + "m.safetensors");
   const std::string tensors = place.read("m.safetensors");
   EXPECT_EQ(count(tensors, "\"encoder_1.feature_weight\":{\"dtype\":\"F32\",\"shape\":[64,16]"), 1)
       << tensors.substr(0, 1500);
@@ -132,12 +119,10 @@ TEST(FeaturesOfUsers, GoIntoExportedModels) {
   const std::string item = known.begin()->second[0].substr(0, known.begin()->second[0].find(' '));
   place.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
   place.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");
-  ASSERT_EQ(place
-                .program("recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
-                         "--quiet --output top.tsv")
-                .code,
-            0);
-  ASSERT_EQ(place.program(command + "m.onnx").code, 0);
+  place.succeed(
+      "recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
+      "--quiet --output top.tsv");
+  place.succeed(command + "m.onnx");
   const Result checked =
       place.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv people.csv");
   if (checked.code == 77 || checked.code == 127) {

@@ -10,6 +10,8 @@
 namespace vaecf::app {
 namespace {
 
+using OlderVersion = ProgramTest;
+
 using io::Json;
 
 /// The lines of a JSON-lines text that hold a loss.
@@ -22,11 +24,9 @@ std::vector<Json> epochs_of(const std::string& text) {
   return epochs;
 }
 
-TEST(OlderVersion, CheckpointOfItGoesOnToTheSameLosses) {
-  const Workplace place;
+TEST_F(OlderVersion, CheckpointOfItGoesOnToTheSameLosses) {
   ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
-  const Result result = place.program("config.yaml --train --resume checkpoint.h5");
-  ASSERT_EQ(result.code, 0) << result.err;
+  const Result result = place.succeed("config.yaml --train --resume checkpoint.h5");
   EXPECT_EQ(count(result.err, "going on from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;
   const auto expected = epochs_of(place.read("expected.jsonl"));
   const auto epochs = epochs_of(place.read("runs/run/metrics.jsonl"));
@@ -40,11 +40,9 @@ TEST(OlderVersion, CheckpointOfItGoesOnToTheSameLosses) {
   }
 }
 
-TEST(OlderVersion, CheckpointOfItIsExported) {
-  const Workplace place;
+TEST_F(OlderVersion, CheckpointOfItIsExported) {
   ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
-  const Result result = place.program("export checkpoint.h5 --output model.safetensors");
-  EXPECT_EQ(result.code, 0) << result.err;
+  place.succeed("export checkpoint.h5 --output model.safetensors");
 }
 
 }  // namespace

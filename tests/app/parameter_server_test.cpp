@@ -7,6 +7,8 @@
 namespace vaecf::app {
 namespace {
 
+using Served = SmallRun;
+
 const std::string served = " --set distributed.strategy=parameter_server ";
 const std::string asynchronous = served + "--set distributed.updates=asynchronous ";
 
@@ -21,10 +23,8 @@ std::string curve(const Workplace& place, const std::string& name) {
   return curve;
 }
 
-TEST(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml").code, 0);
+TEST_F(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
+  place.succeed("small.yaml");
   const std::string alone = curve(place, "small");
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
@@ -43,9 +43,7 @@ TEST(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
   }
 }
 
-TEST(Served, Benchmark) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Served, Benchmark) {
   for (const std::string& how : {served, asynchronous}) {
     const Result result = place.ranks(3, "small.yaml --benchmark --set benchmark.seconds=0.3" + how);
     EXPECT_EQ(result.code, 0) << result.err;
@@ -54,15 +52,10 @@ TEST(Served, Benchmark) {
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"server_wire_bytes\":"), 2);
 }
 
-TEST(Served, BadSettingsComeFromOneRank) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Served, BadSettingsComeFromOneRank) {
   const auto expect = [&](int ranks, const std::string& arguments, const std::string& message) {
-    const Result result = ranks == 1 ? place.program("small.yaml" + served + arguments)
-                                     : place.ranks(ranks, "small.yaml" + served + arguments);
-    EXPECT_EQ(result.code, 2) << result.err;
-    EXPECT_EQ(count(result.err, message), 1) << result.err;
-    EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+    const std::string line = "small.yaml" + served + arguments;
+    expect_refused(ranks == 1 ? place.program(line) : place.ranks(ranks, line), message);
   };
   expect(1, "", "distributed.servers: 1 leaves no worker in a world of 1");
   expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker in a world of 2");
@@ -77,7 +70,7 @@ std::string ended_run(const std::string& arguments, const std::string& kill) {
          until_first_epoch + kill + "; wait $job; echo \"code $?\"";
 }
 
-TEST(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
+TEST_F(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
   for (const std::string& how : {served, asynchronous}) {
     const Workplace place;
     place.make_small_run();
@@ -97,9 +90,7 @@ TEST(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
 }
 
 // Its workers wait for it, inside MPI.
-TEST(Served, AKilledServerEndsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Served, AKilledServerEndsAll) {
   const Result result = place.bash(
       ended_run(asynchronous + "--set validation.every=0", "kill -KILL $(pgrep -P $job | tail -n 1)"));
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
@@ -110,9 +101,7 @@ TEST(Served, AKilledServerEndsAll) {
 }
 
 // The server stands still: the workers wait for it until the watchdog ends the run.
-TEST(Served, AServerThatHangsIsNamedAndEndsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Served, AServerThatHangsIsNamedAndEndsAll) {
   const Result result =
       place.bash(ended_run(served + "--set distributed.warn_after=1 --set distributed.timeout=2",
                            "server=$(pgrep -P $job | tail -n 1); kill -STOP $server"));

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 
 namespace vaecf::app {
 namespace {
@@ -48,6 +47,12 @@ Result Workplace::bash(const std::string& line, int seconds) const {
   return result;
 }
 
+Result Workplace::succeed(const std::string& arguments) const {
+  const Result result = program(arguments);
+  EXPECT_EQ(result.code, 0) << arguments << "\n" << result.out << result.err;
+  return result;
+}
+
 Result Workplace::ranks(int count, const std::string& arguments) const {
   return bash("$MPIRUN -np " + std::to_string(count) + " $PROGRAM " + arguments);
 }
@@ -80,10 +85,9 @@ std::vector<std::string> Workplace::files() const {
 }
 
 void Workplace::make_small_run(int users) const {
-  const Result made = program("synthesize data.h5 --users " + std::to_string(users) +
-                              " --items 60 --interactions-per-user 12 --validation-users 20 --test-users 20 "
-                              "--tastes 4 --quiet");
-  if (made.code != 0) throw std::runtime_error("synthesize failed: " + made.err);
+  succeed("synthesize data.h5 --users " + std::to_string(users) +
+          " --items 60 --interactions-per-user 12 --validation-users 20 --test-users 20 "
+          "--tastes 4 --quiet");
   write("small.yaml",
         "name: small\n"
         "data: {file: data.h5, virtual_shards: 4}\n"
@@ -91,6 +95,13 @@ void Workplace::make_small_run(int users) const {
         "train: {epochs: 2, batch_size: 40, precision: fp32, annealing: {steps: 10}}\n"
         "validation: {metrics: [ndcg@10, recall@5], select: ndcg@10}\n"
         "device: cpu\n");
+}
+
+void expect_refused(const Result& result, const std::string& part, int code) {
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_EQ(result.out, "");
+  expect_in(result.err, {part});
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
 }
 
 int count(const std::string& text, const std::string& part) {

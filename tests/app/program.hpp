@@ -1,6 +1,9 @@
 #pragma once
 
+#include "app/expect_in.hpp"
 #include "support/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
@@ -24,6 +27,8 @@ class Workplace {
   Result bash(const std::string& line, int seconds = 60) const;
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
+  /// Does so, and expects that it ends with 0.
+  Result succeed(const std::string& arguments) const;
   Result ranks(int count, const std::string& arguments) const;
   /// Two ranks that do different things. (mpirun A : B would say so, but ends in a crash as of Open MPI 5.0.)
   Result two_ranks(const std::string& first_line, const std::string& second_line) const;
@@ -42,6 +47,26 @@ class Workplace {
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
 };
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  const Workplace place;
+};
+
+/// A small run can be made.
+class SmallRun : public ProgramTest {
+ protected:
+  SmallRun() { place.make_small_run(); }
+};
+
+/// A small run was trained.
+class TrainedRun : public SmallRun {
+ protected:
+  TrainedRun() { place.succeed("small.yaml --train --quiet"); }
+};
+
+/// Expects that the program ended with `code` and one message, which holds `part`.
+void expect_refused(const Result& result, const std::string& part, int code = 2);
 
 /// Bash: waits until the small run has finished an epoch, 20 seconds at most.
 inline const std::string until_first_epoch =

@@ -5,73 +5,55 @@
 namespace vaecf::app {
 namespace {
 
-/// One message from one rank, the exit code of that rank, and no hang.
-void expect_one_voice(const Result& result, int code, const std::string& message) {
-  EXPECT_EQ(result.code, code) << result.err;
-  EXPECT_EQ(count(result.err, message), 1) << result.err;
-  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
-  EXPECT_EQ(result.out, "");
-}
+using Ranks = SmallRun;
 
-TEST(Ranks, TrainAndTestSpeakOnce) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Ranks, TrainAndTestSpeakOnce) {
   const Result result = place.ranks(2, "small.yaml");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
   EXPECT_EQ(count(result.err, "backend: "), 1) << result.err;
 }
 
-TEST(Ranks, SetupErrorsComeFromOneRank) {
-  const Workplace place;
-  place.make_small_run();
-  expect_one_voice(place.ranks(3, "small.yaml --set train.epoch=1"), 2, "train.epoch is not a key");
-  expect_one_voice(place.ranks(2, "--trian small.yaml"), 2, "vaecf_dist --help");
-  expect_one_voice(place.ranks(2, "small.yaml --set data.file=none.h5"), 2, "none.h5");
-  expect_one_voice(place.ranks(3, "small.yaml --set data.virtual_shards=2"), 2,
-                   "3 ranks are more than the 2 virtual shards");
-  expect_one_voice(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), 1, "data.h5/runs");
-  expect_one_voice(place.ranks(2, "small.yaml --test"), 2, "--test needs");
+TEST_F(Ranks, SetupErrorsComeFromOneRank) {
+  expect_refused(place.ranks(3, "small.yaml --set train.epoch=1"), "train.epoch is not a key");
+  expect_refused(place.ranks(2, "--trian small.yaml"), "vaecf_dist --help");
+  expect_refused(place.ranks(2, "small.yaml --set data.file=none.h5"), "none.h5");
+  expect_refused(place.ranks(3, "small.yaml --set data.virtual_shards=2"),
+                 "3 ranks are more than the 2 virtual shards");
+  expect_refused(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), "data.h5/runs", 1);
+  expect_refused(place.ranks(2, "small.yaml --test"), "--test needs runs/small/checkpoints/best.h5");
 }
 
-TEST(Ranks, OneRanksOwnTroubleEndsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && extra=\"$EXTRA\"\nexec $PROGRAM small.yaml $extra\n");
   const auto with_extra = [&](const std::string& extra) {
     return place.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper");
   };
-  expect_one_voice(with_extra("--set train.epochs=3"), 2,
-                   "rank 1: its configuration differs from that of rank 0: "
-                   "train.epochs is 3 here and 2 there");
-  expect_one_voice(with_extra("--set train.epochs=x"), 2,
-                   "rank 1: --set train.epochs=x: train.epochs wants an integer");
-  expect_one_voice(with_extra("--set distributed.algorithm=auto"), 2,
-                   "distributed.algorithm is auto here and ring there");
-  expect_one_voice(with_extra("--nonsense"), 2, "rank 1: ");
-  expect_one_voice(with_extra("--benchmark"), 2, "start the same on all ranks");
+  expect_refused(with_extra("--set train.epochs=3"),
+                 "rank 1: its configuration differs from that of rank 0: "
+                 "train.epochs is 3 here and 2 there");
+  expect_refused(with_extra("--set train.epochs=x"),
+                 "rank 1: --set train.epochs=x: train.epochs wants an integer");
+  expect_refused(with_extra("--set distributed.algorithm=auto"),
+                 "distributed.algorithm is auto here and ring there");
+  expect_refused(with_extra("--nonsense"), "rank 1: ");
+  expect_refused(with_extra("--benchmark"), "start the same on all ranks");
 }
 
-TEST(Ranks, AFullDiskEndsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Ranks, AFullDiskEndsAll) {
   // The limit is rank 0's, who writes; shared memory files of MPI would hit it too, hence TCP.
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
   const Result result =
       place.bash("OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo $MPIRUN -np 2 bash wrapper");
-  EXPECT_EQ(result.code, 1) << result.err;
-  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
-  EXPECT_NE(result.err.find("training failed: "), std::string::npos) << result.err;
+  expect_refused(result, "training failed: ", 1);
   EXPECT_FALSE(place.exists("runs/small/checkpoints/best.h5"));
 }
 
 // Numbers of epochs of their own: both tests look for processes by their command lines, at the same time
 // perhaps.
-TEST(Ranks, CtrlCEndsAllWithoutTraces) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Ranks, CtrlCEndsAllWithoutTraces) {
   // mpirun is waited for by its shell; what it started must be gone with it.
   const Result result = place.bash(
       "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
@@ -90,9 +72,7 @@ TEST(Ranks, CtrlCEndsAllWithoutTraces) {
   }
 }
 
-TEST(Ranks, AKilledOneEndsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Ranks, AKilledOneEndsAll) {
   const Result result = place.bash(
       "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000002 --set validation.every=0 & "
       "job=$!\n" +

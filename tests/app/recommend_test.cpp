@@ -10,6 +10,8 @@
 namespace vaecf::app {
 namespace {
 
+using Recommend = TrainedRun;
+
 struct Recommended {
   std::string user;
   std::string item;
@@ -31,12 +33,8 @@ std::vector<Recommended> lines_of(const std::string& tsv) {
   return lines;
 }
 
-TEST(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
-  const Result result = place.program("recommend small.yaml --top 3 --output out/top.tsv --quiet");
-  ASSERT_EQ(result.code, 0) << result.err;
+TEST_F(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
+  place.succeed("recommend small.yaml --top 3 --output out/top.tsv --quiet");
   const auto lines = lines_of(place.read("out/top.tsv"));
   EXPECT_EQ(lines.size(), 20U * 3U);
   std::set<std::string> users;
@@ -47,8 +45,7 @@ TEST(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
     }
   }
   EXPECT_EQ(users.size(), 20U);
-  const Result one = place.program("recommend small.yaml --top 3 --quiet --user " + lines[3].user);
-  ASSERT_EQ(one.code, 0) << one.err;
+  const Result one = place.succeed("recommend small.yaml --top 3 --quiet --user " + lines[3].user);
   const auto alone = lines_of(one.out);
   ASSERT_EQ(alone.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(alone[i].item, lines[3 + i].item);
@@ -59,25 +56,18 @@ TEST(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
   EXPECT_LT(
       lines_of(place.program("recommend small.yaml --top 60 --quiet --user " + lines[3].user).out).size(),
       60U);
-  const Result nobody = place.program("recommend small.yaml --user nobody");
-  EXPECT_EQ(nobody.code, 2);
-  EXPECT_EQ(count(nobody.err, "user nobody is not among the 20 test users"), 1) << nobody.err;
+  expect_refused(place.program("recommend small.yaml --user nobody"),
+                 "user nobody is not among the 20 test users");
 }
 
-TEST(Recommend, ReadsUsersThatTheModelNeverSaw) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+TEST_F(Recommend, ReadsUsersThatTheModelNeverSaw) {
   // Item ids as the dataset has them, out of a first answer.
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 5").out);
   ASSERT_GE(known.size(), 5U);
   place.write("new.csv", "user,item\r\nann," + known[0].item + "\r\nann," + known[1].item + "\r\nbob," +
                              known[2].item + "\r\nann,no-such-item\r\nann," + known[0].item + "\r\n");
-  const Result result = place.program("recommend small.yaml --input new.csv --top 1000");
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_NE(result.err.find("new.csv: 1 lines name items that the model does not know (no-such-item)"),
-            std::string::npos)
-      << result.err;
+  const Result result = place.succeed("recommend small.yaml --input new.csv --top 1000");
+  expect_in(result.err, {"new.csv: 1 lines name items that the model does not know (no-such-item)"});
   std::set<std::string> ann;
   std::set<std::string> bob;
   for (const Recommended& line : lines_of(result.out)) (line.user == "ann" ? ann : bob).insert(line.item);
@@ -89,10 +79,9 @@ TEST(Recommend, ReadsUsersThatTheModelNeverSaw) {
 }
 
 // More users than go through the model together, and groups and shares of them that no kernel's tile divides.
-TEST(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
-  const Workplace place;
+TEST_F(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
   place.make_small_run(611);
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+  place.succeed("small.yaml --train --quiet");
   const std::string command = "$PROGRAM recommend small.yaml --split all --top 4 --quiet --output ";
   ASSERT_EQ(place.bash(command + "one.tsv").code, 0);
   std::set<std::string> users;
@@ -103,16 +92,11 @@ TEST(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
     ASSERT_EQ(result.code, 0) << way << ": " << result.err;
     EXPECT_EQ(place.read("other.tsv"), place.read("one.tsv")) << way;
   }
-  const Result bad = place.ranks(2, "recommend small.yaml --user nobody");
-  EXPECT_EQ(bad.code, 2);
-  EXPECT_EQ(count(bad.err, "user nobody is not among"), 1) << "one rank speaks for all: " << bad.err;
+  expect_refused(place.ranks(2, "recommend small.yaml --user nobody"), "user nobody is not among");
 }
 
 // Each has the same users, and as many items.
-TEST(Recommend, RanksThatReadOtherFilesAreToldApart) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+TEST_F(Recommend, RanksThatReadOtherFilesAreToldApart) {
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
   place.write("a.csv", "user,item\nann," + known[0].item + "\n");
@@ -140,10 +124,7 @@ TEST(Recommend, RanksThatReadOtherFilesAreToldApart) {
   EXPECT_EQ(place.two_ranks(model + "best.h5", model + "copy.h5").code, 0);
 }
 
-TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+TEST_F(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
   const std::string& a = known[0].item;
@@ -152,13 +133,10 @@ TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
   place.write("new.csv", "userId,movieId,rating\nann,\"" + a + "\",4.5\nbob,nowhere,1\nann,never,2\n");
   place.write("list", "item\n" + a + "\n" + b + "\nnothing\n\n" + c + "\n");
   const std::string command = "recommend small.yaml --input new.csv ";
-  const Result result = place.program(command + "--include list --top 5");
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(count(result.err, "2 lines name items that the model does not know (nowhere, never)"), 1)
-      << result.err;
-  EXPECT_EQ(count(result.err, "--include list: 1 lines name items that the model does not know (nothing)"), 1)
-      << result.err;
-  EXPECT_EQ(count(result.err, "1 users have no item that the model knows (bob)"), 1) << result.err;
+  const Result result = place.succeed(command + "--include list --top 5");
+  expect_in(result.err, {"2 lines name items that the model does not know (nowhere, never)",
+                         "--include list: 1 lines name items that the model does not know (nothing)",
+                         "1 users have no item that the model knows (bob)"});
   const auto lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 2U + 3U) << "ann has one of the three";
   for (const Recommended& line : lines) {
@@ -170,51 +148,30 @@ TEST(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
     EXPECT_TRUE(line.item != a && line.item != b && line.item != c) << line.item;
   }
   place.write("nothing", "nothing\n");
-  const Result none = place.program(command + "--include nothing");
-  EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(count(none.err, "no item is left to recommend"), 1) << none.err;
+  expect_refused(place.program(command + "--include nothing"), "no item is left to recommend");
 }
 
-TEST(Recommend, WritesWhatTheNameOfTheOutputSays) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+TEST_F(Recommend, WritesWhatTheNameOfTheOutputSays) {
   const std::string command = "recommend small.yaml --top 3 --quiet --output ";
-  ASSERT_EQ(place.program(command + "top.tsv").code, 0);
-  ASSERT_EQ(place.program(command + "top.csv").code, 0);
+  place.succeed(command + "top.tsv");
+  place.succeed(command + "top.csv");
   std::string commas = place.read("top.tsv");
   std::replace(commas.begin(), commas.end(), '\t', ',');
   EXPECT_EQ(place.read("top.csv"), commas);
-  ASSERT_EQ(place.program(command + "top --format csv").code, 0);
+  place.succeed(command + "top --format csv");
   EXPECT_EQ(place.read("top"), commas);
-  ASSERT_EQ(place.program(command + "top.h5").code, 0);
+  place.succeed(command + "top.h5");
   EXPECT_EQ(place.read("top.h5").substr(1, 3), "HDF");
-  const Result parquet = place.program(command + "top.parquet");
-  EXPECT_EQ(parquet.code, 2);
-  EXPECT_EQ(count(parquet.err, "Parquet is not written here"), 1) << parquet.err;
+  expect_refused(place.program(command + "top.parquet"), "Parquet is not written here");
   EXPECT_EQ(place.program("recommend small.yaml --format hdf5").code, 2) << "not to standard output";
   EXPECT_EQ(place.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }
 
-TEST(Recommend, RefusesWhatItCannotRead) {
-  const Workplace place;
-  place.make_small_run();
-  EXPECT_EQ(place.program("recommend small.yaml").code, 2) << "no checkpoint yet";
-  ASSERT_EQ(place.program("small.yaml --train --quiet").code, 0);
+TEST_F(Recommend, RefusesWhatItCannotRead) {
+  expect_refused(place.program("recommend small.yaml --set name=new"), "there is no checkpoint");
   place.write("bad.csv", "ann,1\nann\n");
-  const Result bad = place.program("recommend small.yaml --input bad.csv --output o.tsv");
-  EXPECT_EQ(bad.code, 2);
-  EXPECT_EQ(count(bad.err, "bad.csv:2: must have a user in column 0 and an item in column 1"), 1) << bad.err;
-  place.write("head.csv", "customer_id,product_sku\nann,1\n");
-  const Result head = place.program("recommend small.yaml --input head.csv --output o.tsv");
-  EXPECT_EQ(head.code, 2);
-  EXPECT_EQ(count(head.err, "head.csv:1: the first line names no item"), 1) << head.err;
-  EXPECT_EQ(count(head.err, "found customer_id, product_sku, expected user, item;"), 1) << head.err;
-  const Result described = place.program(
-      "recommend small.yaml --input head.csv --top 1 --quiet --set data.source.format=delimited "
-      "--set data.source.user_column=customer_id --set data.source.item_column=product_sku");
-  ASSERT_EQ(described.code, 0) << described.err;
-  EXPECT_EQ(lines_of(described.out).size(), 1U) << described.out;
+  expect_refused(place.program("recommend small.yaml --input bad.csv --output o.tsv"),
+                 "bad.csv:2: must have a user in column 0 and an item in column 1");
   EXPECT_FALSE(place.exists("o.tsv"));
   place.write("empty.csv", "");
   EXPECT_EQ(place.program("recommend small.yaml --input empty.csv").code, 2);
@@ -222,10 +179,8 @@ TEST(Recommend, RefusesWhatItCannotRead) {
   EXPECT_EQ(place.program("recommend small.yaml --checkpoint data.h5").code, 2)
       << "a dataset is no checkpoint";
   EXPECT_EQ(place.program("recommend small.yaml --output /dev/null/o.tsv").code, 1);
-  const Result replacing = place.program("recommend small.yaml --output data.h5");
-  EXPECT_EQ(replacing.code, 2);
-  EXPECT_EQ(count(replacing.err, "--output is data.h5, which is read, and would be replaced"), 1)
-      << replacing.err;
+  expect_refused(place.program("recommend small.yaml --output data.h5"),
+                 "--output is data.h5, which is read, and would be replaced");
   EXPECT_EQ(place.program("recommend small.yaml").code, 0) << "the dataset is still there";
 }
 

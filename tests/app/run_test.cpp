@@ -5,28 +5,23 @@
 namespace vaecf::app {
 namespace {
 
-TEST(Run, TrainsThenTestsWithoutAFlag) {
-  const Workplace place;
-  place.make_small_run();
-  const Result result = place.program("small.yaml");
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
-  EXPECT_NE(result.out.find("popular"), std::string::npos) << result.out;
-  EXPECT_NE(result.err.find("vaecf_dist 0."), std::string::npos) << result.err;
+using Program = SmallRun;
+
+TEST_F(Program, TrainsThenTestsWithoutAFlag) {
+  const Result result = place.succeed("small.yaml");
+  expect_in(result.out, {"ndcg@10", "popular"});
+  expect_in(result.err, {"vaecf_dist 0."});
   for (const char* file : {"config.yaml", "metrics.jsonl", "checkpoints/best.h5"}) {
     EXPECT_TRUE(place.exists(std::string("runs/small/") + file)) << file;
   }
   // The resolved configuration is a configuration, and --test alone finds the checkpoint.
-  const Result again = place.program("runs/small/config.yaml --test --quiet");
-  EXPECT_EQ(again.code, 0) << again.err;
+  const Result again = place.succeed("runs/small/config.yaml --test --quiet");
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(again.err, "");
 }
 
 // As after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
-TEST(Run, GoesOnWhereNobodyReadsWhatItSays) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Program, GoesOnWhereNobodyReadsWhatItSays) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --train --set train.epochs=30 2>&1 | true; echo \"code ${PIPESTATUS[0]}\"");
   EXPECT_EQ(result.out, "code 0\n") << result.err;
@@ -34,9 +29,7 @@ TEST(Run, GoesOnWhereNobodyReadsWhatItSays) {
 }
 
 // Or the first file that is opened would get what is said.
-TEST(Run, ClosedStreamsAreNoFilesOfTheRun) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Program, ClosedStreamsAreNoFilesOfTheRun) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --timeline line.json <&- >&- 2>&-; echo \"code $?\"; head -c 1 line.json");
   EXPECT_EQ(result.out.substr(0, 7), "code 0\n") << result.out;
@@ -44,21 +37,13 @@ TEST(Run, ClosedStreamsAreNoFilesOfTheRun) {
   EXPECT_EQ(place.read("runs/small/metrics.jsonl").front(), '{');
 }
 
-TEST(Run, TooManyThreadsAreRefused) {
-  const Workplace place;
-  place.make_small_run();
-  const Result result = place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train");
-  EXPECT_EQ(result.code, 2) << result.err;
-  EXPECT_NE(result.err.find("OMP_NUM_THREADS is 99999999999: give a number of threads up to 4096"),
-            std::string::npos)
-      << result.err;
+TEST_F(Program, TooManyThreadsAreRefused) {
+  expect_refused(place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train"),
+                 "OMP_NUM_THREADS is 99999999999: give a number of threads up to 4096");
 }
 
-TEST(Run, BenchmarkPrintsPhases) {
-  const Workplace place;
-  place.make_small_run();
-  const Result result = place.program("small.yaml --benchmark --quiet --timeline trace.json");
-  ASSERT_EQ(result.code, 0) << result.err;
+TEST_F(Program, BenchmarkPrintsPhases) {
+  const Result result = place.succeed("small.yaml --benchmark --quiet --timeline trace.json");
   for (const char* word : {"users/s", "forward", "backward", "all-reduce"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word << " is missing in\n" << result.out;
   }
@@ -66,14 +51,6 @@ TEST(Run, BenchmarkPrintsPhases) {
   for (const char* phase : {"\"forward\"", "\"loss\"", "\"backward\""}) {
     EXPECT_GE(count(trace, phase), 20) << phase << " in the timeline";
   }
-}
-
-TEST(Run, TestNeedsACheckpoint) {
-  const Workplace place;
-  place.make_small_run();
-  const Result result = place.program("small.yaml --test");
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(count(result.err, "--test needs runs/small/checkpoints/best.h5"), 1) << result.err;
 }
 
 }  // namespace

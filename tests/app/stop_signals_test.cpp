@@ -22,18 +22,6 @@ void send(int number) {
   kill(getpid(), number);
 }
 
-TEST(StopSignals, AreARequest) {
-  for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
-    StopFlag flag;
-    StopSignals signals(flag);
-    signals.interrupts_too();
-    EXPECT_FALSE(flag.requested());
-    send(number);
-    wait_until_requested(flag);
-    EXPECT_TRUE(flag.requested()) << number;
-  }
-}
-
 TEST(StopSignals, Usr1MayComeOftenAndLate) {
   StopFlag flag;
   {
@@ -59,9 +47,7 @@ TEST(StopSignals, ATermOnTheWayOutOfAStoppedRunIsNothing) {
   EXPECT_TRUE(flag.requested());
 }
 
-using StopSignalsDeathTest = ::testing::Test;
-
-TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
+TEST(StopSignalsDeathTest, TheSecondOneEnds) {
   const auto twice = [](int first, int second, int seconds = 0) {
     StopFlag flag;
     StopSignals signals(flag);
@@ -81,7 +67,7 @@ TEST_F(StopSignalsDeathTest, TheSecondOneEnds) {
 }
 
 // A shell starts jobs in the background with INT ignored.
-TEST_F(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
+TEST(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
   const auto run = [] {
     std::signal(SIGINT, SIG_IGN);
     StopFlag flag;
@@ -97,7 +83,7 @@ TEST_F(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(7), "");
 }
 
-TEST_F(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
+TEST(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
   const auto interrupted = [] {
     StopFlag flag;
     const StopSignals signals(flag);

@@ -10,6 +10,9 @@
 namespace vaecf::app {
 namespace {
 
+using Stop = SmallRun;
+using Resume = SmallRun;
+
 /// Starts `command` in the background, waits for its first epoch, sends `signal` to what `target` says, and
 /// prints how it ended.
 std::string stopped_run(const std::string& command, const std::string& signal,
@@ -37,16 +40,12 @@ void expect_stopped(const Workplace& place, const Result& result, const std::str
   EXPECT_EQ(count(all, "\"event\":\"test\""), 1) << all;
 }
 
-TEST(Stop, Usr1ToMpirunReachesAllRanks) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, Usr1ToMpirunReachesAllRanks) {
   expect_stopped(place, place.bash(stopped_run("$MPIRUN -np 3 $PROGRAM small.yaml", "USR1")),
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n" + until_first_epoch +
       "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
@@ -58,26 +57,20 @@ TEST(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
       << result.err;
 }
 
-TEST(Stop, Usr1ToOneRankStopsAll) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, Usr1ToOneRankStopsAll) {
   expect_stopped(
       place,
       place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "USR1", "$(pgrep -P $job | tail -n 1)")),
       "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST(Stop, TermToTheRanksAsFromSrun) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, TermToTheRanksAsFromSrun) {
   expect_stopped(place,
                  place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST(Stop, LeavesTheTimelineOfAllRanks) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, LeavesTheTimelineOfAllRanks) {
   const Result result =
       place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
@@ -97,9 +90,7 @@ TEST(Stop, LeavesTheTimelineOfAllRanks) {
 }
 
 // It kills the ranks a second later.
-TEST(Stop, AfterTermToMpirunTheNextRunGoesOn) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Stop, AfterTermToMpirunTheNextRunGoesOn) {
   const Result result = place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
   EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
   EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
@@ -112,9 +103,7 @@ TEST(Stop, AfterTermToMpirunTheNextRunGoesOn) {
 }
 
 // Rank 0 alone reads and writes checkpoints: the others may be on hosts that do not see them.
-TEST(Resume, RunFoldersThatOnlyRankZeroSees) {
-  const Workplace place;
-  place.make_small_run();
+TEST_F(Resume, RunFoldersThatOnlyRankZeroSees) {
   place.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
   for (const std::string arguments :
        {"--train", "--train --resume auto", "--train --resume auto --set train.epochs=3", "--test"}) {
@@ -126,7 +115,7 @@ TEST(Resume, RunFoldersThatOnlyRankZeroSees) {
   EXPECT_FALSE(place.exists("elsewhere/runs"));
 }
 
-TEST(Stop, AloneTermAndIntAskForIt) {
+TEST_F(Stop, AloneTermAndIntAskForIt) {
   for (const char* signal : {"TERM", "INT", "USR1"}) {
     SCOPED_TRACE(signal);
     const Workplace place;
@@ -136,7 +125,7 @@ TEST(Stop, AloneTermAndIntAskForIt) {
 }
 
 // The configuration comes through a pipe, so that the request surely finds a run that has yet to begin.
-TEST(Stop, BeforeTheFirstStep) {
+TEST_F(Stop, BeforeTheFirstStep) {
   for (const char* signal : {"USR1", "TERM"}) {
     SCOPED_TRACE(signal);
     const Workplace place;
@@ -152,18 +141,13 @@ TEST(Stop, BeforeTheFirstStep) {
   }
 }
 
-TEST(Resume, WithoutACheckpointTrainsFromTheStart) {
-  const Workplace place;
-  place.make_small_run();
-  const Result result = place.program("small.yaml --resume auto");
-  EXPECT_EQ(result.code, 0) << result.err;
+TEST_F(Resume, WithoutACheckpointTrainsFromTheStart) {
+  const Result result = place.succeed("small.yaml --resume auto");
   EXPECT_EQ(count(result.err, "holds no whole checkpoint: training from the start"), 1) << result.err;
 }
 
-TEST(Resume, AContradictionIsRefusedOnAllRanks) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train").code, 0);
+TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
+  place.succeed("small.yaml --train");
   for (const int ranks : {1, 3}) {
     const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
     EXPECT_EQ(result.code, 2) << result.err;
@@ -172,18 +156,14 @@ TEST(Resume, AContradictionIsRefusedOnAllRanks) {
         1)
         << result.err;
   }
-  const Result gone = place.ranks(2, "small.yaml --resume none.h5");
-  EXPECT_EQ(gone.code, 2) << gone.err;
-  EXPECT_EQ(count(gone.err, "none.h5"), 1) << gone.err;
+  expect_refused(place.ranks(2, "small.yaml --resume none.h5"), "none.h5");
   // What was there is there still.
   EXPECT_TRUE(place.exists("runs/small/checkpoints/epoch-0002.h5"));
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
 }
 
-TEST(Resume, PassesOverADamagedCheckpointAndSaysWhy) {
-  const Workplace place;
-  place.make_small_run();
-  ASSERT_EQ(place.program("small.yaml --train").code, 0);
+TEST_F(Resume, PassesOverADamagedCheckpointAndSaysWhy) {
+  place.succeed("small.yaml --train");
   const Result result = place.bash(
       "rm runs/small/checkpoints/best.h5\n"
       "printf x | dd of=runs/small/checkpoints/epoch-0002.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null\n"
