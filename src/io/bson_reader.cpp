@@ -7,41 +7,34 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <optional>
 
 namespace vaecf::io {
 namespace {
 
-// `space` keeps what is not in the document as text.
-bool id_text(const bson_iter_t& at, std::string& space, std::string_view& text) {
+std::optional<std::string> id_text(const bson_iter_t& at) {
+  constexpr double exact = 9007199254740992.0;
+  std::array<char, 25> hexadecimal{};
   switch (bson_iter_type(&at)) {
     case BSON_TYPE_UTF8: {
       std::uint32_t length = 0;
       const char* const bytes = bson_iter_utf8(&at, &length);
-      text = {bytes, length};
-      return true;
+      return std::string(bytes, length);
     }
     case BSON_TYPE_INT32:
     case BSON_TYPE_INT64:
-      space = std::to_string(bson_iter_as_int64(&at));
-      break;
+      return std::to_string(bson_iter_as_int64(&at));
     case BSON_TYPE_DOUBLE: {
-      constexpr double exact = 9007199254740992.0;
       const double value = bson_iter_double(&at);
-      if (!(std::abs(value) <= exact) || value != std::floor(value)) return false;
-      space = std::to_string(static_cast<std::int64_t>(value));
-      break;
+      if (!(std::abs(value) <= exact) || value != std::floor(value)) return std::nullopt;
+      return std::to_string(static_cast<std::int64_t>(value));
     }
-    case BSON_TYPE_OID: {
-      std::array<char, 25> hexadecimal{};
+    case BSON_TYPE_OID:
       bson_oid_to_string(bson_iter_oid(&at), hexadecimal.data());
-      space = hexadecimal.data();
-      break;
-    }
+      return hexadecimal.data();
     default:
-      return false;
+      return std::nullopt;
   }
-  text = space;
-  return true;
 }
 
 }  // namespace
@@ -68,7 +61,6 @@ struct BsonReader::State {
   std::exception_ptr problem;
   std::unique_ptr<bson_reader_t, Destroy> reader;
   const bson_t* document = nullptr;
-  std::int64_t offset = 0;
   std::int64_t bytes = 0;  // that were read
 };
 
@@ -82,34 +74,25 @@ BsonReader::~BsonReader() = default;
 
 bool BsonReader::next() {
   State& s = *state_;
-  s.offset = static_cast<std::int64_t>(bson_reader_tell(s.reader.get()));
+  const auto offset = static_cast<std::int64_t>(bson_reader_tell(s.reader.get()));
   bool at_end = false;
   s.document = bson_reader_read(s.reader.get(), &at_end);
   if (s.problem) std::rethrow_exception(s.problem);
-  const auto damaged = [&] {
-    return InputError(format("{}: the BSON document at byte {} is damaged or cut short: fetch the file again",
-                             s.name, s.offset));
-  };
-  if (s.document == nullptr) {
-    // The library takes a last document that is cut short for the end.
-    if (!at_end || s.bytes != s.offset) throw damaged();
-    return false;
+  // The library takes a last document that is cut short for the end.
+  const bool ended = s.document == nullptr && at_end && s.bytes == offset;
+  if (!ended && (s.document == nullptr || !bson_validate(s.document, BSON_VALIDATE_NONE, nullptr))) {
+    throw InputError(format("{}: the BSON document at byte {} is damaged or cut short: fetch the file again",
+                            s.name, offset));
   }
-  if (!bson_validate(s.document, BSON_VALIDATE_NONE, nullptr)) throw damaged();
-  return true;
-}
-
-std::int64_t BsonReader::offset() const {
-  return state_->offset;
+  return !ended;
 }
 
 bool BsonReader::text(const char* key, std::string& value) const {
   bson_iter_t at;
-  std::string space;
-  std::string_view found;
-  if (!bson_iter_init_find(&at, state_->document, key) || !id_text(at, space, found)) return false;
-  value = found;
-  return true;
+  if (!bson_iter_init_find(&at, state_->document, key)) return false;
+  const auto found = id_text(at);
+  if (found) value = *found;
+  return found.has_value();
 }
 
 std::int64_t BsonReader::for_each_text(const char* key,
@@ -121,14 +104,10 @@ std::int64_t BsonReader::for_each_text(const char* key,
     return -1;
   }
   std::int64_t others = 0;
-  std::string space;
   while (bson_iter_next(&element)) {
-    std::string_view found;
-    if (id_text(element, space, found)) {
-      use(found);
-    } else {
-      ++others;
-    }
+    const auto found = id_text(element);
+    if (found) use(*found);
+    if (!found) ++others;
   }
   return others;
 }

@@ -35,14 +35,8 @@ std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
 }  // namespace
 
 std::string checkpoint_name(CheckpointKind kind, std::int64_t number) {
-  switch (kind) {
-    case CheckpointKind::epoch:
-      return format("epoch-{:04}.h5", number);
-    case CheckpointKind::step:
-      return format("step-{:08}.h5", number);
-    case CheckpointKind::best:
-      break;
-  }
+  if (kind == CheckpointKind::epoch) return format("epoch-{:04}.h5", number);
+  if (kind == CheckpointKind::step) return format("step-{:08}.h5", number);
   return "best.h5";
 }
 

@@ -32,12 +32,7 @@ void Sha256::Free::operator()(evp_md_ctx_st* context) const {
 }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  check_openssl(context_ != nullptr);
-  start();
-}
-
-void Sha256::start() {
-  check_openssl(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  check_openssl(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
 }
 
 void Sha256::update(std::span<const char> bytes) {
@@ -47,7 +42,6 @@ void Sha256::update(std::span<const char> bytes) {
 std::string Sha256::finish() {
   std::array<unsigned char, 32> sum{};
   check_openssl(EVP_DigestFinal_ex(context_.get(), sum.data(), nullptr) == 1);
-  start();
   std::string digits;
   for (const unsigned char byte : sum) digits += format("{:02x}", byte);
   return digits;

@@ -3,10 +3,14 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace vaecf::io {
+
+/// Returns the folder that `path` lies in.
+std::filesystem::path folder_of(const std::string& path);
 
 /// Makes the folder that `path` lies in. Throws RunError if that cannot be.
 void make_parent_folder(const std::string& path);

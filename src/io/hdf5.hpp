@@ -67,7 +67,6 @@ inline constexpr std::int64_t max_id_bytes = 4096;
 /// Returns the library's name for T. It is not a constant: the library makes it at its first use.
 template <class T>
 hid_t memory_type() {
-  if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_NATIVE_UINT8;
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
   if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
   if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;

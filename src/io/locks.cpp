@@ -3,11 +3,12 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/io/locks.hpp>
 
+#include "io/file_system.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <thread>
@@ -19,9 +20,7 @@ namespace {
 Descriptor open_something_at(const std::string& path) {
   Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (existing.is_open()) return existing;
-  const auto parent = std::filesystem::path(path).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  return Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 }
 
 Descriptor open_lock(const std::string& path) {

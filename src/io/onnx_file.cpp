@@ -11,25 +11,23 @@ namespace {
 // Protobuf's wire format: a field is its number and wire type, then a varint (type 0), or a length and so
 // many bytes (type 2): texts and messages. Numbers and names are those of onnx.proto (opset 13, IR 7).
 
-void add_varint(std::string& out, std::uint64_t value) {
+std::string varint(std::uint64_t value) {
+  std::string out;
   for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7F) | 0x80);
-  out += static_cast<char>(value);
+  return out + static_cast<char>(value);
 }
 
-void add_number(std::string& out, int field, std::int64_t value) {
-  add_varint(out, static_cast<std::uint64_t>(field) << 3);
-  add_varint(out, static_cast<std::uint64_t>(value));
+std::string number(std::uint64_t field, std::int64_t value) {
+  return varint(field << 3) + varint(static_cast<std::uint64_t>(value));
 }
 
 /// Begins a field of `size` bytes, which follow.
-void add_head(std::string& out, int field, std::int64_t size) {
-  add_varint(out, (static_cast<std::uint64_t>(field) << 3) | 2);
-  add_varint(out, static_cast<std::uint64_t>(size));
+std::string head(std::uint64_t field, std::int64_t size) {
+  return varint((field << 3) | 2) + varint(static_cast<std::uint64_t>(size));
 }
 
-void add_bytes(std::string& out, int field, std::string_view bytes) {
-  add_head(out, field, static_cast<std::int64_t>(bytes.size()));
-  out += bytes;
+std::string bytes(std::uint64_t field, std::string_view content) {
+  return head(field, static_cast<std::int64_t>(content.size())).append(content);
 }
 
 int type_number(TensorType type) {
@@ -39,83 +37,49 @@ int type_number(TensorType type) {
 
 std::string node_message(const OnnxNode& node) {
   std::string out;
-  for (const auto& input : node.inputs) add_bytes(out, 1, input);
-  add_bytes(out, 2, node.output);
-  add_bytes(out, 3, node.output);  // its name
-  add_bytes(out, 4, node.op);
-  for (const auto& [name, value] : node.attributes) {
-    std::string attribute;
-    add_bytes(attribute, 1, name);
-    add_number(attribute, 3, value);
-    add_number(attribute, 20, 2);  // AttributeProto.INT
-    add_bytes(out, 5, attribute);
-  }
+  for (const auto& input : node.inputs) out += bytes(1, input);
+  out += bytes(2, node.output) + bytes(3, node.output) + bytes(4, node.op);  // 3: its name
+  for (const auto& [name, value] : node.attributes)
+    out += bytes(5, bytes(1, name) + number(3, value) + number(20, 2));  // AttributeProto.INT
   return out;
 }
 
 std::string value_message(const OnnxValue& value) {
   std::string shape;
   for (const std::string& size : value.shape) {
-    std::string dimension;
-    if (size.find_first_not_of("0123456789") == std::string::npos)
-      add_number(dimension, 1, std::stoll(size));
-    else
-      add_bytes(dimension, 2, size);
-    add_bytes(shape, 1, dimension);
+    const bool numeric = size.find_first_not_of("0123456789") == std::string::npos;
+    shape += bytes(1, numeric ? number(1, std::stoll(size)) : bytes(2, size));
   }
-  std::string tensor;
-  add_number(tensor, 1, type_number(value.type));
-  add_bytes(tensor, 2, shape);
-  std::string type;
-  add_bytes(type, 1, tensor);
-  std::string out;
-  add_bytes(out, 1, value.name);
-  add_bytes(out, 2, type);
-  return out;
+  const std::string tensor = number(1, type_number(value.type)) + bytes(2, shape);
+  return bytes(1, value.name) + bytes(2, bytes(1, tensor));
 }
 
 /// All of a TensorProto but its data, whose head comes last.
 std::string tensor_head(const OutgoingTensor& tensor) {
   std::string out;
-  for (const std::int64_t size : tensor.shape) add_number(out, 1, size);
-  add_number(out, 2, type_number(tensor.type));
-  add_bytes(out, 8, tensor.name);
-  add_head(out, 9, tensor.bytes());
-  return out;
+  for (const std::int64_t size : tensor.shape) out += number(1, size);
+  return out + number(2, type_number(tensor.type)) + bytes(8, tensor.name) + head(9, tensor.bytes());
 }
 
 }  // namespace
 
 void write_onnx(const std::string& path, const OnnxModel& model) {
   std::string graph;
-  for (const OnnxNode& node : model.nodes) add_bytes(graph, 1, node_message(node));
-  add_bytes(graph, 2, model.name);
-  for (const OnnxValue& value : model.inputs) add_bytes(graph, 11, value_message(value));
-  for (const OnnxValue& value : model.outputs) add_bytes(graph, 12, value_message(value));
+  for (const OnnxNode& node : model.nodes) graph += bytes(1, node_message(node));
+  graph += bytes(2, model.name);
+  for (const OnnxValue& value : model.inputs) graph += bytes(11, value_message(value));
+  for (const OnnxValue& value : model.outputs) graph += bytes(12, value_message(value));
   std::vector<std::string> heads;
   auto graph_size = static_cast<std::int64_t>(graph.size());
   for (const OutgoingTensor& tensor : model.initializers) {
-    const std::string head = tensor_head(tensor);
-    std::string& field = heads.emplace_back();
-    add_head(field, 5, static_cast<std::int64_t>(head.size()) + tensor.bytes());
-    field += head;
-    graph_size += static_cast<std::int64_t>(field.size()) + tensor.bytes();
+    const std::string rest = tensor_head(tensor);
+    heads.push_back(head(5, static_cast<std::int64_t>(rest.size()) + tensor.bytes()) + rest);
+    graph_size += static_cast<std::int64_t>(heads.back().size()) + tensor.bytes();
   }
-  std::string start;
-  add_number(start, 1, 7);  // ir_version
-  add_bytes(start, 2, "vaecf_dist");
-  add_bytes(start, 6, model.description);
-  std::string opset;
-  add_bytes(opset, 1, "");
-  add_number(opset, 2, 13);
-  add_bytes(start, 8, opset);
-  for (const auto& [key, value] : model.metadata) {
-    std::string entry;
-    add_bytes(entry, 1, key);
-    add_bytes(entry, 2, value);
-    add_bytes(start, 14, entry);
-  }
-  add_head(start, 7, graph_size);
+  std::string start = number(1, 7) + bytes(2, "vaecf_dist") + bytes(6, model.description);  // 1: ir_version
+  start += bytes(8, bytes(1, "") + number(2, 13));                                          // opset
+  for (const auto& [key, value] : model.metadata) start += bytes(14, bytes(1, key) + bytes(2, value));
+  start += head(7, graph_size);
   if (static_cast<std::int64_t>(start.size()) + graph_size > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(
         format("{}: an ONNX file holds at most 2 GiB, and this model has {} bytes of weights; "

@@ -22,11 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path folder_of(const std::string& path) {
-  const auto parent = fs::path(path).parent_path();
-  return parent.empty() ? fs::path(".") : parent;
-}
-
 /// A rename would put a file in the place of /dev/null or of /dev/stdout, which is a link into /proc.
 void refuse_device(const std::string& path) {
   std::error_code ignored;
@@ -47,6 +42,11 @@ bool is_stale(const fs::path& file, const std::string& host, pid_t process) {
 }
 
 }  // namespace
+
+fs::path folder_of(const std::string& path) {
+  const auto parent = fs::path(path).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
 
 void throw_write_error(const std::string& path, int code) {
   const char* advice = "check the folder and its permissions";
@@ -148,20 +148,11 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  constexpr std::size_t buffered_bytes = std::size_t{1} << 20;
-  size_ += static_cast<std::int64_t>(bytes.size());
-  buffer_ += bytes;
-  if (buffer_.size() >= buffered_bytes) flush();
-}
-
-void OutputFile::flush() {
-  const auto begin = size_ - static_cast<std::int64_t>(buffer_.size());
-  if (const int code = write_at(descriptor(), buffer_, begin); code != 0) throw_write_error(path_, code);
-  buffer_.clear();
+  if (const int code = write_at(descriptor(), bytes, size_); code != 0) throw_write_error(path_, code);
+  size_ += static_cast<off_t>(bytes.size());
 }
 
 void OutputFile::commit() {
-  flush();
   if (::fsync(descriptor()) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0)
     throw_write_error(path_, errno);
   descriptor_.reset();

@@ -9,20 +9,9 @@ namespace vaecf::io {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
-std::int64_t bytes_of(TensorType type) {
-  switch (type) {
-    case TensorType::float32:
-      return 4;
-    case TensorType::int64:
-      return 8;
-    case TensorType::uint8:
-      return 1;
-  }
-  return 0;
-}
-
 std::int64_t OutgoingTensor::bytes() const {
-  std::int64_t bytes = bytes_of(type);
+  constexpr std::int64_t sizes[] = {4, 8, 1};
+  std::int64_t bytes = sizes[static_cast<int>(type)];
   for (const std::int64_t size : shape) bytes *= size;
   return bytes;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/io/event_log.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/session.hpp>
 

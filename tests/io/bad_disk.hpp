@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 
 namespace vaecf::io {
@@ -29,8 +31,8 @@ class FileSizeLimit {
   void (*signal_)(int);
 };
 
-/// Runs `work` in a child that may mount without anybody else seeing it; its exit status, or -1 where this
-/// machine does not let us: `work` returns no_mount for that.
+/// Runs `work` in a child that may mount without anybody else seeing it. Returns its exit status, 1 if one of
+/// its expectations failed, or -1 if this machine does not let us: `work` returns no_mount for that.
 inline constexpr int no_mount = 77;
 
 template <class Work>
@@ -39,7 +41,9 @@ int in_own_mounts(Work&& work) {
   if (child == 0) {
     const bool free = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
                       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    ::_exit(free ? work() : no_mount);
+    const int result = free ? work() : no_mount;
+    std::fflush(nullptr);
+    ::_exit(result == 0 && ::testing::Test::HasFailure() ? 1 : result);
   }
   int status = 0;
   ::waitpid(child, &status, 0);

@@ -38,30 +38,28 @@ TEST_F(CheckpointFolder, ListsOurNamesOnly) {
   std::filesystem::create_directory(file("epoch-0011.h5"));
 
   const auto found = list_checkpoints(folder_.string());
-  const std::vector<std::pair<CheckpointKind, std::int64_t>> expected = {
-      {CheckpointKind::epoch, 9},  {CheckpointKind::epoch, 10},     {CheckpointKind::epoch, 10000},
-      {CheckpointKind::step, 100}, {CheckpointKind::step, largest}, {CheckpointKind::best, 0}};
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].kind, expected[i].first) << i;
-    EXPECT_EQ(found[i].number, expected[i].second) << i;
-    EXPECT_EQ(found[i].path, file(checkpoint_name(found[i].kind, found[i].number)));
+  std::vector<std::int64_t> numbers;
+  for (const auto& candidate : found) {
+    numbers.push_back(candidate.number);
+    EXPECT_EQ(candidate.path, file(checkpoint_name(candidate.kind, candidate.number)));
   }
+  EXPECT_EQ(numbers, (std::vector<std::int64_t>{9, 10, 10000, 100, largest, 0}));
 }
 
 TEST_F(CheckpointFolder, AMissingFolderHoldsNoneAndAFileIsAnError) {
   EXPECT_TRUE(list_checkpoints(file("missing")).empty());
   EXPECT_TRUE(list_checkpoints(folder_.string()).empty());
   put_bytes(file("plain"), "x");
-  EXPECT_NE(message_of<RunError>([&] { list_checkpoints(file("plain")); }).find("Not a directory"),
-            std::string::npos);
+  expect_refused<RunError>({"Not a directory"}, [&] { list_checkpoints(file("plain")); });
 }
 
 TEST_F(CheckpointFolder, AnAliasStaysWhenTheFileGoes) {
   put_bytes(file("epoch-0001.h5"), "one");
   publish_alias(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(status_of(file("best.h5")).st_ino, status_of(file("epoch-0001.h5")).st_ino);
-  // Once more: rename does nothing between two names of one file.
+  // Once more: rename does nothing between two names of one file. And what a process of this number left is
+  // no hindrance.
+  put_bytes(temporary_name(file("best.h5")), "left");
   publish_alias(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(names().size(), 2u);
 
@@ -90,11 +88,8 @@ TEST_F(CheckpointFolder, AnAliasAcrossFileSystemsIsACopy) {
 
 TEST_F(CheckpointFolder, AnAliasThatCannotBeIsAnErrorAndTheOldOneStays) {
   put_bytes(file("best.h5"), "old");
-  const std::string message =
-      message_of<RunError>([&] { publish_alias(file("missing.h5"), file("best.h5")); });
-  EXPECT_NE(message.find(file("best.h5")), std::string::npos) << message;
-  EXPECT_NE(message.find(file("missing.h5")), std::string::npos) << message;
-  EXPECT_NE(message.find("No such file"), std::string::npos) << message;
+  expect_refused<RunError>({file("best.h5"), file("missing.h5"), "No such file"},
+                           [&] { publish_alias(file("missing.h5"), file("best.h5")); });
   EXPECT_THROW(publish_alias(folder_.string(), file("best.h5")), RunError);
   EXPECT_EQ(bytes_of(file("best.h5")), "old");
 
@@ -103,14 +98,6 @@ TEST_F(CheckpointFolder, AnAliasThatCannotBeIsAnErrorAndTheOldOneStays) {
   EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("folder")), RunError);
   EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("best.h5/below")), RunError);
   EXPECT_EQ(names().size(), 3u);
-}
-
-TEST_F(CheckpointFolder, ALeftoverIsNoHindranceToAnAlias) {
-  put_bytes(file("epoch-0001.h5"), "one");
-  put_bytes(temporary_name(file("best.h5")), "left");
-  publish_alias(file("epoch-0001.h5"), file("best.h5"));
-  EXPECT_EQ(bytes_of(file("best.h5")), "one");
-  EXPECT_EQ(names().size(), 2u);
 }
 
 }  // namespace

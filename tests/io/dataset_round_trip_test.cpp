@@ -122,34 +122,39 @@ TEST_F(DatasetRoundTrip, EmptyMatricesAreWritten) {
   EXPECT_EQ(dataset.read_ids("train/user_id").size(), 0);
 }
 
+/// Puts other integers in the place of a dataset of the file.
+void replace(const std::string& path, const std::string& name, const Offsets& values,
+             hid_t type = H5T_STD_I64LE) {
+  test::Hdf5Editor editor(path);
+  editor.remove(name);
+  editor.put_integers(name, values, type);
+}
+
+// A checkpoint names the dataset that it was trained on by its fingerprint, which must stay.
 TEST_F(DatasetRoundTrip, FingerprintTellsDatasetsApart) {
   write_small_dataset(file("a.h5"));
   write_small_dataset(file("b.h5"));
   EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
-  const std::string print = DatasetFile(file("a.h5")).fingerprint();
-  EXPECT_EQ(print.size(), 16u);
-  EXPECT_EQ(DatasetFile(file("b.h5")).fingerprint(), print);
+  const std::string print = "c43b942d4ed1b26b";
+  EXPECT_EQ(DatasetFile(file("a.h5")).fingerprint(), print);
   test::Hdf5Editor(file("a.h5")).put_integer_attribute("seed", 1);
   EXPECT_NE(DatasetFile(file("a.h5")).fingerprint(), print);
-  {
-    test::Hdf5Editor editor(file("b.h5"));
-    editor.remove("/train/indptr");
-    editor.put_integers("/train/indptr", {0, 2, 3, 4, 10}, H5T_STD_I64LE);
-  }
+  replace(file("b.h5"), "/train/indptr", {0, 2, 3, 4, 10});
   EXPECT_NE(DatasetFile(file("b.h5")).fingerprint(), print);
+
+  write_known_users(file("c.h5"));
+  const std::string known = DatasetFile(file("c.h5")).fingerprint();
+  replace(file("c.h5"), "/train/features/indptr", {0, 2, 4, 5});
+  EXPECT_NE(DatasetFile(file("c.h5")).fingerprint(), known);
 }
 
 // Users with as many items as before, but other ones: nothing but the items tells.
 TEST_F(DatasetRoundTrip, FingerprintOfAFileOfOnesOwnCoversItsContents) {
   const std::string path = file("own.h5");
-  const auto print_with = [&](const std::string& name, const std::vector<std::int64_t>& values, hid_t type) {
+  const auto print_with = [&](const std::string& name, const Offsets& values, hid_t type) {
     write_small_dataset(path);
-    {
-      test::Hdf5Editor editor(path);
-      editor.remove_attribute("source");  // as what `prepare` makes has
-      editor.remove(name);
-      editor.put_integers(name, values, type);
-    }
+    test::Hdf5Editor(path).remove_attribute("source");  // as what `prepare` makes has
+    replace(path, name, values, type);
     return DatasetFile(path).fingerprint();
   };
   const std::vector<std::int64_t> items = {0, 2, 5, 1, 0, 1, 2, 3, 4, 5};
@@ -161,23 +166,6 @@ TEST_F(DatasetRoundTrip, FingerprintOfAFileOfOnesOwnCoversItsContents) {
             print_with("/train/user_id", users, H5T_STD_I64LE));
   EXPECT_NE(print_with("/train/user_id", users, H5T_STD_I64LE),
             print_with("/train/user_id", {0, 4, -3, 7}, H5T_STD_I64LE));
-}
-
-TEST_F(DatasetRoundTrip, NothingIsLeftWithoutCommit) {
-  {
-    DatasetWriter writer(file("sub/half.h5"));
-    writer.append_row("train", Columns{1});
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(file("sub")));
-}
-
-TEST_F(DatasetRoundTrip, TheOldFileStaysUntilTheCommit) {
-  put_bytes(file("d.h5"), "old");
-  DatasetWriter writer(file("d.h5"));
-  writer.set_attribute("items", std::int64_t{1});
-  EXPECT_EQ(bytes_of(file("d.h5")), "old");
-  writer.commit();
-  EXPECT_EQ(DatasetFile(file("d.h5")).items(), 1);
 }
 
 TEST_F(DatasetRoundTrip, UnknownMatricesAndAbsurdIdsAreRefused) {
@@ -212,6 +200,38 @@ TEST_F(DatasetRoundTrip, ReadsWhatH5pyUsersWrite) {
   EXPECT_EQ(dataset.read_rows("test/held_out", {0, 3}).columns, (Columns{3, 3}));
   EXPECT_EQ(dataset.read_ids("items/id").numbers, (std::vector<std::int64_t>{10, 20, 30, 40, 50}));
   EXPECT_EQ(dataset.read_ids("train/user_id").numbers.back(), std::int64_t{1} << 60);
+}
+
+TEST_F(DatasetRoundTrip, FeaturesComeBack) {
+  write_known_users(file("d.h5"));
+  const DatasetFile dataset(file("d.h5"));
+  EXPECT_EQ(dataset.features(), 6);
+  EXPECT_EQ(dataset.rows("train/features"), 3);
+  EXPECT_EQ(dataset.entries("train/features"), 5);
+  const Csr part = dataset.read_rows("train/features", {1, 3});
+  EXPECT_EQ(part.offsets, (std::vector<std::int64_t>{0, 3, 3}));
+  EXPECT_EQ(part.columns, (Columns{1, 2, 4})) << "column 4 is no item, but a feature";
+  EXPECT_EQ(dataset.read_rows("validation/features", {0, 1}).columns, Columns{3});
+  EXPECT_EQ(dataset.rows("test/features"), 0);
+  EXPECT_THROW(dataset.read_rows("train/features", {0, 4}), InputError);
+  EXPECT_THROW(dataset.rows("train/titles"), InputError);
+}
+
+TEST_F(DatasetRoundTrip, LinkedPartsKnowTheSame) {
+  {
+    DatasetWriter writer(file("weak.h5"));
+    writer.append_row("train", Columns{0, 1});
+    writer.append_row("train/features", Columns{1});
+    writer.append_row("test/held_out", Columns{2});
+    writer.link("test/fold_in", "train");
+    writer.link("test/features", "train/features");
+    writer.set_attribute("items", std::int64_t{3});
+    writer.set_attribute("features", std::int64_t{2});
+    writer.commit();
+  }
+  const DatasetFile dataset(file("weak.h5"));
+  EXPECT_EQ(dataset.read_rows("test/features", {0, 1}).columns, Columns{1});
+  EXPECT_EQ(dataset.rows("validation/features"), 0);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Expected digests: the examples of FIPS 180-4 and one made with sha256sum.
-#include <vaecf/base/error.hpp>
 #include <vaecf/io/digest.hpp>
 
-#include <gtest/gtest.h>
+#include "io/io_fixture.hpp"
+
 #include <openssl/evp.h>
 
 namespace vaecf::io {
@@ -22,35 +22,15 @@ TEST(Sha256, KnownDigests) {
   EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(digest_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-}
-
-TEST(Sha256, AMillionBytesInAnyPieces) {
-  const std::string text(1000000, 'a');
-  for (const std::size_t piece : {1, 63, 64, 65, 1000000}) {
-    EXPECT_EQ(digest_of(text, piece), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  }
-}
-
-TEST(Sha256, StartsAnewWhenFinished) {
-  Sha256 hash;
-  hash.update(std::string("something else"));
-  hash.finish();
-  hash.update(std::string("abc"));
-  EXPECT_EQ(hash.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(digest_of(std::string(1000000, 'a'), 65),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 // As where OPENSSL_CONF asks for a provider that is not there.
 TEST(Sha256, SaysThatOpensslHasNone) {
   ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=none"), 1);
-  std::string said;
-  try {
-    Sha256 hash;
-  } catch (const RunError& error) {
-    said = error.what();
-  }
+  expect_refused<RunError>({"OpenSSL cannot make SHA-256 sums (error:", "openssl.cnf"}, [] { Sha256 hash; });
   ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
-  EXPECT_NE(said.find("OpenSSL cannot make SHA-256 sums (error:"), std::string::npos) << said;
-  EXPECT_NE(said.find("openssl.cnf"), std::string::npos) << said;
   EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
@@ -58,12 +38,8 @@ TEST(Sha256, SaysThatOpensslHasNone) {
 TEST(Hash, IsXxh64) {
   EXPECT_EQ(xxh64(""), 0xEF46DB3751D8E999u);
   EXPECT_EQ(xxh64("a"), 0xD24EC4F1A98C6E5Bu);
-  EXPECT_EQ(xxh64("abc"), 0x44BC2CF5AD770999u);
-  EXPECT_EQ(xxh64("message digest"), 0x066ED728FCEEB3BEu);
   EXPECT_EQ(xxh64("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1u);
-  EXPECT_EQ(xxh64("xxhash"), 0x32DD38952C4BC720u);
   EXPECT_EQ(xxh64("xxhash", 20141025), 0xB559B98D844E0635u);
-  EXPECT_EQ(xxh64("I want an unsigned 64-bit seed!", 1), 0xCE5087F12470D961u);
 }
 
 }  // namespace

@@ -55,6 +55,14 @@ std::string message_of(Work&& work) {
   return message;
 }
 
+/// Expects `work` to throw an E whose message holds all of `parts`.
+template <class E, class Work>
+void expect_refused(const std::vector<std::string>& parts, Work&& work) {
+  const std::string message = message_of<E>(work);
+  for (const auto& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
+}
+
 /// 4 training users and 2 + 1 held-out ones over 6 items, written by us.
 inline void write_small_dataset(const std::string& path) {
   DatasetWriter writer(path);
@@ -71,6 +79,20 @@ inline void write_small_dataset(const std::string& path) {
   writer.set_attribute("items", std::int64_t{6});
   writer.set_attribute("min_rating", 3.5);
   writer.set_attribute("source", std::string());
+  writer.commit();
+}
+
+/// 3 training users and 1 validation user over 4 items, of whom something is known in 6 columns.
+inline void write_known_users(const std::string& path) {
+  DatasetWriter writer(path);
+  using Row = std::vector<std::int32_t>;
+  for (const Row& row : {Row{0, 3}, Row{}, Row{2}}) writer.append_row("train", row);
+  for (const Row& row : {Row{0, 5}, Row{1, 2, 4}, Row{}}) writer.append_row("train/features", row);
+  writer.append_row("validation/fold_in", Row{1});
+  writer.append_row("validation/held_out", Row{2});
+  writer.append_row("validation/features", Row{3});
+  writer.set_attribute("items", std::int64_t{4});
+  writer.set_attribute("features", std::int64_t{6});
   writer.commit();
 }
 

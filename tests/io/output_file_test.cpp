@@ -35,22 +35,14 @@ TEST_F(OutputFileTest, MakesAndReplaces) {
   EXPECT_EQ(bytes_of(file("a/b/c")), "first");
   write_text_file(file("a/b/c"), "second");
   EXPECT_EQ(bytes_of(file("a/b/c")), "second");
-  write_text_file(file("a/b/d"), "");
-  EXPECT_EQ(bytes_of(file("a/b/d")), "");
-  const auto entries = std::filesystem::directory_iterator(folder_ / "a/b");
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 2);
-}
-
-TEST_F(OutputFileTest, AbandonedLeavesNothing) {
-  write_text_file(file("c"), "old");
+  write_text_file(file("d"), "");
   {
-    OutputFile output(file("c"));
-    output.write("new");
-    EXPECT_EQ(bytes_of(file("c")), "old");
+    OutputFile abandoned(file("d"));
+    abandoned.write("new");
     EXPECT_EQ(temporaries().size(), 1u);
   }
-  EXPECT_EQ(bytes_of(file("c")), "old");
-  EXPECT_EQ(names(), std::vector<std::string>{"c"});
+  EXPECT_EQ(bytes_of(file("d")), "");
+  EXPECT_EQ(names().size(), 2U);
 }
 
 // As root, who may, a rename would take /dev/null from the whole machine.
@@ -59,8 +51,8 @@ TEST_F(OutputFileTest, ADeviceOrAPipeIsNotReplaced) {
   std::filesystem::create_symlink("pipe", file("link"));
   std::filesystem::create_symlink("/proc/self/fd/1", file("stdout"));
   for (const char* name : {"pipe", "link", "stdout"}) {
-    const std::string message = message_of<RunError>([&] { write_text_file(file(name), "bytes"); });
-    EXPECT_NE(message.find(file(name) + ": is a device or a pipe"), std::string::npos) << message;
+    expect_refused<RunError>({file(name) + ": is a device or a pipe"},
+                             [&] { write_text_file(file(name), "bytes"); });
   }
   EXPECT_TRUE(std::filesystem::is_fifo(file("pipe")));
   EXPECT_TRUE(std::filesystem::is_symlink(file("link")) && std::filesystem::is_symlink(file("stdout")));
@@ -73,40 +65,20 @@ TEST_F(OutputFileTest, WhatALinkLeadsToIsReplacedAndTheLinkStays) {
   std::filesystem::create_symlink("disk/old", file("link"));
   std::filesystem::create_symlink(file("link"), file("link_to_link"));
   std::filesystem::create_symlink("disk/new/file", file("to_nothing_yet"));
+  std::filesystem::create_symlink("loop", file("loop"));
   write_text_file(file("link_to_link"), "replaced");
   write_text_file(file("to_nothing_yet"), "made");
   EXPECT_EQ(bytes_of(file("disk/old")), "replaced");
   EXPECT_EQ(bytes_of(file("disk/new/file")), "made");
-  for (const char* link : {"link", "link_to_link", "to_nothing_yet"})
+  EXPECT_THROW(write_text_file(file("loop"), "bytes"), RunError);
+  for (const char* link : {"link", "link_to_link", "to_nothing_yet", "loop"})
     EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
-}
-
-TEST_F(OutputFileTest, ALinkToItselfIsAnError) {
-  std::filesystem::create_symlink("loop", file("loop"));
-  EXPECT_NE(message_of<RunError>([&] { write_text_file(file("loop"), "bytes"); }), "");
-  EXPECT_TRUE(std::filesystem::is_symlink(file("loop")));
 }
 
 TEST_F(OutputFileTest, ALeftoverOfTheSameNameIsNoHindrance) {
   put_bytes(temporary_name(file("c")), "left by a process of the same number");
   write_text_file(file("c"), "1");
-  put_bytes(temporary_name(file("c")), "left by a process of the same number");
-  write_text_file(file("c"), "2");
-  EXPECT_EQ(bytes_of(file("c")), "2");
-}
-
-TEST_F(OutputFileTest, AFolderThatVanishesIsAnErrorAndMadeAgain) {
-  {
-    OutputFile output(file("run/c"));
-    output.write("lost");
-    std::filesystem::remove_all(file("run"));
-    const std::string message = message_of<RunError>([&] { output.commit(); });
-    EXPECT_NE(message.find(file("run/c") + ": cannot be written: No such file"), std::string::npos)
-        << message;
-  }
-  EXPECT_TRUE(names().empty());
-  write_text_file(file("run/c"), "found");
-  EXPECT_EQ(bytes_of(file("run/c")), "found");
+  EXPECT_EQ(bytes_of(file("c")), "1");
 }
 
 /// Starts a child that writes files for ever, and kills it at a random moment.
@@ -198,20 +170,14 @@ TEST_F(OutputFileTest, StaleTemporariesAreRemovedAndOthersLeft) {
   EXPECT_FALSE(std::filesystem::exists(file(gone)));
   EXPECT_EQ(names().size(), left.size() + 2);
 
-  // Of another host what is old enough, and that only under the names that are asked for; of this one what
-  // nobody writes any more.
+  // Files of another host go once they are old enough, and those under the prefix that is asked for alone.
   const auto two_hours_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
   for (const auto& name : left) std::filesystem::last_write_time(file(name), two_hours_ago);
   put_bytes(file(gone), "x");
-  remove_stale_temporaries(folder_.string(), "b");
-  EXPECT_EQ(names().size(), left.size() + 3);
   remove_stale_temporaries(folder_.string(), "c.");
   EXPECT_TRUE(std::filesystem::exists(file(gone)));
-  for (std::size_t i = 0; i < left.size(); ++i) {
+  for (std::size_t i = 0; i < left.size(); ++i)
     EXPECT_EQ(std::filesystem::exists(file(left[i])), i != 2) << left[i];
-  }
-  remove_stale_temporaries(folder_.string());
-  EXPECT_EQ(names().size(), left.size() + 1);
   remove_stale_temporaries(file("missing"));
 }
 

@@ -26,21 +26,15 @@ enum Outcome { read = 0, refused = 2, wrong = 3, crashed_elsewhere = 4, crashed_
 
 void damage(std::string& bytes, std::mt19937& random) {
   const auto at = [&] { return random() % bytes.size(); };
-  switch (random() % 8) {
-    case 0:
-      bytes.resize(at());
-      return;
-    case 1: {
-      const std::size_t begin = at();
-      const std::size_t end = std::min(bytes.size(), begin + 1 + random() % 64);
-      std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(begin),
-                bytes.begin() + static_cast<std::ptrdiff_t>(end),
-                static_cast<char>(random() % 2 == 0 ? 0 : 0xFF));
-      return;
-    }
-    default:
-      bytes[at()] ^= static_cast<char>(1 << random() % 8);
+  const unsigned kind = random() % 8;
+  if (kind == 0) return bytes.resize(at());
+  if (kind > 1) {
+    bytes[at()] ^= static_cast<char>(1 << random() % 8);
+    return;
   }
+  const std::size_t begin = at();
+  const std::size_t count = std::min<std::size_t>(bytes.size() - begin, 1 + random() % 64);
+  bytes.replace(begin, count, count, random() % 2 == 0 ? '\0' : '\xFF');
 }
 
 extern "C" void on_crash(int) {
@@ -54,12 +48,11 @@ extern "C" void on_crash(int) {
   _exit(in_library ? crashed_in_hdf5 : crashed_elsewhere);
 }
 
-bool rows_are_sound(const DatasetFile& file, const std::string& matrix) {
-  const Csr rows = file.read_rows(matrix, {0, file.rows(matrix)});
+bool is_sound(const Csr& rows, std::int64_t items) {
   for (std::int64_t row = 0; row < rows.rows(); ++row) {
-    const auto items = rows.view().row(row);
-    if (!std::is_sorted(items.begin(), items.end(), std::less_equal<>())) return false;
-    if (!items.empty() && (items.front() < 0 || items.back() >= file.items())) return false;
+    const auto columns = rows.view().row(row);
+    if (!std::is_sorted(columns.begin(), columns.end(), std::less_equal<>())) return false;
+    if (!columns.empty() && (columns.front() < 0 || columns.back() >= items)) return false;
   }
   return true;
 }
@@ -69,7 +62,7 @@ Outcome look_at(const std::string& path) {
     const DatasetFile file(path);
     file.fingerprint();
     for (const char* matrix : {"train", "validation/fold_in", "validation/held_out"}) {
-      if (!rows_are_sound(file, matrix)) return wrong;
+      if (!is_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.items())) return wrong;
     }
     if (file.has_ids("items/id")) file.read_ids("items/id");
     return read;
@@ -93,24 +86,7 @@ Outcome look_in_child(const std::string& path) {
 
 TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
   const std::string whole = file("whole.h5");
-  {
-    DatasetWriter writer(whole);
-    std::mt19937 random(1);
-    for (int user = 0; user < 60; ++user) {
-      std::vector<std::int32_t> items;
-      for (std::int32_t item = 0; item < 40; ++item) {
-        if (random() % 5 == 0) items.push_back(item);
-      }
-      writer.append_row("train", items);
-      if (user < 5) writer.append_row("validation/fold_in", items);
-      if (user < 5) writer.append_row("validation/held_out", items);
-    }
-    IdList ids;
-    for (int item = 0; item < 40; ++item) ids.strings.push_back("item " + std::to_string(item));
-    writer.write_ids("items/id", ids);
-    writer.set_attribute("items", std::int64_t{40});
-    writer.commit();
-  }
+  write_small_dataset(whole);
   ASSERT_EQ(look_in_child(whole), read);
   const std::string good = bytes_of(whole);
   const std::string damaged = file("damaged.h5");

@@ -24,8 +24,6 @@ class BsonReader {
   /// Moves on to the next document; false at the end. InputError (with the offset) for one that is torn or
   /// damaged, and what `read` throws.
   bool next();
-  /// Where the document begins, in bytes.
-  std::int64_t offset() const;
   /// The value of `key` as text, false where there is none or it is no id: strings as they are, integers and
   /// whole numbers in decimal, object ids in hexadecimal.
   bool text(const char* key, std::string& value) const;

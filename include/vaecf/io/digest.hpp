@@ -21,15 +21,13 @@ class Sha256 {
   Sha256();
 
   void update(std::span<const char> bytes);
-  /// The digest of everything so far, 64 hexadecimal digits; the next update starts anew.
+  /// The digest of everything so far, 64 hexadecimal digits. Nothing may follow.
   std::string finish();
 
  private:
   struct Free {
     void operator()(evp_md_ctx_st* context) const;
   };
-  void start();
-
   std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 

@@ -46,10 +46,9 @@ std::string behind_links(const std::string& path);
 /// of other hosts an hour after they were last written. What cannot be removed is left.
 void remove_stale_temporaries(const std::string& folder, std::string_view prefix = "");
 
-/// A file that appears under its name whole or not at all. It is written in bounded memory as
-/// `NAME.tmp-HOST-PID` beside `path`; commit() gives it its name, and destruction before leaves nothing.
-/// Where a symbolic link stands, the file that it leads to is meant. Throws RunError if the disk is full or
-/// not writable.
+/// A file that appears under its name whole or not at all. It is written as `NAME.tmp-HOST-PID` beside `path`;
+/// commit() gives it its name, and destruction before leaves nothing. Where a symbolic link stands, the file
+/// that it leads to is meant. Throws RunError if the disk is full or not writable.
 class OutputFile {
  public:
   /// Makes the folder if needed, and removes what killed writers of `path` have left. Throws RunError if a
@@ -63,18 +62,16 @@ class OutputFile {
   const std::string& path() const { return path_; }
   /// For those who write by other means than write().
   int descriptor() const { return descriptor_.value(); }
+  /// Appends `bytes`, which should be many: nothing is buffered.
   void write(std::string_view bytes);
   /// Synchronizes the file, renames it, and synchronizes the folder. Nothing may be written afterwards.
   void commit();
 
  private:
-  void flush();
-
   std::string path_;
   std::string temporary_;
   Descriptor descriptor_;
-  std::string buffer_;
-  std::int64_t size_ = 0;
+  off_t size_ = 0;
 };
 
 /// Makes `path` hold `text`, whole or not at all.

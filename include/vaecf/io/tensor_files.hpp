@@ -12,7 +12,6 @@
 namespace vaecf::io {
 
 enum class TensorType { float32, int64, uint8 };
-std::int64_t bytes_of(TensorType type);
 
 /// A tensor on its way into a file: `write` writes all of its bytes.
 struct OutgoingTensor {
