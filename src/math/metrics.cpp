@@ -4,36 +4,42 @@
 #include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <utility>
+#include <iterator>
+#include <numeric>
+#include <vector>
 
 namespace vaecf::math {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, MetricKind>, 7> kinds{{{"ndcg", MetricKind::ndcg},
-                                                                        {"recall", MetricKind::recall},
-                                                                        {"recall_n", MetricKind::recall_n},
-                                                                        {"hit", MetricKind::hit},
-                                                                        {"mrr", MetricKind::mrr},
-                                                                        {"map", MetricKind::map},
-                                                                        {"coverage", MetricKind::coverage}}};
+const char* name_of(int kind) {
+  return kind == Metric::coverage ? "coverage" : UserMetrics::names[kind];
+}
+
+/// Returns all kinds, in the order in which users read them.
+std::vector<int> kinds() {
+  std::vector<int> all(std::size(UserMetrics::names));
+  std::iota(all.begin(), all.end(), 0);
+  all.push_back(Metric::coverage);
+  return all;
+}
 
 }  // namespace
 
 std::string metric_names() {
   std::string names;
-  for (const auto& [name, kind] : kinds) names += format("{}{}@K", names.empty() ? "" : ", ", name);
+  for (const int kind : kinds()) names += format("{}{}@K", names.empty() ? "" : ", ", name_of(kind));
   return names;
 }
 
 Metric parse_metric(std::string_view name) {
   const std::size_t at = name.find('@');
-  const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                 [&](const auto& known) { return known.first == name.substr(0, at); });
-  if (at == std::string_view::npos || kind == kinds.end()) {
+  const std::vector<int> all = kinds();
+  const auto kind =
+      std::ranges::find(all, name.substr(0, at), [](int k) { return std::string_view(name_of(k)); });
+  if (at == std::string_view::npos || kind == all.end()) {
     throw InputError(
         format("'{}' is not a metric: metrics are {}, for example ndcg@100", name, metric_names()));
   }
@@ -45,15 +51,13 @@ Metric parse_metric(std::string_view name) {
     throw InputError(
         format("metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it "
                "like {}@100",
-               name, digits, kind->first));
+               name, digits, name_of(*kind)));
   }
-  return {kind->second, k};
+  return {*kind, k};
 }
 
 std::string to_string(const Metric& metric) {
-  const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                 [&](const auto& known) { return known.second == metric.kind; });
-  return format("{}@{}", kind->first, metric.k);
+  return format("{}@{}", name_of(metric.kind), metric.k);
 }
 
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {

@@ -49,7 +49,7 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
           data::read_held_out(dataset, split, services.communicator.rank(), services.communicator.size())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
-    (metric.kind == math::MetricKind::coverage ? coverages_ : metrics_).push_back(metric);
+    (metric.kind == math::Metric::coverage ? coverages_ : metrics_).push_back(metric);
   }
   const CsrView targets = held_out_.targets.view();
   for (std::int64_t row = 0; row < targets.rows(); ++row) without_target_ += targets.row_size(row) == 0;

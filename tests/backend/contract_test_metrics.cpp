@@ -31,10 +31,13 @@ class HeldOut : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, HeldOut, ::testing::ValuesIn(contract_devices()), contract_name);
 
-const std::vector<math::Metric> metrics = {{math::MetricKind::ndcg, 100},   {math::MetricKind::ndcg, 3},
-                                           {math::MetricKind::recall, 5},   {math::MetricKind::recall, 1000},
-                                           {math::MetricKind::recall_n, 5}, {math::MetricKind::hit, 5},
-                                           {math::MetricKind::mrr, 100},    {math::MetricKind::map, 100}};
+const std::vector<math::Metric> metrics = [] {
+  std::vector<math::Metric> all;
+  for (const char* name :
+       {"ndcg@100", "ndcg@3", "recall@5", "recall@1000", "recall_n@5", "hit@5", "mrr@100", "map@100"})
+    all.push_back(math::parse_metric(name));
+  return all;
+}();
 
 /// Adds up what the users' ranks give.
 void add_up(std::span<const std::int32_t> ranks, CsrView targets, std::vector<math::MetricSums>& sums) {

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
-/// The order of ranks, and the metrics of one user, written once over Lanes; metrics.hpp says what they are.
+/// The order of ranks, and the metrics of one user. A new metric is a struct below, with its name and its
+/// function, and an entry in UserMetrics: the configuration, the evaluation and all devices know it by that.
+/// docs/DATA.md tells users what the names mean.
 namespace vaecf::math {
 
 /// Whether `item` stands before `target`: higher score first, then lower item. A NaN on either side counts
@@ -21,43 +23,115 @@ VAECF_HD inline double discounted_gain(std::int64_t rank) {
   return 1.0 / std::log2(static_cast<double>(rank + 2));
 }
 
-/// `metric` of a user whose `count` targets stand at `ranks` among `items` items, in fp64. Ranks of `items`
-/// or more (masked targets) never count. 0 where there is no target.
+/// The targets of one user in the list of the first k items. Ranks count from 0.
+template <Lanes L>
+struct RankedTargets {
+  L& lanes;
+  const std::int32_t* ranks;  ///< of the targets; k or more: not in the list
+  std::int64_t count;         ///< of the targets, 1 or more
+  std::int64_t k;             ///< at most the number of items
+  std::int64_t possible;      ///< of the targets in a list of k: min(k, count)
+
+  VAECF_HD std::int64_t hits() const {
+    return lanes.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
+  }
+};
+
+/// Sum of 1 / log2(rank + 2) over those in the list, over the best that could be.
+struct Ndcg {
+  static constexpr const char* name = "ndcg";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    const double dcg = of.lanes.sum(
+        of.count, [&of](std::int64_t i) { return of.ranks[i] < of.k ? discounted_gain(of.ranks[i]) : 0.0; });
+    return dcg / of.lanes.sum(of.possible, [](std::int64_t rank) { return discounted_gain(rank); });
+  }
+};
+
+/// Share of the targets that could be in the list.
+struct Recall {
+  static constexpr const char* name = "recall";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    return static_cast<double>(of.hits()) / static_cast<double>(of.possible);
+  }
+};
+
+/// Share of all targets.
+struct RecallN {
+  static constexpr const char* name = "recall_n";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    return static_cast<double>(of.hits()) / static_cast<double>(of.count);
+  }
+};
+
+/// 1 if any target is in the list.
+struct Hit {
+  static constexpr const char* name = "hit";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    return of.hits() > 0 ? 1.0 : 0.0;
+  }
+};
+
+/// 1 / (rank + 1) of the first target, 0 if it is not in the list.
+struct Mrr {
+  static constexpr const char* name = "mrr";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    // The first in the list is the one that no other target stands before.
+    return of.lanes.sum(of.count, [&of](std::int64_t i) {
+      if (of.ranks[i] >= of.k) return 0.0;
+      for (std::int64_t j = 0; j < of.count; ++j) {
+        if (of.ranks[j] < of.ranks[i]) return 0.0;
+      }
+      return 1.0 / static_cast<double>(of.ranks[i] + std::int64_t{1});
+    });
+  }
+};
+
+/// Sum over those in the list of (targets up to there) / (rank + 1), over the targets that could be in it.
+struct Map {
+  static constexpr const char* name = "map";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    // At most k targets are in the list: k * count steps at most.
+    const double precisions = of.lanes.sum(of.count, [&of](std::int64_t i) {
+      if (of.ranks[i] >= of.k) return 0.0;
+      std::int64_t up_to_here = 0;
+      for (std::int64_t j = 0; j < of.count; ++j) up_to_here += of.ranks[j] <= of.ranks[i] ? 1 : 0;
+      return static_cast<double>(up_to_here) / static_cast<double>(of.ranks[i] + std::int64_t{1});
+    });
+    return precisions / static_cast<double>(of.possible);
+  }
+};
+
+/// The table of metrics that are means over users.
+template <class... M>
+struct MetricTable {
+  static constexpr const char* names[] = {M::name...};
+
+  /// Returns metric number `kind` of the table.
+  template <class Targets>
+  VAECF_HD static double of_user(int kind, const Targets& targets) {
+    double value = 0.0;
+    int number = 0;
+    ((number++ == kind ? void(value = M::of_user(targets)) : void()), ...);
+    return value;
+  }
+};
+using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map>;
+
+/// Returns `metric` of a user whose `count` targets stand at `ranks` among `items` items, in fp64. Ranks of
+/// `items` or more (masked targets) never count. 0 if there is no target.
 template <Lanes L>
 VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
                            std::int64_t items) {
   const std::int64_t k = metric.k < items ? metric.k : items;
   const std::int64_t possible = k < count ? k : count;
-  if (possible == 0 || metric.kind == MetricKind::coverage) return 0.0;
-  if (metric.kind == MetricKind::ndcg) {
-    const double dcg =
-        lanes.sum(count, [=](std::int64_t i) { return ranks[i] < k ? discounted_gain(ranks[i]) : 0.0; });
-    return dcg / lanes.sum(possible, [](std::int64_t rank) { return discounted_gain(rank); });
-  }
-  if (metric.kind == MetricKind::map) {
-    // At most k targets are in the list: k * count steps at most.
-    const double precisions = lanes.sum(count, [=](std::int64_t i) {
-      if (ranks[i] >= k) return 0.0;
-      std::int64_t up_to_here = 0;
-      for (std::int64_t j = 0; j < count; ++j) up_to_here += ranks[j] <= ranks[i] ? 1 : 0;
-      return static_cast<double>(up_to_here) / static_cast<double>(ranks[i] + std::int64_t{1});
-    });
-    return precisions / static_cast<double>(possible);
-  }
-  if (metric.kind == MetricKind::mrr) {
-    // The first in the list is the one that no other target stands before.
-    return lanes.sum(count, [=](std::int64_t i) {
-      if (ranks[i] >= k) return 0.0;
-      for (std::int64_t j = 0; j < count; ++j) {
-        if (ranks[j] < ranks[i]) return 0.0;
-      }
-      return 1.0 / static_cast<double>(ranks[i] + std::int64_t{1});
-    });
-  }
-  const std::int64_t hits = lanes.sum(count, [=](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
-  if (metric.kind == MetricKind::hit) return hits > 0 ? 1.0 : 0.0;
-  return static_cast<double>(hits) /
-         static_cast<double>(metric.kind == MetricKind::recall ? possible : count);
+  if (possible == 0) return 0.0;
+  return UserMetrics::of_user(metric.kind, RankedTargets<L>{lanes, ranks, count, k, possible});
 }
 
 }  // namespace vaecf::math

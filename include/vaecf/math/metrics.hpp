@@ -8,25 +8,16 @@
 #include <string_view>
 
 /// Ranking metrics from ranks of held-out items, in fp64. No sort and no top-k: the rank of an item is the
-/// number of unmasked items that beat it. Liang et al. 2018, section 4.2. These are the host's; the formulas
-/// themselves are in metric_rows.hpp, for host and device.
+/// number of unmasked items that beat it. Liang et al. 2018, section 4.2. The metrics themselves are in the
+/// table of metric_rows.hpp, for host and device.
 namespace vaecf::math {
-
-/// What the names mean, for a user with n targets and R of them in the list of k, counting ranks from 1.
-/// docs/DATA.md names the sources.
-enum class MetricKind {
-  ndcg,      ///< sum of 1 / log2(rank + 1) over those in the list, over the best that could be
-  recall,    ///< R / min(k, n)
-  recall_n,  ///< R / n
-  hit,       ///< 1 where R > 0
-  mrr,       ///< 1 / rank of the first target, 0 where it is beyond k
-  map,       ///< sum over those in the list of (targets up to there) / rank, over min(k, n)
-  coverage,  ///< share of the catalogue in at least one user's list: no mean over users, and not from ranks
-};
 
 /// A metric with its cut-off, e.g. ndcg@100.
 struct Metric {
-  MetricKind kind = MetricKind::ndcg;
+  /// The share of the catalogue in at least one user's list: no mean over users, and not from ranks.
+  static constexpr int coverage = -1;
+
+  int kind = 0;  ///< its number in the table, or coverage
   std::int32_t k = 100;
   bool operator==(const Metric&) const = default;
 };
