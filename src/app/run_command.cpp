@@ -173,9 +173,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
 void connect_gpus(Parts& parts, const config::Config& config) {
   if (parts.engine->facts().device != "cuda" || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
-  parts.between_gpus =
-      parts.engine->connect(*parts.communicator, {distributed.algorithm, config.backend.deterministic,
-                                                  config.backend.allow_shared_gpu, distributed.timeout});
+  parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, parts.engine->facts().id,
+                                                    {distributed.algorithm, config.backend.deterministic,
+                                                     config.backend.allow_shared_gpu, distributed.timeout});
 }
 
 /// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left

@@ -2,6 +2,7 @@
 
 #include <vaecf/config/config.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/model/network_shape.hpp>
 
 #include "config/value.hpp"
 
@@ -66,6 +67,22 @@ inline auto below_one() {
   return Check{"at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
 }
 
+// Also as the fp32 number that an update computes with.
+inline auto fp32_positive() {
+  return Check{"greater than 0, in fp32 too", [](double value) { return static_cast<float>(value) > 0.0F; }};
+}
+
+inline auto fp32_below_one() {
+  return Check{"at least 0 and below 1, in fp32 too",
+               [](double value) { return value >= 0 && static_cast<float>(value) < 1.0F; }};
+}
+
+/// The square of the norm is an fp32 number, too.
+inline auto clip_norm() {
+  return Check{"0, or between 1e-15 and 1e15",
+               [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); }};
+}
+
 inline auto inside_unit_interval() {
   return Check{"greater than 0 and below 1", [](double value) { return value > 0 && value < 1; }};
 }
@@ -112,8 +129,10 @@ inline auto selection() {
 }
 
 inline auto widths() {
-  return Check{"a list of widths of at least 1, or []", [](const std::vector<std::int64_t>& values) {
-                 return std::all_of(values.begin(), values.end(), [](auto width) { return width >= 1; });
+  return Check{format("a list of widths between 1 and {}, or []", model::widest_layer),
+               [](const std::vector<std::int64_t>& values) {
+                 return std::all_of(values.begin(), values.end(),
+                                    [](auto width) { return width >= 1 && width <= model::widest_layer; });
                }};
 }
 

@@ -1,48 +1,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/model/model.hpp>
 #include <vaecf/model/network_shape.hpp>
 
-#include <algorithm>
-#include <string_view>
-
 namespace vaecf::model {
-namespace {
-
-/// Widths beyond this are typing errors: one layer alone would take gigabytes.
-constexpr std::int64_t widest_layer = 1 << 20;
-
-void require_width(const std::string& key, std::int64_t width) {
-  if (width >= 1 && width <= widest_layer) return;
-  throw InputError(
-      format("{}: {} is not a width of a layer: give a number from 1 to {}", key, width, widest_layer));
-}
-
-}  // namespace
-
-void check(const ModelOptions& options) {
-  if (std::ranges::find(model_types, options.type) == model_types.end()) {
-    throw InputError(format("model.type: {} is not a model: choose {}", options.type,
-                            joined({model_types.begin(), model_types.end()}, " or ")));
-  }
-  for (const std::int64_t width : options.hidden) require_width("model.hidden", width);
-  require_width("model.latent", options.latent);
-  if (!(options.history_dropout >= 0.0 && options.history_dropout < 1.0)) {
-    throw InputError(
-        format("model.history_dropout: {} is not a share of users who can be seen without their items: give "
-               "a number from 0 to below 1",
-               options.history_dropout));
-  }
-  if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
-    throw InputError(
-        format("model.dropout: {} is not a share of items that can be dropped: give a number "
-               "from 0 to below 1",
-               options.dropout));
-  }
-}
 
 NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
-  check(options);
   NetworkShape shape;
   shape.features = inputs.features;
   shape.variational = options.type == "mult_vae";

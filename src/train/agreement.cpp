@@ -3,19 +3,13 @@
 #include <vaecf/base/format.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace vaecf::train {
 namespace {
-
-/// FNV-1a, 64 bit: equal texts, equal numbers; enough to notice an honest difference.
-std::int64_t hash(std::string_view text) {
-  std::uint64_t state = 0xCBF29CE484222325U;
-  for (const char c : text) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  return static_cast<std::int64_t>(state);
-}
 
 /// What every rank throws alike.
 template <class E>
@@ -49,7 +43,7 @@ void on_root(comm::Communicator& communicator, const std::function<void()>& work
 }
 
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
-  const std::int64_t mine = hash(text);
+  const auto mine = static_cast<std::int64_t>(std::hash<std::string_view>{}(text));
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
   if (lowest == highest) return;

@@ -3,13 +3,8 @@
 #include <vaecf/comm/parameter_server/roles.hpp>
 #include <vaecf/data/virtual_shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/math/metrics.hpp>
 #include <vaecf/model/network_shape.hpp>
-#include <vaecf/optim/optimizer.hpp>
-#include <vaecf/train/annealing.hpp>
 #include <vaecf/train/session.hpp>
-
-#include <cmath>
 
 #include "agreement.hpp"
 #include "run_log.hpp"
@@ -17,55 +12,16 @@
 namespace vaecf::train {
 namespace {
 
-void require_at_least(const char* key, std::int64_t value, std::int64_t least) {
-  if (value < least) throw InputError(format("{}: {} is too small: give {} or more", key, value, least));
-}
-
-void check_training(const SessionOptions& options) {
-  const TrainOptions& train = options.train;
-  require_at_least("train.epochs", train.epochs, 1);
-  require_at_least("train.batch_size", train.batch_size, 1);
-  require_at_least("train.patience", train.patience, 0);
-  if (!std::isfinite(train.weight_decay) || train.weight_decay < 0.0) {
-    throw InputError(format("train.weight_decay: {} is not usable: give 0 or more", train.weight_decay));
-  }
-  (void)Annealing(train.annealing, 1);
-  optim::check(options.optimizer);
-  optim::check_clip_norm(train.clip_gradient_norm);
-}
-
-void check_validation(const SessionOptions& options) {
+void check_patience(const SessionOptions& options) {
   const ValidationOptions& validation = options.validation;
-  require_at_least("validation.every", validation.every, 0);
-  for (const std::string& name : validation.metrics) (void)math::parse_metric(name);
-  if (validation.metrics.empty()) {
-    throw InputError("validation.metrics: the list is empty: name one at least, such as ndcg@100");
-  }
-  const bool last = validation.select == "last";
-  if (!last) (void)math::parse_metric(validation.select);
-  if (options.train.patience > 0 && (last || validation.every == 0)) {
-    throw InputError(
-        "train.patience: there is no metric to wait for, since validation is off or validation.select is "
-        "last; "
-        "set patience to 0, or validation.every to 1 and validation.select to a metric");
-  }
-}
-
-void check_run(const RunOptions& run) {
-  require_at_least("run.keep", run.keep, 1);
-  const CheckpointEvery& every = run.checkpoint_every;
-  require_at_least("run.checkpoint_every.epochs", every.epochs, 0);
-  require_at_least("run.checkpoint_every.steps", every.steps, 0);
-  const bool several = (every.epochs > 0) + (every.steps > 0) + (every.minutes > 0.0) > 1;
-  if (several || !std::isfinite(every.minutes) || every.minutes < 0.0) {
-    throw InputError("run.checkpoint_every: give at most one of epochs, steps and minutes, above 0");
-  }
+  if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
+  throw InputError(
+      "train.patience: there is no metric to wait for, since validation is off or validation.select is last; "
+      "set patience to 0, or validation.every to 1 and validation.select to a metric");
 }
 
 void check_servers(const comm::DistributedOptions& distributed, const Services& services) {
   if (distributed.strategy != comm::Strategy::parameter_server) return;
-  require_at_least("distributed.servers", distributed.servers, 1);
-  require_at_least("distributed.staleness", distributed.staleness, 0);
   const int ranks = services.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
@@ -90,12 +46,6 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
 
 void check_distributed(const SessionOptions& options, const Services& services) {
   const comm::DistributedOptions& distributed = options.distributed;
-  if (!(distributed.bucket_mib >= comm::least_bucket_mib &&
-        distributed.bucket_mib <= comm::most_bucket_mib)) {
-    throw InputError(format("distributed.bucket_mib: {} is not between {} and {}; set a size in this range",
-                            distributed.bucket_mib, comm::least_bucket_mib, comm::most_bucket_mib));
-  }
-  require_at_least("data.virtual_shards", options.data.virtual_shards, 1);
   check_servers(distributed, services);
   const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
@@ -149,10 +99,7 @@ void check_dataset(const SessionOptions& options, const Services& services) {
 void check(const SessionOptions& options, const Services& services) {
   // The one collective comes first: whatever is thrown below may be thrown by one rank alone.
   require_same(services.communicator, options.configuration_text, "the configuration");
-  model::check(options.model);
-  check_training(options);
-  check_validation(options);
-  check_run(options.run);
+  check_patience(options);
   check_distributed(options, services);
   check_dataset(options, services);
   if (services.communicator.rank() == 0) prepare_run_folder(options);

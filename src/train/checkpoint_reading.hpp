@@ -14,10 +14,6 @@
 
 namespace vaecf::train {
 
-/// Throws InputError naming both values if the checkpoint at `path` was trained on another dataset.
-void require_same_dataset(const std::string& path, const RunState& checkpoint,
-                          const io::DatasetFile& dataset);
-
 /// A checkpoint that rank 0 reads for all ranks, whichever number of ranks wrote it. All functions but
 /// state() are collective, and throw InputError on all ranks.
 class CheckpointReader {
@@ -43,5 +39,15 @@ class CheckpointReader {
   std::optional<io::CheckpointFile> file_;  // on rank 0
   RunState state_;
 };
+
+/// Whether the checkpoint to go on from lies among this run's own: then its log and checkpoints go on too,
+/// else the run is a new one in them. Collective: rank 0 alone needs to see the file.
+bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator);
+
+/// Sees to it that best.h5 is the best epoch that `state` knows of; collective. Where that epoch is lost, it
+/// warns, and the state forgets it: the next validation is the best so far. What best.h5 then held moves to
+/// checkpoints.old.
+void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
+                 RunState& state);
 
 }  // namespace vaecf::train

@@ -3,43 +3,33 @@
 #include <vaecf/base/format.hpp>
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <functional>
 #include <span>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace vaecf::train {
 namespace {
 
-/// What follows `key` and a colon in a file of the system; empty where there is no such line.
-std::string line_value(const char* file, std::string_view key) {
-  std::ifstream lines(file);
+std::string processor() {
+  std::ifstream lines("/proc/cpuinfo");
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t begin = line.find_first_not_of(" \t", line.find(':') + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
-  return "";
-}
-
-/// Given in kB.
-double mebibytes(const std::string& value) {
-  return value.empty() ? 0.0 : std::stod(value) / 1024.0;
+  return "a processor without a name";
 }
 
 }  // namespace
 
 std::string machine_description() {
-  std::string text = line_value("/proc/cpuinfo", "model name");
-  if (text.empty()) text = "a processor without a name";
-  text += format(", {} cores", cores_of_host());
-  const double memory = mebibytes(line_value("/proc/meminfo", "MemTotal"));
-  if (memory > 0.0) text += format(", {:.0f} GiB", memory / 1024.0);
-  return text;
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return format("{}, {} cores, {:.0f} GiB", processor(), cores_of_host(), memory / 1073741824.0);
 }
 
 std::int64_t cores_of_host() {
@@ -75,7 +65,9 @@ std::int64_t cores_of_process() {
 }
 
 double peak_memory_mib() {
-  return mebibytes(line_value("/proc/self/status", "VmHWM"));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
 }  // namespace vaecf::train

@@ -14,7 +14,6 @@
 #include "checkpoint_keeper.hpp"
 #include "checkpoint_reading.hpp"
 #include "clock.hpp"
-#include "resume.hpp"
 #include "run_log.hpp"
 #include "step_boundary.hpp"
 

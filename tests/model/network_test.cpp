@@ -1,4 +1,3 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include <gtest/gtest.h>
@@ -73,24 +72,6 @@ TEST(Network, InitialisationNumbersFollowTheRoadOfTheData) {
   EXPECT_THROW(initialisation_number(shape, "decoder_3/bias"), RunError);
   EXPECT_THROW(initialisation_number(shape, "encoder_1/feature_weight"), RunError);
   EXPECT_EQ(initialisation_number(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
-}
-
-TEST(Network, RefusesOptionsByTheirKey) {
-  const auto message = [](const ModelOptions& options) -> std::string {
-    try {
-      check(options);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  EXPECT_EQ(message({}), "accepted");
-  EXPECT_EQ(message({"mult_vae", {}, 1, 0.0}), "accepted");
-  EXPECT_EQ(message({"vae", {600}, 200, 0.5}).find("model.type: vae"), 0U);
-  EXPECT_EQ(message({"mult_vae", {600, 0}, 200, 0.5}).find("model.hidden: 0"), 0U);
-  EXPECT_EQ(message({"mult_vae", {600}, -1, 0.5}).find("model.latent: -1"), 0U);
-  EXPECT_EQ(message({"mult_vae", {600}, 200, 1.0}).find("model.dropout: 1"), 0U);
-  EXPECT_EQ(message({"mult_vae", {600}, 200, 0.5, 1.0}).find("model.history_dropout: 1"), 0U);
 }
 
 }  // namespace

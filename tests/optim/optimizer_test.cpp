@@ -1,5 +1,4 @@
 #include <vaecf/backend/cpu/device.hpp>
-#include <vaecf/base/error.hpp>
 #include <vaecf/optim/optimizer.hpp>
 
 #include <gtest/gtest.h>
@@ -158,17 +157,9 @@ TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
   EXPECT_FLOAT_EQ(rules.rule(0, 500).decay, 0.5F);
 }
 
-TEST(Optimizer, ClippingIsInTheRuleAndInItsRange) {
+TEST(Optimizer, ClippingIsInTheRule) {
   EXPECT_EQ(Rules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
   EXPECT_EQ(Rules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
-  for (const double norm : {-1.0, 1e-30, 1e30, std::nan("")}) {
-    try {
-      Rules({}, 0.0, norm);
-      ADD_FAILURE() << norm << " was accepted";
-    } catch (const InputError& error) {
-      EXPECT_EQ(std::string(error.what()).rfind("train.clip_gradient_norm: ", 0), 0U) << error.what();
-    }
-  }
   // What is no number is not hidden behind a factor; what is beyond fp32 stops the update.
   backend::UpdateRule rule;
   rule.clip_norm = 2.0F;
@@ -176,35 +167,6 @@ TEST(Optimizer, ClippingIsInTheRuleAndInItsRange) {
   EXPECT_EQ(clip_factor(rule, std::numeric_limits<float>::infinity()), 0.0F);
   EXPECT_EQ(clip_factor(rule, 4.0F), 1.0F);
   EXPECT_EQ(clip_factor(rule, 16.0F), 0.5F);
-}
-
-TEST(Optimizer, RefusesOptionsByTheirKey) {
-  const auto message = [](const std::function<void(OptimizerOptions&)>& change) -> std::string {
-    OptimizerOptions options;
-    change(options);
-    try {
-      check(options);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  using O = OptimizerOptions;
-  EXPECT_EQ(message([](O&) {}), "accepted");
-  EXPECT_NE(message([](O& o) { o.learning_rate = 0.0; }).find("train.optimizer.learning_rate"),
-            std::string::npos);
-  EXPECT_NE(message([](O& o) { o.learning_rate = NAN; }).find("train.optimizer.learning_rate"),
-            std::string::npos);
-  EXPECT_NE(message([](O& o) { o.learning_rate = 1e-50; }).find("train.optimizer.learning_rate"),
-            std::string::npos);
-  EXPECT_NE(message([](O& o) { o.beta1 = 1.0; }).find("train.optimizer.beta1"), std::string::npos);
-  EXPECT_NE(message([](O& o) { o.beta1 = 0.99999999; }).find("train.optimizer.beta1"), std::string::npos);
-  EXPECT_NE(message([](O& o) { o.beta2 = -0.1; }).find("train.optimizer.beta2"), std::string::npos);
-  EXPECT_NE(message([](O& o) { o.epsilon = 0.0; }).find("train.optimizer.epsilon"), std::string::npos);
-  EXPECT_NE(message([](O& o) {
-              o.type = backend::OptimizerKind::sgd, o.momentum = 1.0;
-            }).find("train.optimizer.momentum"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/evaluator.hpp>
 
@@ -62,14 +61,6 @@ TEST(Annealing, InEpochsFollowsTheBatchSize) {
   EXPECT_DOUBLE_EQ(small.beta(20000, 0), 0.1);
   EXPECT_NEAR(large.beta(427, 0), 427.0 / 4274.0, 1e-4);
   EXPECT_NEAR(small.beta(10 * 234, 0), large.beta(10 * 5, 0), 1e-12);
-}
-
-TEST(Annealing, RefusesWhatIsNoSchedule) {
-  EXPECT_THROW(Annealing({0.2, 0, 0, 0}, 1), InputError);
-  EXPECT_THROW(Annealing({0.2, 10, 10, 0}, 1), InputError);
-  EXPECT_THROW(Annealing({-0.1, 10, 0, 0}, 1), InputError);
-  EXPECT_THROW(Annealing({0.2, NAN, 0, 0}, 1), InputError);
-  EXPECT_THROW(Annealing({0.2, 10, -1, 0}, 1), InputError);
 }
 
 TEST(Selection, KeepsTheFirstOfEqualsAndCountsWhatIsNoBetter) {

@@ -24,13 +24,12 @@ template <class Device>
 constexpr std::array<MakeModel<Device>, model_types.size()> makers{make_network<Device>,
                                                                    make_network<Device>};
 
-/// Makes the model that `options.type` names. Throws InputError if there is no such type.
+/// Makes the model that `options.type`, one of model_types, names.
 template <class Device>
 std::unique_ptr<Model> make_model(const ModelOptions& options, Inputs inputs, Device& device,
                                   std::int64_t max_users) {
-  check(options);
   const auto type = std::ranges::find(model_types, options.type) - model_types.begin();
-  return makers<Device>[static_cast<std::size_t>(type)](options, inputs, device, max_users);
+  return makers<Device>.at(static_cast<std::size_t>(type))(options, inputs, device, max_users);
 }
 
 }  // namespace vaecf::model

@@ -9,8 +9,8 @@
 
 namespace vaecf::model {
 
-/// Every option in its range, else InputError naming the key (model.*).
-void check(const ModelOptions& options);
+/// Widths beyond this are typing errors: one layer alone would take gigabytes.
+inline constexpr std::int64_t widest_layer = 1 << 20;
 
 /// What goes into the network: I items, and F features of users beside them (0: none).
 struct Inputs {

@@ -11,17 +11,13 @@
 
 namespace vaecf::optim {
 
-/// Throws InputError naming the key (train.optimizer.*) if an option is out of its range.
-void check(const OptimizerOptions& options);
-/// Does the same for a bound on the gradient's norm; 0: none.
-void check_clip_norm(double norm);
-
 /// Turns options into the plain numbers of each step's update.
 class Rules {
  public:
   /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients whose norm is above
-  /// `clip_norm` are scaled down to it; 0: none. Throws InputError as check() does.
-  Rules(const OptimizerOptions& options, double weight_decay, double clip_norm);
+  /// `clip_norm` are scaled down to it; 0: none.
+  Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
+      : options_(options), weight_decay_(weight_decay), clip_norm_(clip_norm) {}
 
   /// Returns the rule of the update after `updates_done` others, for a gradient summed over `users` users;
   /// with decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate =
@@ -30,7 +26,6 @@ class Rules {
 
  private:
   OptimizerOptions options_;
-  backend::OptimizerKind kind_;
   double weight_decay_;
   double clip_norm_;
 };
@@ -42,7 +37,7 @@ class Optimizer {
  public:
   using Buffer = typename Device::Buffer;
 
-  /// Keeps moments of `elements` elements. `device` outlives this object. Throws InputError as Rules does.
+  /// Keeps moments of `elements` elements. `device` outlives this object.
   Optimizer(const OptimizerOptions& options, double weight_decay, Device& device, std::int64_t elements,
             double clip_norm = 0.0)
       : rules_(options, weight_decay, clip_norm),

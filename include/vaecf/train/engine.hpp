@@ -5,7 +5,6 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/nccl.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
@@ -104,9 +103,6 @@ class Engine {
   virtual std::vector<comm::AllReduceTime> measure_all_reduce(comm::Communicator& communicator,
                                                               std::span<const std::int64_t> sizes,
                                                               double budget) = 0;
-  /// Connects the ranks' devices by NCCL (comm::make_nccl_communicator). Collective.
-  virtual std::unique_ptr<comm::Communicator> connect(comm::Communicator& control,
-                                                      const comm::NcclOptions& options) = 0;
   /// Makes the model that `options.type` names, with weights of zero, for up to `max_users` users at a time.
   /// The engine outlives it. Throws InputError if there is no such type.
   virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
@@ -146,5 +142,8 @@ class Engine {
 /// Makes the engine of the device that `options` ask for. Throws InputError if it cannot be had, saying what
 /// is missing.
 std::unique_ptr<Engine> make_engine(const backend::BackendOptions& options);
+/// Makes that of the GPU that `options` give to this rank. Defined in cuda.cpp, or in cuda_missing.cpp
+/// without CUDA.
+std::unique_ptr<Engine> make_cuda_engine(const backend::BackendOptions& options);
 
 }  // namespace vaecf::train

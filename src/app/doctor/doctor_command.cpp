@@ -160,8 +160,9 @@ class Examination {
         const auto engine = train::make_engine(options);
         constexpr double long_enough = 30.0;
         const auto gpus =
-            engine->connect(ranks_, {config_.session.distributed.algorithm, options.deterministic,
-                                     options.allow_shared_gpu, long_enough});
+            comm::make_nccl_communicator(ranks_, engine->facts().id,
+                                         {config_.session.distributed.algorithm, options.deterministic,
+                                          options.allow_shared_gpu, long_enough});
         times = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
         return Finding{"nccl", Health::ok, gpus->description()};
       });

@@ -1,7 +1,6 @@
 #include <vaecf/backend/cuda/device.hpp>
 
 #include "train/engine/engine_of.hpp"
-#include "train/engine/make_cuda_engine.hpp"
 
 namespace vaecf::train {
 

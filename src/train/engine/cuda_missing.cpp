@@ -2,8 +2,7 @@
 #include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-
-#include "train/engine/make_cuda_engine.hpp"
+#include <vaecf/train/engine.hpp>
 
 namespace vaecf::train {
 

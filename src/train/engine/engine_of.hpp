@@ -128,10 +128,6 @@ class EngineOf final : public Engine {
                                                       double budget) override {
     return comm::measure_all_reduce(communicator, *device_, sizes, budget);
   }
-  std::unique_ptr<comm::Communicator> connect(comm::Communicator& control,
-                                              const comm::NcclOptions& options) override {
-    return comm::make_nccl_communicator(control, device_->device_id(), options);
-  }
   std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
                                            std::int64_t max_users) override {
     return model::make_model(options, inputs, *device_, max_users);

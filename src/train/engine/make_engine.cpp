@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 
 #include "train/engine/engine_of.hpp"
-#include "train/engine/make_cuda_engine.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -6,8 +6,6 @@
 #include <array>
 #include <span>
 
-#include "train/bucket_plan.hpp"
-
 namespace vaecf::train {
 
 ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup)

@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-#include "train/bucket_plan.hpp"
+#include "train/engine/training_data.hpp"
 
 namespace vaecf::train {
 
