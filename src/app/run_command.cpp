@@ -77,7 +77,6 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   for (const std::string& note : config.notes) log.warn("{}", note);
   log.info("backend: {}", parts.engine->facts().description);
   log.info("ranks: {}", parts.ranks().description());
-  log.debug("watchdog: {}", parts.watchdog->description());
   log.debug("configuration:\n{}", config.session.configuration_text);
   const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
                                             wanted_threads(config), parts.engine->facts().threads);

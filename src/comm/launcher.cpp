@@ -3,9 +3,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 
 namespace vaecf::comm {
 namespace {
@@ -13,10 +11,9 @@ namespace {
 std::optional<std::int64_t> number(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
-  const char* end = text + std::strlen(text);
-  std::int64_t value = 0;
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
+  char* end = nullptr;
+  const std::int64_t value = std::strtoll(text, &end, 10);
+  if (end == text || *end != '\0') return std::nullopt;
   return value;
 }
 

@@ -61,11 +61,12 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   int local_size() const override { return local_size_; }
   int local_rank() const override { return local_rank_; }
-  std::string host() const override { return host_; }
+  std::string host() const override { return host_name(); }
   std::string description() const override {
-    return vaecf::format("{}, {} {} on {} {} ({}), {}", MpiSession::library(), size_,
-                         size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts",
-                         session_.thread_level(), algorithm_);
+    const char* threads = session_.threads_may_call_mpi() ? "multiple" : "below multiple";
+    return vaecf::format("{}, {} {} on {} {} (thread level {}), {}", MpiSession::library(), size_,
+                         size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts", threads,
+                         algorithm_);
   }
 
   void barrier() override {
@@ -123,7 +124,11 @@ class MpiCommunicator final : public Communicator {
     const auto end = std::chrono::steady_clock::now() + time_to_settle;
     try {
       while (!started_.empty() && std::chrono::steady_clock::now() < end) {
-        if (arrived(started_.front().requests))
+        std::vector<MPI_Request>& requests = started_.front().requests;
+        int all = 0;
+        check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+                  "MPI_Testall");
+        if (all != 0)
           started_.pop_front();
         else
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -170,18 +175,10 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  bool arrived(std::vector<MPI_Request>& requests) {
-    int all = 0;
-    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
-              "MPI_Testall");
-    return all != 0;
-  }
-
   /// The bytes of one rank's part; what of an all-reduce cannot be shared out evenly is in none.
   std::size_t part_bytes(const StartedCall& call) const {
-    if (call.kind != StartedKind::all_reduce_sum) return call.bytes();
-    const auto element = call.type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float);
-    return static_cast<std::size_t>(call.count / size_) * element;
+    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+    return static_cast<std::size_t>(all_reduce ? call.count / size_ : call.count) * call.element_bytes();
   }
 
   void begin(Started& started) {
@@ -193,11 +190,8 @@ class MpiCommunicator final : public Communicator {
 
   void post(Started& started) {
     begin(started);
-    const StartedCall& call = started.call;
-    if (call.kind == StartedKind::all_gather)
-      all_gather(call.in, part_bytes(call), call.out, &started.requests);
-    else
-      post_parts(started);
+    if (started.call.kind != StartedKind::all_gather) return post_parts(started);
+    all_gather(started.call.in, part_bytes(started.call), started.call.out, &started.requests);
   }
 
   void finish(Started& started) {
@@ -302,10 +296,6 @@ class MpiCommunicator final : public Communicator {
   }
 
   void find_neighbours() {
-    std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
-    int length = 0;
-    check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
-    host_.assign(name.data(), static_cast<std::size_t>(length));
     OwnComm node(session_);
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm),
               "MPI_Comm_split_type");
@@ -331,7 +321,6 @@ class MpiCommunicator final : public Communicator {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::int64_t hosts_ = 1;
-  std::string host_;
 };
 
 }  // namespace

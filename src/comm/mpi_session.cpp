@@ -23,22 +23,23 @@ constexpr int ring = 4;
 
 constexpr double seconds_to_finalize = 60.0;
 
+/// Starts MPI's interface for tools at MPI's own thread level, which Open MPI 4.1 would change otherwise.
+bool start_tools() {
+  int level = 0;
+  return MPI_Query_thread(&level) == MPI_SUCCESS && MPI_T_init_thread(level, &level) == MPI_SUCCESS;
+}
+
 /// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
 /// has no such variable.
 bool set_variable(const char* name, int value) {
-  int thread_level = 0;
-  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &thread_level) != MPI_SUCCESS) return false;
+  if (!start_tools()) return false;
   int index = 0;
   int count = 0;
   MPI_T_cvar_handle handle = nullptr;
-  bool done = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
-              MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS;
-  if (done) {
-    int now = value - 1;
-    done = MPI_T_cvar_write(handle, &value) == MPI_SUCCESS && MPI_T_cvar_read(handle, &now) == MPI_SUCCESS &&
-           now == value;
-    MPI_T_cvar_handle_free(&handle);
-  }
+  const bool done = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+                    MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS &&
+                    MPI_T_cvar_write(handle, &value) == MPI_SUCCESS;
+  if (handle != nullptr) MPI_T_cvar_handle_free(&handle);
   MPI_T_finalize();
   return done;
 }
@@ -91,28 +92,11 @@ bool MpiSession::healthy() const {
 }
 
 std::string MpiSession::library() {
-#ifdef OMPI_MAJOR_VERSION
-  return vaecf::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
-#else
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   const std::string all = text.data();
-  return all.substr(0, all.find('\n'));
-#endif
-}
-
-std::string MpiSession::thread_level() const {
-  switch (thread_level_) {
-    case MPI_THREAD_MULTIPLE:
-      return "thread level multiple";
-    case MPI_THREAD_SERIALIZED:
-      return "thread level serialized";
-    case MPI_THREAD_FUNNELED:
-      return "thread level funneled";
-    default:
-      return "thread level single";
-  }
+  return all.substr(0, all.find_first_of(",\n"));
 }
 
 std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
@@ -138,9 +122,7 @@ std::string mpi_transports() {
        {"pml_ucx_verbose", "UCX"},
        {"mtl_ofi_provider_include", "libfabric (ofi)"}}};
   int on = 0;
-  int level = 0;
-  if (MPI_Initialized(&on) != MPI_SUCCESS || on == 0) return "";
-  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return "";
+  if (MPI_Initialized(&on) != MPI_SUCCESS || on == 0 || !start_tools()) return "";
   std::string found;
   for (const auto& [variable, name] : components) {
     int index = 0;

@@ -19,10 +19,9 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// "Open MPI 4.1.4"
+  /// "Open MPI v4.1.4"
   static std::string library();
-  /// "thread level multiple"
-  std::string thread_level() const;
+  bool threads_may_call_mpi() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
   /// Chooses how communicators made from here on sum: "ring" where all ranks ask for it and the library has
   /// it, else the library's choice; what the user set in the environment stays. Collective. Returns what it
   /// came to, for the log.

@@ -79,12 +79,9 @@ NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, co
 std::string nccl_choice(const NcclSettings& settings) {
   const std::string algorithm = variable("NCCL_ALGO");
   const std::string protocol = variable("NCCL_PROTO");
-  std::string text = "NCCL's choice of algorithm";
-  if (algorithm == "Ring") {
-    text = "ring";
-  } else if (!algorithm.empty()) {
-    text = vaecf::format("NCCL_ALGO={}", algorithm);
-  }
+  std::string text = algorithm.empty()     ? "NCCL's choice of algorithm"
+                     : algorithm == "Ring" ? "ring"
+                                           : "NCCL_ALGO=" + algorithm;
   if (settings.deterministic && algorithm == "Ring" && protocol == "Simple") {
     text += ", the same bits from run to run by the Simple protocol (small sums are slower)";
   } else if (!protocol.empty()) {

@@ -114,6 +114,8 @@ TEST(Collectives, CallsThatDoNotFitAreRefused) {
     const std::vector<float> part(3);
     std::vector<float> all(static_cast<std::size_t>(comm.size() * 3 + 1));
     EXPECT_THROW(comm.all_gather(std::span(part), std::span(all)), std::logic_error);
+    EXPECT_THROW(comm.start_all_gather(part, all, {}), std::logic_error);
+    EXPECT_THROW(comm.start_reduce_scatter_sum(part, all, {}), std::logic_error);
     EXPECT_THROW(comm.wait(Ticket{}), std::logic_error);
     EXPECT_THROW(comm.wait(Ticket{std::int64_t{1} << 40}), std::logic_error);
     comm.barrier();

@@ -102,15 +102,8 @@ class Nccl : public testing::Test {
   int ranks() const { return control_.size(); }
   int rank() const { return control_.rank(); }
 
-  /// Parts of one rank.
-  std::vector<std::int64_t> sizes() const { return {1, ranks(), 61, 4099, std::int64_t{1} << 20}; }
-
   template <class T>
-  void test_all_reduce();
-  template <class T>
-  void test_reduce_scatter(bool in_place);
-  template <class T>
-  void test_all_gather(bool in_place);
+  void test_sums_and_gathers(bool in_place);
 
   Communicator& control_ = mpi_world();
   std::unique_ptr<cuda::Device> device_;
@@ -118,65 +111,40 @@ class Nccl : public testing::Test {
 };
 
 template <class T>
-void Nccl::test_all_reduce() {
-  for (const std::int64_t size : sizes()) {
-    const auto buffer = make_buffer<T>(size);
-    write(buffer->data(), inputs<T>(rank(), size));
-    const std::span<T> values(buffer->data(), static_cast<std::size_t>(size));
-    finish(comm_->start_all_reduce_sum(values, device_->mark()));
-    EXPECT_TRUE(same_bits(read<T>(buffer->data(), size), sums<T>(ranks(), 0, size))) << size;
-  }
-}
-
-template <class T>
-void Nccl::test_reduce_scatter(bool in_place) {
-  for (const std::int64_t size : sizes()) {
-    const auto all = make_buffer<T>(size * ranks());
+void Nccl::test_sums_and_gathers(bool in_place) {
+  for (const std::int64_t size : {std::int64_t{1}, std::int64_t{ranks()}, std::int64_t{61},
+                                  std::int64_t{4099}, std::int64_t{1} << 20}) {
+    SCOPED_TRACE(size);
+    const std::int64_t whole_size = size * ranks();
+    const auto all = make_buffer<T>(whole_size);
     const auto apart = make_buffer<T>(size);
-    T* part = in_place ? all->data() + rank() * size : apart->data();
-    write(all->data(), inputs<T>(rank(), size * ranks()));
-    finish(comm_->start_reduce_scatter_sum(
-        std::span<const T>(all->data(), static_cast<std::size_t>(size * ranks())),
-        std::span<T>(part, static_cast<std::size_t>(size)), device_->mark()));
-    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size))) << size;
-  }
-}
+    T* const part = in_place ? all->data() + rank() * size : apart->data();
+    const auto length = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    const std::span<T> whole(all->data(), length(whole_size));
 
-template <class T>
-void Nccl::test_all_gather(bool in_place) {
-  for (const std::int64_t size : sizes()) {
-    const auto all = make_buffer<T>(size * ranks());
-    const auto apart = make_buffer<T>(size);
-    T* part = in_place ? all->data() + rank() * size : apart->data();
+    write(all->data(), inputs<T>(rank(), whole_size));
+    finish(comm_->start_all_reduce_sum(whole, device_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), 0, whole_size)));
+
+    write(all->data(), inputs<T>(rank(), whole_size));
+    finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size)));
+
     write(part, inputs<T>(rank(), size));
-    finish(comm_->start_all_gather(std::span<const T>(part, static_cast<std::size_t>(size)),
-                                   std::span<T>(all->data(), static_cast<std::size_t>(size * ranks())),
-                                   device_->mark()));
+    finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->mark()));
     std::vector<T> expected;
     for (int r = 0; r < ranks(); ++r) {
       const auto theirs = inputs<T>(r, size);
       expected.insert(expected.end(), theirs.begin(), theirs.end());
     }
-    EXPECT_TRUE(same_bits(read<T>(all->data(), size * ranks()), expected)) << size;
+    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), expected));
   }
 }
 
-TEST_F(Nccl, AllReduceIsTheSerialSum) {
-  test_all_reduce<float>();
-  test_all_reduce<Bf16>();
-}
-
-TEST_F(Nccl, ReduceScatterIsThePartOfTheSerialSum) {
+TEST_F(Nccl, SumsAndGathersAreTheSerialOnes) {
   for (const bool in_place : {false, true}) {
-    test_reduce_scatter<float>(in_place);
-    test_reduce_scatter<Bf16>(in_place);
-  }
-}
-
-TEST_F(Nccl, AllGatherLaysOutAllParts) {
-  for (const bool in_place : {false, true}) {
-    test_all_gather<float>(in_place);
-    test_all_gather<Bf16>(in_place);
+    test_sums_and_gathers<float>(in_place);
+    test_sums_and_gathers<Bf16>(in_place);
   }
 }
 

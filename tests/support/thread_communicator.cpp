@@ -178,7 +178,7 @@ class World {
   std::exception_ptr error_, echo_;
 };
 
-class ThreadCommunicator final : public Communicator, public Messages {
+class ThreadCommunicator final : public Communicator, public Messages, public MessageBytes {
  public:
   ThreadCommunicator(World& world, int rank) : world_(world), rank_(rank) {}
 
@@ -254,6 +254,16 @@ class ThreadCommunicator final : public Communicator, public Messages {
     return {};
   }
 
+  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
+    for (const SendBuffer& send : sends) {
+      if (!send.bytes.empty()) world_.post(rank_, send.peer, send.bytes);
+      sent += length(send.bytes);
+    }
+    for (const RecvBuffer& recv : recvs) {
+      if (!recv.bytes.empty()) world_.collect(recv.peer, rank_, recv.bytes);
+      received += length(recv.bytes);
+    }
+  }
   int probe_any() override { return world_.await_mail(rank_); }
 
   [[noreturn]] void abort(int code) override {
@@ -263,15 +273,6 @@ class ThreadCommunicator final : public Communicator, public Messages {
   }
 
  private:
-  void transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
-    for (const SendBuffer& send : sends) {
-      if (!send.bytes.empty()) world_.post(rank_, send.peer, send.bytes);
-    }
-    for (const RecvBuffer& recv : recvs) {
-      if (!recv.bytes.empty()) world_.collect(recv.peer, rank_, recv.bytes);
-    }
-  }
-
   template <class Bytes>
   static std::int64_t length(const Bytes& values) {
     return static_cast<std::int64_t>(values.size());

@@ -19,6 +19,12 @@ class RanksAborted : public std::runtime_error {
   int code_;
 };
 
+/// What a rank of run_ranks has sent and received as messages; its Communicator is one of these too.
+struct MessageBytes {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+};
+
 /// Runs `body` on `ranks` threads of this process, each with a communicator of its own, and joins them.
 /// Sums are taken in rank order, so they are bitwise equal on all ranks and from run to run.
 /// When a rank throws, the others throw RanksAborted at their next collective, and the first real error is

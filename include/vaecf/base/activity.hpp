@@ -47,9 +47,13 @@ class Activity {
    public:
     explicit Wait(Activity& activity, const char* name = "wait")
         : activity_(activity), span_(activity.timeline_, Track::waiting, name) {
-      activity_.add_waits(+1);
+      ++activity_.waits_;
+      activity_.progressed();
     }
-    ~Wait() { activity_.add_waits(-1); }
+    ~Wait() {
+      --activity_.waits_;
+      activity_.progressed();
+    }
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
@@ -59,21 +63,21 @@ class Activity {
   };
 
   void enter(Phase phase) noexcept {
-    phase_.store(phase, std::memory_order_relaxed);
+    phase_ = phase;
     progressed();
   }
   /// Begins step number `step`.
   void begin_step(std::int64_t step) noexcept {
-    step_.store(step, std::memory_order_relaxed);
+    step_ = step;
     progressed();
   }
   /// Notes the begin of a collective.
   void enter_collective() noexcept {
-    collectives_.fetch_add(1, std::memory_order_relaxed);
+    ++collectives_;
     progressed();
   }
   /// Notes progress within a phase: a batch evaluated, a block read.
-  void progressed() noexcept { progress_.fetch_add(1, std::memory_order_release); }
+  void progressed() noexcept { ++progress_; }
 
   /// Makes the watchdog call `check` about once a second, from its own thread; an exception ends the run. For
   /// ranks that exchange gradients on their devices: meanwhile one that trains counts as waiting, because its
@@ -95,22 +99,12 @@ class Activity {
   const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
 
   Report report() const noexcept {
-    Report report;
-    report.progress = progress_.load(std::memory_order_acquire);
-    report.phase = phase_.load(std::memory_order_relaxed);
-    const bool trains = report.phase == Phase::training || report.phase == Phase::benchmark;
-    report.waiting = waits_.load(std::memory_order_relaxed) > 0 || (trains && on_device_) ? 1 : 0;
-    report.step = step_.load(std::memory_order_relaxed);
-    report.collectives = collectives_.load(std::memory_order_relaxed);
-    return report;
+    const Phase phase = phase_;
+    const bool trains = phase == Phase::training || phase == Phase::benchmark;
+    return {phase, waits_ > 0 || (trains && on_device_) ? 1 : 0, step_, collectives_, progress_};
   }
 
  private:
-  void add_waits(int count) noexcept {
-    waits_.fetch_add(count, std::memory_order_relaxed);
-    progressed();
-  }
-
   std::atomic<Phase> phase_ = Phase::setup;
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<std::int64_t> collectives_ = 0;

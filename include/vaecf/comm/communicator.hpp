@@ -59,9 +59,8 @@ struct StartedCall {
   void* out = nullptr;
   std::int64_t count = 0;  ///< elements: all of an all-reduce, else those of one rank's part
 
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(count) * (type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float));
-  }
+  std::size_t element_bytes() const { return type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(); }
   std::size_t in_bytes(int ranks) const {
     return bytes() * static_cast<std::size_t>(kind == StartedKind::reduce_scatter_sum ? ranks : 1);
   }
@@ -124,26 +123,19 @@ class Communicator {
   /// In place.
   template <class Values>
   Ticket start_all_reduce_sum(Values&& values, backend::Completion after) {
-    const std::span all(values);
-    return start(call_on(StartedKind::all_reduce_sum, all, all, all.size()), after);
+    return start_on(StartedKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
   /// Rank r receives part r of the sum of `values` (size R * part.size()). `part` may be the rank's own place
   /// in `values`, else they lie apart.
   template <class Values, class Part>
   Ticket start_reduce_scatter_sum(Values&& values, Part&& part, backend::Completion after) {
-    const std::span from(values);
-    const std::span to(part);
-    check_parts(from.size(), to.size());
-    return start(call_on(StartedKind::reduce_scatter_sum, from, to, to.size()), after);
+    return start_on(StartedKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
   /// Every rank's `part`, in rank order; `all` holds R * part.size() elements. `part` may be the rank's own
   /// place in `all`, else they lie apart.
   template <class Part, class All>
   Ticket start_all_gather(Part&& part, All&& all, backend::Completion after) {
-    const std::span from(part);
-    const std::span to(all);
-    check_parts(to.size(), from.size());
-    return start(call_on(StartedKind::all_gather, from, to, from.size()), after);
+    return start_on(StartedKind::all_gather, std::span(part), std::span(all), after);
   }
   virtual Ticket start(const StartedCall& call, backend::Completion after) = 0;
   /// Returns what the device has to wait for before it touches the memory: null where it is done, as on the
@@ -164,11 +156,13 @@ class Communicator {
 
  private:
   template <class In, class Out>
-  static StartedCall call_on(StartedKind kind, In in, Out out, std::size_t count) {
+  Ticket start_on(StartedKind kind, In in, Out out, backend::Completion after) {
     using T = typename Out::value_type;
     static_assert(std::is_same_v<T, typename In::value_type>);
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16>);
-    return {kind, element_type<T>(), in.data(), out.data(), static_cast<std::int64_t>(count)};
+    const std::size_t part = kind == StartedKind::all_gather ? in.size() : out.size();
+    if (kind != StartedKind::all_reduce_sum) check_parts(in.size() + out.size() - part, part);
+    return start({kind, element_type<T>(), in.data(), out.data(), static_cast<std::int64_t>(part)}, after);
   }
   void check_parts(std::size_t all, std::size_t part) const {
     if (all != part * static_cast<std::size_t>(size()))

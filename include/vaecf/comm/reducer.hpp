@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 namespace vaecf::comm {
@@ -118,17 +117,15 @@ class Reducer {
   /// Waits for the sum of `bucket`; on a device, its queue waits and not the host. Buckets are summed in
   /// order; a bucket may be asked for again.
   void sum(std::int64_t bucket) {
-    if (bucket == summed_ && !alone()) {
-      // All sums start before the first weights are sent: in the same order on all ranks.
-      if (mode_.overlap && sums_.size() != ready_elements_.size())
-        throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
-      if (static_cast<std::int64_t>(sums_.size()) == bucket)
-        sums_.push_back(start_sum(bucket, device_.mark()));
-      device_.wait_for(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
-      const Range summed = mode_.sharded ? own_part(bucket) : plan_.bucket(bucket);
-      if (mode_.bf16_wire) device_.widen(*wire_, summed, gradients_, summed.begin);
-      ++summed_;
-    }
+    if (bucket != summed_ || alone()) return;
+    // All sums start before the first weights are sent: in the same order on all ranks.
+    if (mode_.overlap && sums_.size() != ready_elements_.size())
+      throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
+    if (!mode_.overlap) sums_.push_back(start_sum(bucket, device_.mark()));
+    device_.wait_for(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
+    const Range summed = mode_.sharded ? own_part(bucket) : plan_.bucket(bucket);
+    if (mode_.bf16_wire) device_.widen(*wire_, summed, gradients_, summed.begin);
+    ++summed_;
   }
 
   /// The number of updates in a step: one for each bucket of a sharded optimizer, whose weights then travel
@@ -193,8 +190,8 @@ class Reducer {
     std::vector<Ticket> tickets;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
       device_.copy(packed, plan_.packed(b), flat, own_part(b).begin);
-      tickets.push_back(communicator_.start_all_gather(view(std::as_const(flat), own_part(b)),
-                                                       view(flat, plan_.bucket(b)), device_.mark()));
+      tickets.push_back(communicator_.start_all_gather(view(flat, own_part(b)), view(flat, plan_.bucket(b)),
+                                                       device_.mark()));
     }
     for (const Ticket ticket : tickets) device_.wait_for(communicator_.wait(ticket));
   }
@@ -217,30 +214,30 @@ class Reducer {
 
   Ticket start_sum(std::int64_t bucket, backend::Completion done) {
     const Range all = plan_.bucket(bucket);
+    const auto reduce_scatter = [&](auto& values) {
+      return communicator_.start_reduce_scatter_sum(view(values, all), view(values, own_part(bucket)), done);
+    };
     if (!mode_.bf16_wire) {
-      if (!mode_.sharded)
-        return communicator_.start_all_reduce_sum(view(gradients_, plan_.filled(bucket)), done);
-      return communicator_.start_reduce_scatter_sum(view(std::as_const(gradients_), all),
-                                                    view(gradients_, own_part(bucket)), done);
+      return mode_.sharded ? reduce_scatter(gradients_)
+                           : communicator_.start_all_reduce_sum(view(gradients_, plan_.filled(bucket)), done);
     }
     device_.wait_for(done);
     device_.narrow(gradients_, all, *wire_, all.begin);
     done = device_.mark();
-    if (!mode_.sharded) return communicator_.start_all_reduce_sum(view(*wire_, all), done);
-    return communicator_.start_reduce_scatter_sum(view(std::as_const(*wire_), all),
-                                                  view(*wire_, own_part(bucket)), done);
+    return mode_.sharded ? reduce_scatter(*wire_)
+                         : communicator_.start_all_reduce_sum(view(*wire_, all), done);
   }
 
   Ticket start_gather(std::int64_t bucket, Buffer& master) {
     const Range part = own_part(bucket);
-    if (!mode_.bf16_wire) {
-      return communicator_.start_all_gather(view(std::as_const(master), part),
-                                            view(master, plan_.bucket(bucket)), device_.mark());
-    }
+    const auto gather = [&](auto& values) {
+      return communicator_.start_all_gather(view(values, part), view(values, plan_.bucket(bucket)),
+                                            device_.mark());
+    };
+    if (!mode_.bf16_wire) return gather(master);
     device_.copy(master, part, *exact_own_, plan_.packed(bucket).begin);
     device_.narrow(master, part, *wire_, part.begin);
-    return communicator_.start_all_gather(view(std::as_const(*wire_), part),
-                                          view(*wire_, plan_.bucket(bucket)), device_.mark());
+    return gather(*wire_);
   }
 
   void take_weights(std::int64_t bucket, Weights& weights) {

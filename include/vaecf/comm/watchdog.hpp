@@ -4,7 +4,6 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include <memory>
-#include <string>
 
 namespace vaecf::comm {
 
@@ -19,7 +18,7 @@ namespace vaecf::comm {
 ///
 /// Seconds in which this process was suspended do not count. A rank that dies is left to the launcher, which
 /// names it and ends the others. If the MPI library does not let threads call it, each rank watches only
-/// itself, and not how long it waits for others.
+/// itself, and not how long it waits for others; a line says so.
 class Watchdog {
  public:
   /// Collective. `communicator` is that of make_mpi_communicator or make_self_communicator, and outlives this
@@ -29,9 +28,6 @@ class Watchdog {
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
-
-  /// One line for the log.
-  std::string description() const;
 
  private:
   class Impl;

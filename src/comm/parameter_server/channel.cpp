@@ -1,8 +1,6 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 
 #include <numeric>
-#include <stdexcept>
 
 #include "comm/part_sum.hpp"
 
@@ -16,12 +14,6 @@ ParameterServerChannel::ParameterServerChannel(Communicator& communicator, cpu::
       plan_(plan),
       roles_(roles),
       bf16_wire_(bf16_wire) {
-  if (plan.ranks() != roles.servers || roles.workers + roles.servers != communicator.size()) {
-    throw std::invalid_argument(
-        vaecf::format("ParameterServerChannel: a plan for {} servers, {} workers and {} servers in a "
-                      "world of {}",
-                      plan.ranks(), roles.workers, roles.servers, communicator.size()));
-  }
   const bool worker = roles.is_worker(communicator.rank());
   const std::int64_t terms = worker ? 0 : roles.workers * plan.packed(0).size();
   if (!worker) terms_ = device.make_buffer(terms);
@@ -44,11 +36,6 @@ void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::
                                            cpu::Parameters& parameters) {
   cpu::FloatBuffer& weights = parameters.master();
   const Range all{0, plan_.padded_size()};
-  if (gradients.size() < all.end || weights.size() < all.end) {
-    throw std::logic_error(vaecf::format(
-        "ParameterServerChannel: gradients of {} and weights of {} elements where {} are needed",
-        gradients.size(), weights.size(), all.end));
-  }
   if (bf16_wire_) device_.narrow(gradients, all, *narrow_out_, 0);
   std::vector<SendBuffer> sends;
   std::vector<RecvBuffer> recvs;

@@ -17,15 +17,7 @@ class MpiMessages final : public Messages {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &own_.comm), "MPI_Comm_dup");
   }
 
-  int probe_any() override {
-    const Activity::Wait wait(activity_, "await message");
-    MPI_Status status;
-    check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, own_.comm, &status), "MPI_Probe");
-    return status.MPI_SOURCE;
-  }
-
- private:
-  void transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
+  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
     const Activity::Wait wait(activity_, "messages");
     requests_.clear();
     // Receives first: what comes then has its place, and is copied once. No part of a bucket is too long for
@@ -46,6 +38,14 @@ class MpiMessages final : public Messages {
               "MPI_Waitall");
   }
 
+  int probe_any() override {
+    const Activity::Wait wait(activity_, "await message");
+    MPI_Status status;
+    check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, own_.comm, &status), "MPI_Probe");
+    return status.MPI_SOURCE;
+  }
+
+ private:
   Activity& activity_;
   MpiSession session_;
   OwnComm own_;

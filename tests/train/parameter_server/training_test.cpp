@@ -1,11 +1,11 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/comm/parameter_server/messages.hpp>
 #include <vaecf/train/engine.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
 #include "train/world_of_ranks.hpp"
 
@@ -124,13 +124,13 @@ TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
         Trainer trainer(options_, services, dataset, 0);
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
-        const auto& messages = dynamic_cast<const comm::Messages&>(services.communicator);
+        const auto& messages = dynamic_cast<const comm::MessageBytes&>(services.communicator);
         const WireBytes bytes = trainer.facts().wire;
         const double out = trainer.facts().works ? bytes.worker_out : bytes.server_out;
         const double in = trainer.facts().works ? bytes.worker_in : bytes.server_in;
-        EXPECT_EQ(static_cast<double>(messages.sent_bytes()), 3 * out);
-        EXPECT_EQ(static_cast<double>(messages.received_bytes()), 3 * in);
-        total += messages.sent_bytes();
+        EXPECT_EQ(static_cast<double>(messages.sent), 3 * out);
+        EXPECT_EQ(static_cast<double>(messages.received), 3 * in);
+        total += messages.sent;
         if (services.communicator.rank() == 0) reported = bytes.total;
       });
       EXPECT_EQ(static_cast<double>(total), 3 * reported);

@@ -3,7 +3,6 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -28,22 +27,9 @@ class Messages {
   virtual ~Messages() = default;
 
   /// Sends and receives all of these at the same time, and waits for all.
-  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) {
-    transfer(sends, recvs);
-    for (const SendBuffer& send : sends) sent_bytes_ += static_cast<std::int64_t>(send.bytes.size());
-    for (const RecvBuffer& recv : recvs) received_bytes_ += static_cast<std::int64_t>(recv.bytes.size());
-  }
+  virtual void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) = 0;
   /// Waits for a message to this rank and returns the rank that sent it. The message is still to be received.
   virtual int probe_any() = 0;
-
-  std::int64_t sent_bytes() const { return sent_bytes_; }
-  std::int64_t received_bytes() const { return received_bytes_; }
-
- private:
-  virtual void transfer(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) = 0;
-
-  std::int64_t sent_bytes_ = 0;
-  std::int64_t received_bytes_ = 0;
 };
 
 /// Returns the messages between the ranks of `communicator`, which must outlive them: `communicator` itself
