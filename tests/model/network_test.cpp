@@ -1,3 +1,4 @@
+#include <vaecf/base/error.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include <gtest/gtest.h>
