@@ -4,18 +4,19 @@
 #include "app/outcome.hpp"
 
 #include <string>
-#include <vector>
 
 namespace vaecf::app {
 
-/// --train, --test, --benchmark on all ranks. `usage` is how reading argv ended: under a launcher it is
+// The first three run on all ranks, and throw only if these cannot be connected.
+
+/// --train, --test, --benchmark. `usage` is how reading argv ended: under a launcher it is
 /// exchanged like everything else of the setup, so that one rank speaks for all.
 ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
 
-/// On all ranks: `failed` where the doctor found something to be so.
+/// Returns `failed` where the doctor found something to be so.
 ExitCode run_doctor(const CommandLine& line);
 
-/// On all ranks, which share the users.
+/// The ranks share the users.
 ExitCode run_recommend(const CommandLine& line);
 
 // The commands below need no ranks and throw where they fail.

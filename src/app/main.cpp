@@ -20,20 +20,27 @@ void open_standard_streams() {
 int run_program(int argc, const char* const* argv) {
   CommandLine line;
   const Outcome usage = attempt([&] { line = parse_command_line(argc, argv); });
-  if (!usage.ok() || line.command == Command::run) return static_cast<int>(run_on_ranks(line, usage));
-  if (line.command == Command::recommend) return static_cast<int>(run_recommend(line));
-  if (line.command == Command::doctor) return static_cast<int>(run_doctor(line));
-
   const std::map<Command, void (*)(const CommandLine&)> alone = {{Command::prepare, run_prepare},
                                                                  {Command::synthesize, run_synthesize},
                                                                  {Command::inspect, run_inspect},
                                                                  {Command::export_model, run_export},
                                                                  {Command::scaling, run_scaling}};
+  ExitCode code = ExitCode::done;
   const Outcome outcome = attempt([&] {
-    const auto command = alone.find(line.command);
-    command == alone.end() ? print(line.text) : command->second(line);
+    if (!usage.ok() || line.command == Command::run) {
+      code = run_on_ranks(line, usage);
+    } else if (line.command == Command::recommend) {
+      code = run_recommend(line);
+    } else if (line.command == Command::doctor) {
+      code = run_doctor(line);
+    } else if (line.command == Command::print) {
+      print(line.text);
+    } else {
+      alone.at(line.command)(line);
+    }
   });
-  if (!outcome.ok()) complain(outcome);
+  if (outcome.ok()) return static_cast<int>(code);
+  complain(outcome);
   return static_cast<int>(outcome.code);
 }
 

@@ -344,21 +344,14 @@ class Recommending {
 ExitCode run_recommend(const CommandLine& line) {
   config::Config config;
   const Outcome parsed = attempt([&] { config = config::load(line.config, line.overrides); });
-  std::unique_ptr<comm::Communicator> ranks;
+  const auto ranks = make_communicator(config.session.distributed);
   std::unique_ptr<comm::Watchdog> watchdog;
-  const Outcome connected = attempt([&] {
-    ranks = make_communicator(config.session.distributed);
-    watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed);
-  });
-  if (!connected.ok()) {
-    complain(connected);
-    return connected.code;
-  }
   std::optional<Recommending> recommending;
   ExitCode code = agree(*ranks, parsed);
   const auto together = [&](const std::function<void()>& work) {
     if (code == ExitCode::done) code = agree(*ranks, attempt(work));
   };
+  together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
   together([&] { recommending.emplace(line, config, *ranks); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;

@@ -137,6 +137,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   const auto together = [&](const std::function<void()>& work) {
     if (code == ExitCode::done) code = agree(ranks, attempt(work));
   };
+  together([&] {
+    parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop);
+  });
   together([&] { check_same_on_all_ranks(ranks, line, config); });
   together([&] {
     parts.voice = make_voice(line.verbosity, ranks.rank() == 0);
@@ -226,21 +229,13 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
       config.session.commit = commit;
     });
   }
-  const Outcome connected = attempt([&] {
-    parts.communicator = make_communicator(config.session.distributed);
-    parts.watchdog =
-        std::make_unique<comm::Watchdog>(*parts.communicator, config.session.distributed, &parts.stop);
-  });
-  if (!connected.ok()) {
-    complain(connected);
-    return connected.code;
-  }
+  parts.communicator = make_communicator(config.session.distributed);
   const ExitCode ready = set_up(parts, line, config, parsed);
   if (ready != ExitCode::done) return ready;
 
   std::string phase = "connecting the GPUs";
   ExitCode ended = ExitCode::done;
-  Outcome outcome = attempt([&] {
+  const Outcome outcome = attempt([&] {
     connect_gpus(parts, config);
     introduce(parts, line, config);
     if (parts.timeline) parts.timeline->start(*parts.communicator);

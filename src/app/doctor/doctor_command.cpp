@@ -213,8 +213,7 @@ ExitCode run_doctor(const CommandLine& line) {
     separate_worlds = connected.message;
     ranks = comm::make_self_communicator();
   } else if (!connected.ok()) {
-    complain(connected);
-    return connected.code;
+    throw RunError(connected.message);
   }
   const ExitCode ready = agree(*ranks, parsed);
   if (ready != ExitCode::done) return ready;

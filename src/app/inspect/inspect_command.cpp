@@ -105,25 +105,22 @@ std::string describe_dataset(const std::string& path) {
   std::string out = format("dataset {}\n  items: {}\n", path, file.items());
   const std::int64_t level = file.compression();
   if (level > 0) out += format("  compression: shuffle, deflate {}\n", level);
-  out += format("  {:<22}{:>12}{:>15}{:>10}{:>12}\n", "", "users", "interactions", "mean", "density");
-  constexpr std::array matrices = {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
-                                   "test/held_out"};
-  for (const char* matrix : matrices) {
-    const std::int64_t rows = file.rows(matrix);
-    const auto entries = static_cast<double>(file.entries(matrix));
-    const double mean = rows > 0 ? entries / static_cast<double>(rows) : 0.0;
+  const auto add_matrix = [&](const char* matrix, bool with_density) {
+    const auto users = static_cast<double>(std::max<std::int64_t>(1, file.rows(matrix)));
+    const double mean = static_cast<double>(file.entries(matrix)) / users;
     const double density = file.items() > 0 ? 100.0 * mean / static_cast<double>(file.items()) : 0.0;
-    out += format("  {:<22}{:>12}{:>15}{:>10.1f}{:>10.4f} %\n", matrix, rows, file.entries(matrix), mean,
-                  density);
-  }
+    out += format("  {:<22}{:>12}{:>15}{:>10.1f}{}\n", matrix, file.rows(matrix), file.entries(matrix), mean,
+                  with_density ? format("{:>10.4f} %", density) : "");
+  };
+  out += format("  {:<22}{:>12}{:>15}{:>10}{:>12}\n", "", "users", "interactions", "mean", "density");
+  for (const char* matrix :
+       {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"})
+    add_matrix(matrix, true);
   if (file.features() > 0) {
     out += format("  features of users: {}\n", file.features());
     out += format("  {:<22}{:>12}{:>15}{:>10}\n", "", "users", "features", "mean");
-    for (const char* matrix : {"train/features", "validation/features", "test/features"}) {
-      const auto users = static_cast<double>(std::max<std::int64_t>(1, file.rows(matrix)));
-      out += format("  {:<22}{:>12}{:>15}{:>10.1f}\n", matrix, file.rows(matrix), file.entries(matrix),
-                    static_cast<double>(file.entries(matrix)) / users);
-    }
+    for (const char* matrix : {"train/features", "validation/features", "test/features"})
+      add_matrix(matrix, false);
   }
   std::vector<std::int64_t> of_users;
   std::vector<std::int64_t> of_items(static_cast<std::size_t>(file.items()));
