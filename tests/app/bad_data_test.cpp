@@ -42,10 +42,12 @@ class Prepare : public ProgramTest {
 };
 
 TEST_F(Prepare, WritesTheDatasetAndSaysWhatItKept) {
-  const Result result = place.succeed("prepare c.yaml");
-  expect_in(result.out, {"120"});
+  expect_in(place.succeed("prepare c.yaml").out, {"120"});
   EXPECT_TRUE(place.exists("out/made.h5"));
-  place.succeed("inspect out/made.h5");
+  expect_in(place.succeed("inspect out/made.h5").out,
+            {"items of a train user\n"
+             "  min 6, 10 % 6, 25 % 6, median 6, 75 % 6, 90 % 6, 99 % 6, max 6; mean 6.0\n"
+             "              4 - 7         18\n"});
 }
 
 TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
@@ -137,8 +139,8 @@ TEST_F(TestUsers, MustHaveWhatCanBeFound) {
   place.succeed("prepare c.yaml");
   expect_refused(place, "c.yaml", 2, "none of its test users has a held-out item");
   EXPECT_FALSE(place.exists("runs/few/metrics.jsonl"));
-  const Result trained = place.succeed("c.yaml --train");
-  expect_in(trained.err, {"holds no validation users that have a held-out item: the last epoch"});
+  expect_in(place.succeed("c.yaml --train").err,
+            {"holds no validation users that have a held-out item: the last epoch"});
 }
 
 TEST_F(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
@@ -167,8 +169,7 @@ TEST_F(Prepare, WhatIsThereIsMadeAgainOnlyByForce) {
   const Result again = place.succeed("prepare c.yaml");
   expect_in(again.err, {"was there already"});
   EXPECT_EQ(again.out, first.out);
-  const Result forced = place.succeed("prepare --force c.yaml");
-  expect_in(forced.err, {"wrote out/made.h5"});
+  expect_in(place.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
 }
 
 TEST_F(Dataset, MissingForeignOrTruncatedFilesAreRefused) {

@@ -36,8 +36,7 @@ std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv)
 
 TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
   make_run_with_features(place);
-  const Result run = place.succeed("small.yaml --quiet");
-  expect_in(run.out, {"features alone"});
+  expect_in(place.succeed("small.yaml --quiet").out, {"features alone"});
   const auto number = [&](const std::string& key) {
     const std::string events = place.read("runs/small/metrics.jsonl");
     return std::stod(events.substr(events.rfind("\"" + key + "\":") + key.size() + 3));

@@ -28,8 +28,8 @@ TEST_F(Inspect, TellsDatasetsFromCheckpoints) {
 
 TEST_F(Inspect, NamesNoMetricWhereNoneChose) {
   place.succeed("small.yaml --train --quiet --set validation.every=0");
-  const Result result = place.program("inspect runs/small/checkpoints/best.h5");
-  expect_in(result.out, {"best: whichever epoch is the last\n"});
+  expect_in(place.program("inspect runs/small/checkpoints/best.h5").out,
+            {"best: whichever epoch is the last\n"});
 }
 
 TEST_F(Inspect, WaitsForNoPipe) {
@@ -43,9 +43,9 @@ TEST_F(Inspect, WaitsForNoPipe) {
 }
 
 TEST_F(Inspect, DrawsTheCurvesOfARun) {
-  const Result run = place.succeed("inspect runs/small");
-  expect_in(run.out, {"ndcg@10 of validation users by epoch; best ", "loss of train users by epoch; last ",
-                      "end: epochs after 2 epochs, 8 steps"});
+  expect_in(place.succeed("inspect runs/small").out,
+            {"ndcg@10 of validation users by epoch; best ", "loss of train users by epoch; last ",
+             "end: epochs after 2 epochs, 8 steps"});
   place.succeed("inspect runs/small/metrics.jsonl");
   EXPECT_EQ(count(place.program("inspect runs/small --metric recall@5").out, "recall@5 of validation users"),
             1);
@@ -58,8 +58,17 @@ TEST_F(Inspect, DrawsTheCurvesOfARun) {
               "{\"event\":\"start\",\"config\":\"warp: 9\"}\n"
               "{\"event\":\"validation\",\"epoch\":1,\"ndcg@3\":null}\n"
               "{\"event\":\"validation\",\"epoch\":2,\"ndcg@3\":0.5}\n{\"event\":\"valid");
-  const Result odd = place.succeed("inspect a.jsonl");
-  expect_in(odd.out, {"ndcg@3 of validation users by epoch; best 0.5 in epoch 2"});
+  expect_in(place.succeed("inspect a.jsonl").out,
+            {"ndcg@3 of validation users by epoch; best 0.5 in epoch 2"});
+  // Long curves show some points and the last.
+  std::string epochs;
+  for (int epoch = 1; epoch <= 199; ++epoch)
+    epochs += "{\"event\":\"epoch\",\"epoch\":" + std::to_string(epoch) + ",\"loss\":7.5}\n";
+  place.write("long.jsonl", epochs);
+  const std::string curve = place.succeed("inspect long.jsonl").out;
+  EXPECT_EQ(count(curve, "        7.5\n"), 20 + 1) << curve;
+  expect_in(curve,
+            {"no validation yet", "last 7.5\n           1        7.5\n", "\n         199        7.5\n"});
   place.write("empty.jsonl", "");
   EXPECT_EQ(place.program("inspect empty.jsonl").code, 2);
 }

@@ -14,8 +14,8 @@ TEST_F(Usage, HelpVersionAndReferenceGoToStandardOutput) {
     EXPECT_NE(help.out.find(word), std::string::npos) << word << " is missing in\n" << help.out;
   }
   EXPECT_EQ(place.program("--version").out.rfind("vaecf_dist ", 0), 0U);
-  const Result reference = place.succeed("--help-config");
-  expect_in(reference.out, {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32)"});
+  expect_in(place.succeed("--help-config").out,
+            {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32)"});
   place.succeed("recommend --help");
 }
 

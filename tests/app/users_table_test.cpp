@@ -37,12 +37,10 @@ TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
       count(made.out, "the user is not in it, so nothing but items is known, first at people.csv: user 20"),
       1)
       << made.out;
-  const Result shown = place.succeed("inspect made.h5");
-  expect_in(shown.out, {"features of users: 64", "train/features", "2 16 band"});
+  expect_in(place.succeed("inspect made.h5").out, {"features of users: 64", "train/features", "2 16 band"});
   EXPECT_EQ(count(place.program("prepare c.yaml").err, "was there already"), 1);
   place.write("people.csv", "who,country,band\n1,Peru,\n");
-  const Result again = place.succeed("prepare c.yaml");
-  expect_in(again.out, {"features of 1 of 20 users"});
+  expect_in(place.succeed("prepare c.yaml").out, {"features of 1 of 20 users"});
 }
 
 TEST_F(UsersTable, WhatCannotBeReadIsRefused) {
