@@ -36,7 +36,7 @@ struct ScalingArguments {
   double interactions_per_user = 0;
 };
 
-/// What argv asks for.
+/// The request that argv holds.
 struct CommandLine {
   Command command = Command::run;
   std::string config;  ///< path of the YAML file

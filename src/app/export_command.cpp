@@ -73,7 +73,7 @@ io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
   return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)}, bytes);
 }
 
-/// Of users, that the model knows; 0: none.
+/// Returns how many features of users the model knows; 0: none.
 std::int64_t features_of(const io::CheckpointFile& checkpoint) {
   return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
 }

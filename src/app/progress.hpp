@@ -51,7 +51,7 @@ class TextProgress : public Progress {
   bool running_ = false;
 };
 
-/// What a command says while it works.
+/// The log and the progress of a command.
 struct Voice {
   Log log;
   std::unique_ptr<Progress> progress;

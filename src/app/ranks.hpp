@@ -33,7 +33,7 @@ Cores look_at_cores();
 /// to. More would fight over cores, which costs OpenMP far more than it brings.
 int fair_threads(Cores cores, int ranks_on_host);
 
-/// What to tell a user whose launcher bound ranks so tightly that threads are lost, with the flag to give;
+/// Returns advice, with the flag to give, if the launcher bound ranks so tightly that threads are lost;
 /// empty where all is well. `wanted` threads per rank: 0 = a fair share; `running`: what the backend uses.
 std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running);
 
@@ -44,7 +44,7 @@ int wanted_threads(const config::Config& config);
 /// a host's cores share them out.
 backend::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks);
 
-/// What a rank computes on.
+/// The device that a rank computes on.
 struct RankDevice {
   std::string host;
   std::string device;  ///< "cpu" or "cuda"

@@ -118,7 +118,7 @@ void keep_others_out(Parts& parts, const config::Config& config) {
                        config.session.run_folder());
 }
 
-/// What --resume asks for: the checkpoint to train on from.
+/// Finds the checkpoint to train on from, as --resume asks.
 void choose_checkpoint(const CommandLine& line, const train::Services& services, config::Config& config) {
   const auto point = train::find_resume_point(config.session, services, line.resume);
   if (!point) {

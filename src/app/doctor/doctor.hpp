@@ -16,7 +16,7 @@ namespace vaecf::app {
 
 enum class Health { ok, warn, fail };
 
-/// What a finding is about.
+/// The subject of a finding: all ranks together, a host, or a rank.
 enum class About { all, host, rank };
 
 /// One thing that the doctor looked at.
@@ -28,6 +28,12 @@ struct Finding {
   About about = About::all;
 };
 using Findings = std::vector<Finding>;
+
+/// Returns a warning with `advice` if something `is_wrong`, else that all is well.
+inline Finding warn_if(bool is_wrong, std::string subject, std::string text, std::string advice) {
+  if (!is_wrong) return {std::move(subject), Health::ok, std::move(text)};
+  return {std::move(subject), Health::warn, std::move(text), std::move(advice)};
+}
 
 /// The facts that the system gives about this host and the limits of this process.
 struct HostFacts {
@@ -51,7 +57,7 @@ HostFacts look_at_host(const std::string& root = "");
 /// Returns what a host's facts mean for `ranks` ranks on it, with GPUs or without.
 Findings check_host(const HostFacts& facts, int ranks, bool gpus);
 
-/// Where a rank runs.
+/// The host and the cores of a rank.
 struct RankPlace {
   std::string host;
   std::vector<int> cores;  ///< that it may use, ascending
@@ -61,25 +67,25 @@ struct RankPlace {
 
 /// Returns the place of every rank, on all ranks. `threads` of this rank; 0: one for each core. Collective.
 std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threads);
-/// How ranks are spread over hosts, if MPI joined them: `separate_worlds` says why it did not.
+/// Checks how ranks are spread over hosts, if MPI joined them: `separate_worlds` says why it did not.
 Findings check_launch(const std::vector<RankPlace>& places, const std::string& separate_worlds);
-/// This rank's binding and threads; `wanted` as in binding_advice.
+/// Checks this rank's binding and threads; `wanted` as in binding_advice.
 Finding check_binding(const RankPlace& place, int ranks_on_host, int wanted);
-/// Each host whose threads outnumber the cores that its ranks may use together; one finding if there is none.
+/// Warns of each host whose threads outnumber the cores that its ranks may use together.
 Findings check_oversubscription(const std::vector<RankPlace>& places);
 
-/// Whether HDF5 can lock files in the folder of the dataset `path`.
+/// Checks whether HDF5 can lock files in the folder of the dataset `path`.
 Finding check_locks(const std::string& path);
-/// Whether the dataset is there and opens.
+/// Checks whether the dataset is there and opens.
 Finding check_data(const std::string& path);
-/// Whether `folder` can be made or written and has at least `wanted` bytes left.
+/// Checks whether `folder` can be made or written and has at least `wanted` bytes left.
 Finding check_run_folder(const std::string& folder, std::int64_t wanted);
-/// By what products of each precision run, and which settings of the environment touch them.
+/// Names the libraries of products in each precision, and settings of the environment that touch them.
 Findings check_products(const std::string& fp32, const std::string& bf16, bool bf16_is_slower);
 /// `description` is the communicator's; `transports` are mpi_transports().
 Finding check_mpi(const std::string& description, const std::string& transports, int hosts, bool infiniband);
 
-/// What the doctor asks CUDA and NCCL.
+/// The facts about CUDA, NCCL and the configuration that check_gpus judges.
 struct GpuQuestion {
   cuda::Availability availability;
   cuda::CudaFacts facts;
@@ -105,7 +111,7 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
      {"products, bf16", "bf16_gflops", "GFLOP/s", backend::Precision::bf16, train::Rate::products},
      {"memory", "memory_gbytes", "GB/s", backend::Precision::fp32, train::Rate::memory}}};
 
-/// A warning if some rank computes much slower than most. `measured` is a device of the report.
+/// Warns if some rank computes much slower than most. `measured` is a device of the report.
 Findings check_pace(const io::Json& measured);
 
 /// Returns the report, which is the same on all ranks: `version`, `ranks`, `hosts` by rank, the numbers of
@@ -129,13 +135,4 @@ template <>
 inline constexpr EnumNames<app::About, 3> enum_names<app::About>{
     {{app::About::all, "all"}, {app::About::host, "host"}, {app::About::rank, "rank"}}};
 
-namespace app {
-
-/// Returns a warning with `advice` if something `is_wrong`, else that all is well.
-inline Finding warn_if(bool is_wrong, std::string subject, std::string text, std::string advice) {
-  if (!is_wrong) return {std::move(subject), Health::ok, std::move(text)};
-  return {std::move(subject), Health::warn, std::move(text), std::move(advice)};
-}
-
-}  // namespace app
 }  // namespace vaecf

@@ -113,7 +113,8 @@ class Examination {
     return shared_devices(devices);
   }
 
-  /// Of all checkpoints that a run keeps, and the one being written; 1 GiB if that is not known.
+  /// Returns the size of all checkpoints that a run keeps, and of the one being written; 1 GiB if that is not
+  /// known.
   std::int64_t checkpoint_bytes() const {
     std::int64_t bytes = std::int64_t{1} << 30;
     const auto& session = config_.session;

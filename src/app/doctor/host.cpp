@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <sstream>
 
 namespace vaecf::app {
@@ -26,7 +25,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What follows `key` and a colon; empty where there is no such line.
+/// Returns the text behind `key` and a colon; empty if there is no such line.
 std::string line_value(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -38,15 +37,11 @@ std::string line_value(const std::string& text, const std::string& key) {
   return "";
 }
 
-/// The number that `text` begins with.
-std::optional<std::int64_t> number(const std::string& text) {
+/// The number that `text` begins with; 0 if there is none.
+std::int64_t number(const std::string& text) {
   std::int64_t value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return result.ec == std::errc() ? std::optional(value) : std::nullopt;
-}
-
-std::int64_t kibibytes(const std::string& text, const std::string& key) {
-  return 1024 * number(line_value(text, key)).value_or(0);
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 std::vector<std::string> instructions_of(const std::string& cpuinfo) {
@@ -60,24 +55,22 @@ std::vector<std::string> instructions_of(const std::string& cpuinfo) {
   return found;
 }
 
-/// Both generations of control groups, as a container sees its own.
+/// Both generations of control groups, as a container sees its own: "QUOTA PERIOD", each "max" or -1 if there
+/// is no limit.
 double cpu_limit(const std::string& root) {
-  std::istringstream both(text_of(root + "/sys/fs/cgroup/cpu.max"));
-  std::string quota;
+  const std::string folder = root + "/sys/fs/cgroup/";
+  std::istringstream numbers(text_of(folder + "cpu.max") + text_of(folder + "cpu/cpu.cfs_quota_us") +
+                             text_of(folder + "cpu/cpu.cfs_period_us"));
+  double quota = 0.0;
   double period = 0.0;
-  if (both >> quota >> period && quota != "max" && period > 0.0) {
-    return static_cast<double>(number(quota).value_or(0)) / period;
-  }
-  const auto old_quota = number(text_of(root + "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")).value_or(-1);
-  const auto old_period = number(text_of(root + "/sys/fs/cgroup/cpu/cpu.cfs_period_us")).value_or(0);
-  if (old_quota <= 0 || old_period <= 0) return 0.0;
-  return static_cast<double>(old_quota) / static_cast<double>(old_period);
+  numbers >> quota >> period;
+  return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
 }
 
 /// Limits beyond the memory itself are none.
 std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
   for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const auto limit = number(text_of(root + file)).value_or(0);
+    const std::int64_t limit = number(text_of(root + file));
     if (limit > 0 && limit < memory) return limit;
   }
   return 0;
@@ -181,8 +174,8 @@ HostFacts look_at_host(const std::string& root) {
   facts.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   facts.instructions = instructions_of(cpuinfo);
   facts.cpu_limit = cpu_limit(root);
-  facts.memory = kibibytes(meminfo, "MemTotal");
-  facts.memory_available = kibibytes(meminfo, "MemAvailable");
+  facts.memory = 1024 * number(line_value(meminfo, "MemTotal"));
+  facts.memory_available = 1024 * number(line_value(meminfo, "MemAvailable"));
   facts.memory_limit = memory_limit(root, facts.memory);
   struct statvfs space {};
   if (statvfs("/dev/shm", &space) == 0) {
@@ -195,7 +188,7 @@ HostFacts look_at_host(const std::string& root) {
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
   std::istringstream words(line_value(text_of(root + "/proc/driver/nvidia/version"), "NVRM version"));
   for (std::string word; facts.nvidia_driver.empty() && words >> word;) {
-    if (word.find('.') != std::string::npos && number(word)) facts.nvidia_driver = word;
+    if (word.find('.') != std::string::npos && number(word) > 0) facts.nvidia_driver = word;
   }
   facts.infiniband = holds_anything(root + "/sys/class/infiniband");
   return facts;

@@ -29,7 +29,8 @@ bool is_run(const std::string& path) {
 
 enum class Kind { dataset, checkpoint };
 
-/// By where the HDF5 signature stands: at 0 in a dataset, behind the 512-byte user block in a checkpoint.
+/// The HDF5 signature tells them apart: it stands at 0 in a dataset, behind the 512-byte user block in a
+/// checkpoint.
 Kind kind_of(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   if (std::filesystem::is_directory(path))
@@ -166,8 +167,8 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
                         : "-v shows all tensors, all attributes and the configuration\n");
 }
 
-/// What the run of this configuration selects by; empty where another version wrote it, or it selects by
-/// none.
+/// Returns the metric that a run of this configuration selects by; empty if another version wrote it, or it
+/// selects by none.
 std::string selected_metric(const std::string& configuration) {
   try {
     const std::string metric = config::parse(configuration, "start").session.validation.select;
