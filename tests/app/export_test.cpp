@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <sstream>
 
 namespace vaecf::app {
 namespace {
@@ -75,14 +74,10 @@ TEST_F(Export, SafetensorsHoldWhatScores) {
   std::vector<double> mu = layer(file, "encoder_2", layer(file, "encoder_1", x, true), false);
   mu.resize(8);
   const auto scores = layer(file, "decoder_2", layer(file, "decoder_1", mu, true), false);
-  std::istringstream lines(
-      place.program("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out);
-  std::string header;
-  std::getline(lines, header);
   std::map<std::int64_t, double> recommended;
-  std::string user;
-  std::int64_t item = 0;
-  for (double score = 0; lines >> user >> item >> score;) recommended[item] = score;
+  for (const Recommended& line :
+       lines_of(place.succeed("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out))
+    recommended[std::stoll(line.item)] = line.score;
   ASSERT_EQ(recommended.size(), 60U);
   for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
 }
@@ -94,13 +89,9 @@ TEST_F(Export, OnnxScoresAsRecommendDoes) {
     const Result made = place.program("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet");
     ASSERT_EQ(made.code, 0) << made.err;
     EXPECT_EQ(made.err, "");
-    const Result ids = place.bash(
-        "$PROGRAM recommend small.yaml --quiet --top 4 --user $($PROGRAM recommend small.yaml -q --top 1 | "
-        "sed -n 2p | cut -f 1) | sed 1d | cut -f 2");
-    std::istringstream in(ids.out);
-    std::string a, b, c;
-    in >> a >> b >> c;
-    place.write("new.csv", "ann," + a + "\nann," + b + "\nbob," + c + "\n");
+    const auto known = lines_of(place.succeed("recommend small.yaml --quiet --top 3").out);
+    place.write("new.csv",
+                "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," + known.at(2).item + "\n");
     const Result top = place.program("recommend small.yaml --set name=shaped " + settings +
                                      " --input new.csv --keep-seen --top 60 --quiet --output top.tsv");
     ASSERT_EQ(top.code, 0) << top.err;

@@ -12,7 +12,7 @@ namespace {
 
 using FeaturesOfUsers = ProgramTest;
 
-/// As make_small_run, with two columns of users, and a model that has learnt what they tell.
+/// Makes a small run with two columns of users, and a model that learns from them.
 void make_run_with_features(const Workplace& place) {
   place.make_small_run();
   place.succeed(

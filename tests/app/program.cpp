@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 namespace vaecf::app {
 namespace {
@@ -102,6 +103,21 @@ void expect_refused(const Result& result, const std::string& part, int code) {
   EXPECT_EQ(result.out, "");
   expect_in(result.err, {part});
   EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+}
+
+std::vector<Recommended> lines_of(const std::string& tsv) {
+  std::istringstream in(tsv);
+  std::string header;
+  std::getline(in, header);
+  EXPECT_EQ(header, "user\titem\tscore");
+  std::vector<Recommended> lines;
+  for (std::string score; in >> score;) {
+    Recommended line{score, "", 0.0};
+    in >> line.item >> score;
+    line.score = std::stod(score);  // streams read no "nan"
+    lines.push_back(line);
+  }
+  return lines;
 }
 
 int count(const std::string& text, const std::string& part) {

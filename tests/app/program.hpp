@@ -68,6 +68,15 @@ class TrainedRun : public SmallRun {
 /// Expects that the program ended with `code` and one message, which holds `part`.
 void expect_refused(const Result& result, const std::string& part, int code = 2);
 
+struct Recommended {
+  std::string user;
+  std::string item;
+  double score = 0.0;
+};
+
+/// The lines of what `recommend` wrote as TSV.
+std::vector<Recommended> lines_of(const std::string& tsv);
+
 /// Bash: waits until the small run has finished an epoch, 20 seconds at most.
 inline const std::string until_first_epoch =
     "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "

@@ -5,33 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 namespace vaecf::app {
 namespace {
 
 using Recommend = TrainedRun;
-
-struct Recommended {
-  std::string user;
-  std::string item;
-  double score = 0.0;
-};
-
-std::vector<Recommended> lines_of(const std::string& tsv) {
-  std::istringstream in(tsv);
-  std::string header;
-  std::getline(in, header);
-  EXPECT_EQ(header, "user\titem\tscore");
-  std::vector<Recommended> lines;
-  for (std::string score; in >> score;) {
-    Recommended line{score, "", 0.0};
-    in >> line.item >> score;
-    line.score = std::stod(score);  // streams read no "nan"
-    lines.push_back(line);
-  }
-  return lines;
-}
 
 TEST_F(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
   place.succeed("recommend small.yaml --top 3 --output out/top.tsv --quiet");
