@@ -111,6 +111,7 @@ void add_prepare(CLI::App& app, CommandLine& line) {
   command.add_flag("--force", line.prepare.force,
                    "make it even if it is there, of the same source and options");
   add_replace(command, line.prepare.replace);
+  command.footer("data.source.format:\n" + data::describe_source_formats() + "\n" + command.get_footer());
 }
 
 void add_synthesize(CLI::App& app, CommandLine& line) {

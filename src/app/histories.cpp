@@ -8,12 +8,11 @@
 #include <optional>
 #include <unordered_map>
 
-#include "app/fields.hpp"
-
 namespace vaecf::app {
 namespace {
 
 using Position = std::optional<std::size_t>;
+using Fields = std::vector<std::string_view>;
 
 struct Columns {
   std::size_t user = 0;
@@ -21,45 +20,39 @@ struct Columns {
   bool header = false;  ///< whether the first line names them
 };
 
-Position numbered(const std::string& column) {
-  int index = 0;
-  return data::column_number(column, index) ? Position(static_cast<std::size_t>(index)) : std::nullopt;
-}
-
 /// Returns the position of the column called `name`, else of the only one that usually heads a `kind`.
-Position named(const std::vector<std::string>& fields, const std::string& name, std::string_view kind) {
-  const auto usual = [&](const std::string& field) { return names_a_column(field, kind); };
-  auto at = numbered(name) ? fields.end() : std::ranges::find(fields, name);
+Position named(const Fields& fields, const std::string& name, std::string_view kind) {
+  const auto usual = [&](std::string_view field) { return names_a_column(field, kind); };
+  auto at = data::column_number(name) ? fields.end() : std::ranges::find(fields, name);
   if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
     at = std::ranges::find_if(fields, usual);
   return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
 }
 
 /// Finds the columns in the first line, which may be a header or data.
-Columns find_columns(const FieldReader& first, const data::SourceLayout& layout, const ItemNames& items) {
-  const auto& fields = first.fields();
-  Position user = numbered(layout.user);
-  Position item = numbered(layout.item);
+Columns find_columns(const data::Table& first, const data::SourceLayout& layout, const ItemNames& items) {
+  const Fields& fields = first.fields();
+  Position user = data::column_number(layout.user);
+  Position item = data::column_number(layout.item);
+  const bool by_name = !user && !item;
   if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
   const Columns data = user && item ? Columns{*user, *item} : Columns{};
   const Position named_user = named(fields, layout.user, "user");
   const Position named_item = named(fields, layout.item, "item");
   if (!named_user) {
-    const std::string& text = fields[data.item];
-    const bool integer = text.find_first_not_of("-0123456789") == std::string::npos;
-    const bool may_be_unknown = items.numeric() ? integer : !layout.header && !named_item;
+    const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
+    const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;
     if (may_be_unknown || items.find(first, data.item) >= 0) return data;
   }
-  if (layout.header || named_user || named_item) {
+  if (layout.table.header || named_user || named_item) {
     if (named_user) user = named_user;
     if (named_item) item = named_item;
     if (user && item && user != item) return {*user, *item, true};
   }
-  const bool by_name = !numbered(layout.user) && !numbered(layout.item);
   throw InputError(format(
       "{}: the first line names no item of the model, and is no header with the expected columns; found "
       "{}, expected {}; correct the header, or data.source's columns",
-      first.place(), joined(fields).substr(0, 200),
+      first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
       by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
 }
 
@@ -70,32 +63,31 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
   Histories histories;
   std::unordered_map<std::string, std::size_t> user_rows;
   std::vector<std::vector<std::int32_t>> rows;
-  FieldReader reader(path, layout.separator, layout.quotes);
   Columns columns;
-  while (reader.next()) {
-    const auto& fields = reader.fields();
-    if (reader.first() && fields.size() > 1) columns = find_columns(reader, layout, items);
-    if (std::max(columns.user, columns.item) >= fields.size() || fields[columns.user].empty() ||
-        fields[columns.item].empty()) {
+  const auto first = [&](data::Table& table) {
+    if (table.fields().size() > 1) columns = find_columns(table, layout, items);
+    table.require(std::max(columns.user, columns.item));
+    return columns.header;
+  };
+  read_rows(path, layout.table, first, [&](const data::Table& row) {
+    if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty()) {
       throw InputError(format(
           "{}: must have a user in column {} and an item in column {} (from 0), between them {}, got \"{}\"",
-          reader.place(), columns.user, columns.item,
-          layout.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
-          reader.line().substr(0, 80)));
+          row.location(), columns.user, columns.item,
+          layout.table.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
+          row.line().substr(0, 80)));
     }
-    if (reader.first() && columns.header) continue;
-    const std::string& user = fields[columns.user];
-    const auto [position, is_new] = user_rows.emplace(user, rows.size());
+    const auto [position, is_new] = user_rows.emplace(row.at(columns.user), rows.size());
     if (is_new) {
-      histories.users.push_back(user);
+      histories.users.push_back(position->first);
       rows.emplace_back();
     }
-    const std::int32_t column = items.find(reader, columns.item);
+    const std::int32_t column = items.find(row, columns.item);
     if (column < 0)
-      histories.unknown.add(fields[columns.item]);
+      histories.unknown.add(std::string(row.at(columns.item)));
     else
       rows[position->second].push_back(column);
-  }
+  });
   if (rows.empty()) throw InputError(format("{} holds no line \"user,item\"", path));
   for (auto& row : rows) {
     std::ranges::sort(row);

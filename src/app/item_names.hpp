@@ -1,15 +1,16 @@
 #pragma once
 
+#include <vaecf/data/table.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace vaecf::app {
-
-class FieldReader;
 
 /// What people call items: the source's ids and, where there are any, titles.
 class ItemNames {
@@ -19,9 +20,8 @@ class ItemNames {
 
   /// The column of the item that has this id, or else this title; -1: none has.
   std::int32_t find(const std::string& name) const;
-  /// Of the line's field at `index`, or of all from there on: titles hold commas, and are written without
-  /// quotes.
-  std::int32_t find(const FieldReader& line, std::size_t index) const;
+  /// That of a row's field, or of all from there on: titles hold commas, and are written without quotes.
+  std::int32_t find(const data::Table& row, std::size_t column) const;
   std::int64_t size() const { return size_; }
   /// Returns whether the source's ids are integers.
   bool numeric() const { return numeric_; }
@@ -46,6 +46,18 @@ class Strangers {
   std::vector<std::string> first_;
   bool more_ = false;
 };
+
+/// Whether `text` heads a column of such ids: for "item" item, item_id, itemId, Item ID ...; a movie, track,
+/// song, product or book is an item, too.
+bool names_a_column(std::string_view text, std::string_view what);
+
+/// Reads a TSV or CSV file, also a compressed one, the only one of an archive, or a pipe. The separator is a
+/// TAB if the first line contains one, else that of `expected` if the line contains it, else a comma; CSV has
+/// quotes. `first` gets the first line, requires the columns that are read, and says whether it is a header.
+/// Throws InputError if the file cannot be read.
+void read_rows(const std::string& path, const data::TableLayout& expected,
+               const std::function<bool(data::Table& rows)>& first,
+               const std::function<void(const data::Table& row)>& each);
 
 /// A file with an item's id or title in the first column of each line; a header line (item, item_id, movieId,
 /// ...) is allowed.

@@ -5,6 +5,7 @@
 namespace vaecf::config {
 
 std::vector<Key> all_keys() {
+  const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
       KEY("name", session.name, folder_name(), "runs go to run.directory/name"),
       KEY("data.file", session.data.file, "the HDF5 dataset that prepare writes and train reads"),
@@ -22,19 +23,19 @@ std::vector<Key> all_keys() {
       KEY("data.source.test_path", source.test_path,
           "split given: the test file; empty: test.* beside train.*"),
       KEY("data.source.separator", source.separator, not_empty(),
-          "delimited: what stands between columns, e.g. \",\" or \"\\t\""),
-      KEY("data.source.header", source.header, "delimited: the first line names the columns"),
-      KEY("data.source.quotes", source.quotes, "delimited: fields may stand in double quotes"),
+          only("separator") + "what stands between columns, e.g. \",\" or \"\\t\""),
+      KEY("data.source.header", source.header, only("header") + "the first line names the columns"),
+      KEY("data.source.quotes", source.quotes, only("quotes") + "fields may stand in double quotes"),
       KEY("data.source.user_column", source.user_column, not_empty(),
-          "delimited: index from 0, or a name from the header"),
+          only("user_column") + "index from 0, or a name from the header"),
       KEY("data.source.item_column", source.item_column, not_empty(),
-          "delimited: index from 0, or a name from the header"),
+          only("item_column") + "index from 0, or a name from the header"),
       KEY("data.source.rating_column", source.rating_column,
-          "delimited: the same; empty: every line is an interaction"),
+          only("rating_column") + "the same; empty: every line is an interaction"),
       KEY("data.source.time_column", source.time_column,
-          "delimited: the same, for pick: last; empty: lines stand in order of time"),
+          only("time_column") + "the same, for pick: last; empty: lines stand in order of time"),
       KEY("data.source.list_starts_with", source.list_starts_with,
-          "adjacency: user, or count of its items (users are then numbered by lines from 0)"),
+          only("list_starts_with") + "user, or count of its items (users are then numbered by lines from 0)"),
       KEY("data.source.users.path", source.users.path,
           "the table of users for data.prepare.features; empty: users.dat, u.user, .. beside the ratings or "
           "in their archive"),

@@ -123,21 +123,17 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   const io::Attributes made_by = recipe(source, options);
   Wanted wanted = wanted_of(options, mode.strict);
   std::vector<std::string> paths = source_files(source).paths;
-  if (options.split == SplitMethod::given && source.format != "pro_sg") {
-    for (const Part part : {Part::validation, Part::test}) {
-      if (!wants(wanted, part)) continue;
-      for (const std::string& path : part_files(source, part).paths) {
-        if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
-      }
-    }
-  }
+  const auto add_path = [&](const std::string& path) {
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+  };
+  for (const auto& [part, files] : part_files(source, wanted)) std::ranges::for_each(files.paths, add_path);
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
     paths.push_back(titles.path);
   }
   UsersFile users;
   if (!options.features.empty()) {
     users = users_file_of(source);
-    if (std::find(paths.begin(), paths.end(), users.path) == paths.end()) paths.push_back(users.path);
+    add_path(users.path);
   }
   io::check_output(output, "data.file", paths);
   // Before the long work, so that what may not be replaced is refused at once.

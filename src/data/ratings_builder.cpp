@@ -20,6 +20,18 @@ bool parse_number(std::string_view field, double& number) {
 
 }  // namespace
 
+Wanted wanted_of(const PrepareOptions& options, bool strict) {
+  Wanted wanted;
+  wanted.min_rating = options.min_rating;
+  wanted.part = options.split == SplitMethod::given;
+  wanted.validation = options.validation_users > 0;
+  wanted.test = options.test_users > 0;
+  wanted.time = (options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
+                options.pick == Pick::last;
+  wanted.strict = strict;
+  return wanted;
+}
+
 std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
   kind = Id::known;
   if (!text_) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -69,7 +70,15 @@ struct Wanted {
   /// Bytes of memory that events may take; beyond it they go to a file beside `spill_beside`.
   double memory = std::numeric_limits<double>::infinity();
   std::string spill_beside{};
+
+  /// Whether events of a part of a source that is split already are asked for.
+  bool wants(Part of) const {
+    if (of == Part::validation || of == Part::validation_fold_in) return validation;
+    return of == Part::train || test;
+  }
 };
+
+Wanted wanted_of(const PrepareOptions& options, bool strict);
 
 /// Collects the events of a source, line by line, and what is odd about them.
 class RatingsBuilder {
@@ -81,8 +90,9 @@ class RatingsBuilder {
   RawRatings& ratings() { return ratings_; }
 
   void start_file(const std::string& name, Part part);
-  /// From here on events are those of line `number`, which reads `text`.
+  /// From here on events are those of line `number`, which reads `text`. Lines are counted.
   void start_line(std::int64_t number, std::string_view text) {
+    ++ratings_.lines;
     line_ = number;
     text_ = text;
   }

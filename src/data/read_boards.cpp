@@ -2,19 +2,19 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/bson_reader.hpp>
 
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 
 // Pinterest's boards are the users, pins the items. Documents are counted as lines.
-void read_boards(io::SourceReader& files, RatingsBuilder& to, Progress& progress) {
+void read_boards(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
+  io::SourceReader files = of.reader();
   progress.begin("reading", files.total_bytes(), "bytes");
   while (files.next()) {
     to.start_file(files.name(), Part::train);
     io::BsonReader boards(files.name(), [&](std::span<char> bytes) { return files.read(bytes); });
     std::string board;
     for (std::int64_t number = 1; boards.next(); ++number) {
-      ++to.ratings().lines;
       board.clear();
       const bool named = boards.text("board_id", board) || boards.text("_id", board);
       to.start_line(number, board);

@@ -3,8 +3,7 @@
 
 #include <charconv>
 
-#include "data/line_reader.hpp"
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -32,22 +31,21 @@ std::int64_t count_words(std::string_view line) {
 
 }  // namespace
 
-void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, io::SourceReader& files,
-                RatingsBuilder& to, Progress& progress) {
+void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, RatingsBuilder& to,
+                Progress& progress) {
   const bool counted = source.list_starts_with == ListStart::count;
-  LineReader lines(files, progress);
+  LineReader lines(of.reader(), progress, of.one_file());
   std::string_view line;
   std::string first_file;
   while (lines.next_file()) {
-    if (of.paths.size() == 1 && !first_file.empty()) refuse_second_file(of, first_file, files.name());
     if (counted && !first_file.empty()) {
       throw InputError(
           format("{} and {}: users without ids are numbered by their lines, which these two files would both "
                  "begin at 0: let data.source.path name one file",
-                 first_file, files.name()));
+                 first_file, lines.name()));
     }
-    first_file = files.name();
-    to.start_file(files.name(), part);
+    first_file = lines.name();
+    to.start_file(lines.name(), part);
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
       std::string_view rest = line;
@@ -66,7 +64,6 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, i
       }
     }
   }
-  to.ratings().lines += lines.lines();
 }
 
 }  // namespace vaecf::data

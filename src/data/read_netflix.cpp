@@ -3,9 +3,7 @@
 
 #include <charconv>
 
-#include "data/fields.hpp"
-#include "data/line_reader.hpp"
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -78,18 +76,17 @@ class MovieFiles {
 
 }  // namespace
 
-void read_netflix(io::SourceReader& files, RatingsBuilder& to, Progress& progress) {
-  LineReader lines(files, progress);
+void read_netflix(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
+  LineReader lines(of.reader(), progress);
   MovieFiles movies(to);
   std::string_view line;
   while (lines.next_file()) {
-    movies.start_file(files.name());
+    movies.start_file(lines.name());
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
       movies.read(line);
     }
   }
-  to.ratings().lines += lines.lines();
   to.ratings().ordered_by_item = true;  // archives and folders list their files in any order
 }
 

@@ -2,15 +2,13 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 
-#include "data/fields.hpp"
-#include "data/line_reader.hpp"
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -39,10 +37,10 @@ io::IdList read_ids(LineReader& lines) {
   while (lines.next(line)) {
     if (static_cast<std::int64_t>(texts.size()) + 1 != lines.number()) {
       throw InputError(format("{}:{}: there is an empty line, but lines are numbers of users or items",
-                              lines.files().name(), lines.number()));
+                              lines.name(), lines.number()));
     }
     const auto refuse = [&](const std::string& what) {
-      throw InputError(format("{}:{}: '{}': {}", lines.files().name(), lines.number(), excerpt(line), what));
+      throw InputError(format("{}:{}: '{}': {}", lines.name(), lines.number(), excerpt(line), what));
     };
     if (line.size() > longest_id) refuse(format("the id is longer than {} bytes: shorten it", longest_id));
     if (line.find('\0') != std::string_view::npos) refuse("the id holds a zero byte: take it out");
@@ -73,32 +71,17 @@ struct Largest {
 
 // Lines `uid,sid` of one of the five files.
 void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& largest) {
-  const std::string& file = lines.files().name();
-  to.start_file(file, part);
-  std::string_view line;
-  FieldSplitter splitter(",", true);
-  if (!lines.next(line))
-    throw InputError(format("{}: the file is empty: it must have a header uid,sid", file));
-  splitter.split(line, 3);
-  const auto names = splitter.fields();
-  const auto uid = std::find(names.begin(), names.end(), "uid") - names.begin();
-  const auto sid = std::find(names.begin(), names.end(), "sid") - names.begin();
-  const auto columns = static_cast<std::ptrdiff_t>(names.size());
-  if (uid == columns || sid == columns) {
-    throw InputError(format("{}:1: the header is '{}' instead of uid,sid", file, excerpt(line)));
-  }
-  RawRatings& ratings = to.ratings();
-  while (lines.next(line)) {
-    to.start_line(lines.number(), line);
-    ++ratings.lines;
+  to.start_file(lines.name(), part);
+  Table table(lines, {.separator = ",", .header = true, .quotes = true});
+  const std::size_t uid = table.column("uid", "all files of pro_sg have");
+  const std::size_t sid = table.column("sid", "all files of pro_sg have");
+  while (table.next()) {
+    to.start_line(lines.number(), table.line());
     std::int32_t user = 0;
     std::int32_t item = 0;
-    splitter.split(line, names.size());
-    const auto& fields = splitter.fields();
-    if (fields.size() < names.size()) {
-      to.drop("too few columns");
-    } else if (!parse_index(fields[static_cast<std::size_t>(uid)], user) ||
-               !parse_index(fields[static_cast<std::size_t>(sid)], item)) {
+    if (const char* const problem = table.problem()) {
+      to.drop(problem);
+    } else if (!parse_index(table.at(uid), user) || !parse_index(table.at(sid), item)) {
       to.drop("uid or sid is not a number from 0");
     } else {
       to.add_numbered(user, item);
@@ -129,37 +112,35 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
 
 }  // namespace
 
-void read_pro_sg(io::SourceReader& files, RatingsBuilder& to, Progress& progress) {
+void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
   if (!to.wanted().part) {
     throw InputError("data.source.format pro_sg is split already: say data.prepare.split: given");
   }
-  LineReader lines(files, progress);
+  LineReader lines(of.reader(), progress);
   RawRatings& ratings = to.ratings();
   ratings.numbered_by_source = true;
-  std::vector<std::string> seen;
+  std::set<std::string> seen;
   Largest largest;
   while (lines.next_file()) {
-    const std::string& name = files.file_name();
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
-      throw InputError(format("{}: there are two files of that name: leave one", files.name()));
+    const std::string name = lines.files().file_name();
+    if (!seen.insert(name).second) {
+      throw InputError(format("{}: there are two files of that name: leave one", lines.name()));
     }
-    seen.push_back(name);
     if (name == "unique_sid.txt") {
       ratings.item_ids = read_ids(lines);
     } else if (name == "unique_uid.txt") {
       ratings.user_ids = read_ids(lines);
-    } else if (const auto part = parts_of_files().find(name); part != parts_of_files().end()) {
-      if (!wants(to.wanted(), part->second)) continue;
+    } else if (const auto part = parts_of_files().find(name); part == parts_of_files().end()) {
+      throw InputError(format(
+          "{}: is not one of the files of a pro_sg folder: let data.source.path name the folder or its "
+          "archive",
+          lines.name()));
+    } else if (to.wanted().wants(part->second)) {
       read_pairs(lines, part->second, to, largest);
-    } else {
-      throw InputError(
-          format("{}: is not one of the files of a pro_sg folder: let data.source.path name the "
-                 "folder or its archive",
-                 files.name()));
     }
   }
   for (const auto& [name, part] : parts_of_files()) {
-    if (std::find(seen.begin(), seen.end(), name) == seen.end()) {
+    if (!seen.contains(name)) {
       throw InputError(format("there is no {} beside the other files of the pro_sg folder: add it", name));
     }
   }

@@ -5,11 +5,11 @@
 #include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <map>
 #include <string_view>
 
-#include "data/source_files.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -17,19 +17,27 @@ namespace {
 // Counts up when the same source and options give another dataset than before.
 constexpr std::int64_t recipe_version = 2;
 
-// Options that only some recipes have: without them something else was made than with them.
-constexpr std::array<std::string_view, 16> optional_keys{
-    "source_member",      "source_validation",  "source_test",
-    "users_member",       "source_file",        "source_list_starts_with",
-    "source_separator",   "source_header",      "source_quotes",
-    "source_user_column", "source_item_column", "source_rating_column",
-    "source_time_column", "features_of",        "source_lists",
-    "given_parts"};
+// The keys that only some recipes have: without them something else was made than with them.
+bool is_optional(std::string_view key) {
+  return key.starts_with("source_") || key.starts_with("users_") || key == "features_of" ||
+         key == "given_parts";
+}
 
 // The file of an archive that `path` names in place of the folder the archive would be unpacked to: the
 // archive's name and sum alone do not tell which was read. Empty where there is no such archive.
 std::string member_of_archive(const std::string& path) {
   return archive_for(path).empty() ? "" : std::filesystem::path(path).filename().string();
+}
+
+// The options that only some formats use.
+io::Attribute value_of(const std::string& option, const SourceOptions& source) {
+  const std::map<std::string_view, io::Attribute> values{
+      {"separator", source.separator},         {"header", std::int64_t{source.header}},
+      {"quotes", std::int64_t{source.quotes}}, {"user_column", source.user_column},
+      {"item_column", source.item_column},     {"rating_column", source.rating_column},
+      {"time_column", source.time_column},     {"list_starts_with", to_string(source.list_starts_with)},
+  };
+  return values.at(option);
 }
 
 }  // namespace
@@ -53,29 +61,21 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
     if (!value.empty()) attributes[key] = value;
   };
   const std::string member = member_of_archive(source.path);
-  if (!is_only_known_name(source.format, member)) tell("source_member", member);
+  const SourceFormat& format_used = format_of(source);
+  // The only name that files of the format have says nothing.
+  if (format_used.files != std::vector{member}) tell("source_member", member);
   // Which file is which part, where that is said.
   tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
   tell("source_test", std::filesystem::path(source.test_path).filename().string());
-  if (source.format == "adjacency") {
-    attributes["source_list_starts_with"] = to_string(source.list_starts_with);
-    // Of several files only the first was read once.
-    const auto lists = static_cast<std::int64_t>(source_files(source).paths.size());
-    if (lists > 1) attributes["source_lists"] = lists;
-  }
+  for (const std::string& option : format_used.options)
+    attributes["source_" + option] = value_of(option, source);
+  // Of several files of lists only the first was read once.
+  const auto files = static_cast<std::int64_t>(source_files(source).paths.size());
+  if (format_used.read == read_lists && files > 1) attributes["source_lists"] = files;
   // Parts that nobody had asked for were once taken, too.
   if (options.split == SplitMethod::given && (options.validation_users == 0 || options.test_users == 0)) {
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");
-  }
-  if (source.format == "delimited") {
-    attributes["source_separator"] = source.separator;
-    attributes["source_header"] = std::int64_t{source.header};
-    attributes["source_quotes"] = std::int64_t{source.quotes};
-    attributes["source_user_column"] = source.user_column;
-    attributes["source_item_column"] = source.item_column;
-    attributes["source_rating_column"] = source.rating_column;
-    attributes["source_time_column"] = source.time_column;
   }
   if (!options.features.empty()) {
     attributes["features_of"] = joined(options.features, "\n");
@@ -96,10 +96,10 @@ bool made_by(const io::Attributes& found, const io::Attributes& recipe) {
     const auto at = found.find(attribute.first);
     return at != found.end() && at->second == attribute.second;
   };
-  const auto also_there = [&](std::string_view key) {
-    return found.contains(std::string(key)) == recipe.contains(std::string(key));
+  const auto also_asked_for = [&](const auto& attribute) {
+    return !is_optional(attribute.first) || recipe.contains(attribute.first);
   };
-  return std::ranges::all_of(recipe, same) && std::ranges::all_of(optional_keys, also_there);
+  return std::ranges::all_of(recipe, same) && std::ranges::all_of(found, also_asked_for);
 }
 
 std::string stored_table(const std::string& path, const io::Attributes& recipe,

@@ -6,10 +6,10 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
-#include <map>
+
+#include "data/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -17,24 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-// What a format's files are called where they were published. `*` stands for digits.
-const std::map<std::string, Names>& known_names() {
-  static const std::map<std::string, Names> names{
-      {"movielens_csv", {"ratings.csv"}},
-      {"movielens_dat", {"ratings.dat"}},
-      {"movielens_100k", {"u.data"}},
-      {"netflix", {"mv_*.txt", "combined_data_*.txt", "*.txt"}},
-      {"lastfm_360k", {"usersha1-artmbid-artname-plays.tsv"}},
-      {"msd", {"train_triplets.txt"}},
-      {"pinterest", {"subset_iccv_board_pins.bson"}},
-      {"adjacency", {"train.txt", "users.dat"}},
-      {"pro_sg",
-       {"train.csv", "validation_tr.csv", "validation_te.csv", "test_tr.csv", "test_te.csv", "unique_sid.txt",
-        "unique_uid.txt"}},
-      {"delimited", {}}};
-  return names;
-}
-
+// `*` stands for digits.
 bool matches(const std::string& pattern, const std::string& name) {
   const auto star = pattern.find('*');
   if (star == std::string::npos) return pattern == name;
@@ -74,12 +57,8 @@ Names files_in(const std::string& folder, const Names& wanted) {
   return found;
 }
 
-bool takes_several(const std::string& format) {
-  return format == "netflix" || format == "pro_sg";
-}
-
 Names names_of(const SourceOptions& source) {
-  return source.file.empty() ? known_names().at(source.format) : Names{source.file};
+  return source.file.empty() ? format_of(source).files : Names{source.file};
 }
 
 SourceFiles files_at(const SourceOptions& source, const std::string& path, const Names& names) {
@@ -88,16 +67,11 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     return files_at(source, archive, one);
   }
   SourceFiles files;
-  files.several = takes_several(source.format);
   files.looked_for = names.empty() ? "file of ratings" : joined(names, " or ");
   files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
   for (const std::string& each : matching_paths(path)) {
     if (!fs::is_directory(each)) {
-      if (!fs::is_regular_file(each)) {
-        throw InputError(format(
-            "{}: is a pipe or a device: a source is read twice, for its ratings and its sha256; name a file",
-            each));
-      }
+      require_file(each);
       files.paths.push_back(each);
       continue;
     }
@@ -114,7 +88,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
                  "that it was unpacked to",
                  each, joined(names, " or ")));
     }
-    if (!files.several) found.resize(1);
+    if (!format_of(source).several_files) found.resize(1);
     files.paths.insert(files.paths.end(), found.begin(), found.end());
   }
   return files;
@@ -131,9 +105,15 @@ std::string archive_for(const std::string& path) {
   return "";
 }
 
-bool is_only_known_name(const std::string& format, const std::string& name) {
-  const auto known = known_names().find(format);
-  return known != known_names().end() && known->second == Names{name};
+bool archive_holds(const std::string& path, const std::string& member) {
+  io::SourceReader files({path}, [&](const std::string& name) { return name == member; });
+  return files.next() && files.file_name() == member;
+}
+
+void require_file(const std::string& path) {
+  if (fs::is_regular_file(path)) return;
+  throw InputError(format(
+      "{}: is a pipe or a device: a source is read twice, for its lines and its sha256; name a file", path));
 }
 
 bool natural_less(const std::string& a, const std::string& b) {
@@ -178,19 +158,7 @@ std::vector<std::string> matching_paths(const std::string& path) {
 }
 
 SourceFiles source_files(const SourceOptions& source) {
-  if (!known_names().contains(source.format)) {
-    throw InputError(format("data.source.format '{}' is not known: use {}", source.format,
-                            joined(source_formats(), " or ")));
-  }
   return files_at(source, source.path, names_of(source));
-}
-
-void refuse_second_file(const SourceFiles& files, const std::string& first, const std::string& second) {
-  const bool any_name = files.looked_for.starts_with("file ");
-  throw InputError(format("{} and {}: this archive holds several files{}", first, second,
-                          any_name ? ": let data.source.file say which is to be read"
-                                   : " of this name: unpack it, and let data.source.path name the one "
-                                     "to be read"));
 }
 
 namespace {
@@ -213,22 +181,36 @@ SourceFiles files_beside(const SourceOptions& source, const fs::path& train, boo
 
 }  // namespace
 
-SourceFiles part_files(const SourceOptions& source, Part part) {
-  const bool test = part == Part::test;
-  const std::string& path = test ? source.test_path : source.validation_path;
+std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted) {
+  const PartFiles places = format_of(source).parts;
+  std::vector<std::pair<Part, SourceFiles>> all;
+  if (!wanted.part || places == PartFiles::same) return all;
   const Names train = source_files(source).paths;
-  SourceFiles files =
-      path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
-  for (const std::string& each : files.paths) {
-    const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
-    if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
-    const char* const name = test ? "test" : "validation";
-    throw InputError(
-        format("{}: is among the train files and would be the {} file, too: let data.source.path "
-               "name the one, and data.source.{}_path the other",
-               each, name, name));
+  for (const Part part : {Part::validation, Part::test}) {
+    if (!wanted.wants(part)) continue;
+    const bool test = part == Part::test;
+    const std::string& path = test ? source.test_path : source.validation_path;
+    SourceFiles files =
+        path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
+    if (files.paths.empty()) continue;
+    for (const std::string& each : files.paths) {
+      const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
+      if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
+      const char* const name = test ? "test" : "validation";
+      throw InputError(
+          format("{}: is among the train files and would be the {} file, too: let data.source.path name the "
+                 "one, and data.source.{}_path the other",
+                 each, name, name));
+    }
+    if (places == PartFiles::none) {
+      throw InputError(
+          format("data.source.validation_path and test_path cannot be given for the format {}: use another "
+                 "split",
+                 source.format));
+    }
+    all.emplace_back(part, std::move(files));
   }
-  return files;
+  return all;
 }
 
 }  // namespace vaecf::data

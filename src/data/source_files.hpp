@@ -5,9 +5,10 @@
 
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "data/event_store.hpp"
+#include "data/ratings_builder.hpp"
 
 namespace vaecf::data {
 
@@ -16,14 +17,18 @@ struct SourceFiles {
   std::vector<std::string> paths;   ///< in the order in which they are read
   io::SourceReader::Wanted wanted;  ///< which files of an archive
   std::string looked_for;           ///< for messages, "ratings.csv"
-  bool several = false;             ///< whether more than one file of an archive is read
+
+  io::SourceReader reader() const { return {paths, wanted}; }
+  /// Whether one file is meant, even of an archive.
+  bool one_file() const { return paths.size() == 1; }
 };
 
 /// The files of `source` as a whole, or of its train part. InputError where there are none.
 SourceFiles source_files(const SourceOptions& source);
 
-/// Those of the validation or test part of a source that is split already; no paths where there is none.
-SourceFiles part_files(const SourceOptions& source, Part part);
+/// Those of the other parts of a source that is split already, as far as they are asked for and there. Empty
+/// where the format has all parts in the same files. InputError where it can have none.
+std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted);
 
 /// The paths that `path` stands for: a file or folder itself, or what matches the pattern, with numbers in
 /// names in order of size. InputError where there is nothing.
@@ -32,15 +37,14 @@ std::vector<std::string> matching_paths(const std::string& path);
 /// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
 std::string archive_for(const std::string& path);
 
-/// Returns whether files of `format` always have this one name.
-bool is_only_known_name(const std::string& format, const std::string& name);
+/// Whether the archive at `path` holds a file called `member`.
+bool archive_holds(const std::string& path, const std::string& member);
+
+/// Throws InputError for a pipe or a device, which can be read only once.
+void require_file(const std::string& path);
 
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
-
-/// InputError: `first` and `second` are files of the one archive of `files`, and only one can be meant.
-[[noreturn]] void refuse_second_file(const SourceFiles& files, const std::string& first,
-                                     const std::string& second);
 
 /// For the record: names, sizes and sha256 of `paths`. Reads all of them, unless `stop` says that nobody
 /// wants to know any more.

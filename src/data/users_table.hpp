@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/data/users_table.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <cstdint>
 #include <string>
@@ -9,9 +9,23 @@
 
 #include "data/findings.hpp"
 #include "data/id_table.hpp"
-#include "data/users_file.hpp"
 
 namespace vaecf::data {
+
+/// Where the table of users lies on disk.
+struct UsersFile {
+  std::string path;
+  std::vector<std::string>
+      members;       ///< names, one of which a folder or an archive at `path` holds; empty: any
+  bool any = false;  ///< whether any file will do where none of these is there
+};
+
+/// The table that `options` name. InputError where nothing is there.
+UsersFile users_file(const UsersTableOptions& options);
+
+/// The table of `source`: the one that it names, or the one that its format has beside the ratings, or in the
+/// same archive. InputError where there is none, or a pipe.
+UsersFile users_file_of(const SourceOptions& source);
 
 using TextTable = IdTable<std::string, std::string_view>;
 

@@ -30,9 +30,15 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 File open_file(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder, not a file", path));
   File file(std::fopen(path.c_str(), "rb"));
-  if (!file)
-    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
+  if (!file) throw InputError(format("{}: cannot be read ({}): check the path", path, std::strerror(errno)));
   return file;
+}
+
+/// 0 where that is not known.
+std::int64_t size_of(const std::string& path) {
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(path, unknown);
+  return unknown ? 0 : static_cast<std::int64_t>(size);
 }
 
 bool begins_packed(std::FILE* file, const std::string& path) {
@@ -73,10 +79,9 @@ struct SourceReader::State {
 
   void open_path(const std::string& path) {
     File file = open_file(path);
-    std::error_code error;
-    bytes_of_path = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-    if (error) throw InputError(format("{}: cannot be read ({})", path, error.message()));
-    if (begins_packed(file.get(), path)) {
+    bytes_of_path = size_of(path);
+    // The first bytes of a pipe can be read only once.
+    if (std::filesystem::is_regular_file(path) && begins_packed(file.get(), path)) {
       archives.push_back(std::make_unique<Archive>(path));
       return;
     }
@@ -115,11 +120,7 @@ SourceReader::SourceReader(std::vector<std::string> paths, Wanted wanted)
     : state_(std::make_unique<State>()) {
   state_->paths = std::move(paths);
   state_->wanted = std::move(wanted);
-  for (const std::string& path : state_->paths) {
-    std::error_code unknown;
-    const auto size = std::filesystem::file_size(path, unknown);
-    if (!unknown) state_->total += static_cast<std::int64_t>(size);
-  }
+  for (const std::string& path : state_->paths) state_->total += size_of(path);
 }
 
 SourceReader::~SourceReader() = default;

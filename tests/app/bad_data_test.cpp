@@ -58,7 +58,7 @@ TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
   expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
   expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
   place.write("ratings.csv", "\x89HDF\n1,2\n");
-  expect_refused(place, "prepare c.yaml", 2, "'\\x89HDF'");
+  expect_refused(place, "prepare c.yaml", 2, "(\\x89HDF)");
   place.write("none.yaml", "name: x\n");
   expect_refused(place, "prepare none.yaml", 2, "data.file is not set");
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <fstream>
+#include <thread>
 
 #include "app/audience.hpp"
-#include "app/fields.hpp"
 #include "app/histories.hpp"
 
 namespace vaecf::app {
@@ -22,29 +24,35 @@ class ListFiles : public ::testing::Test {
     return path;
   }
 
+  /// All fields of all lines.
+  using Rows = std::vector<std::vector<std::string>>;
+  Rows rows(const std::string& path) {
+    Rows all;
+    const auto first = [](data::Table& table) {
+      table.require(9);
+      return false;
+    };
+    read_rows(path, {}, first, [&](const data::Table& row) {
+      all.emplace_back(row.fields().begin(), row.fields().end());
+      last_location_ = row.location();
+    });
+    return all;
+  }
+
   testing::TemporaryFolder folder_;
+  std::string last_location_;
 };
 
 TEST_F(ListFiles, FieldsOfCsvMayStandInQuotes) {
-  FieldReader reader(
-      write("\xEF\xBB\xBF"
-            "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n"));
-  ASSERT_TRUE(reader.next());
-  EXPECT_TRUE(reader.first());
-  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"a", "b, \"c\"", "d"}));
-  ASSERT_TRUE(reader.next());
-  EXPECT_FALSE(reader.first());
-  EXPECT_EQ(reader.place().substr(reader.place().rfind(':')), ":4");
-  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"open,x"}));
-  ASSERT_TRUE(reader.next());
-  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"", ""}));
-  EXPECT_FALSE(reader.next());
+  const std::string path = write(
+      "\xEF\xBB\xBF"
+      "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n");
+  EXPECT_EQ(rows(path), (Rows{{"a", "b, \"c\"", "d"}, {"open,x"}, {"", ""}}));
+  EXPECT_EQ(last_location_, path + ":5");
 }
 
 TEST_F(ListFiles, TsvKnowsNoQuotes) {
-  FieldReader reader(write("ann\t\"Heat\", 1995\n"));
-  ASSERT_TRUE(reader.next());
-  EXPECT_EQ(reader.fields(), (std::vector<std::string>{"ann", "\"Heat\", 1995"}));
+  EXPECT_EQ(rows(write("ann\t\"Heat\", 1995\n")), (Rows{{"ann", "\"Heat\", 1995"}}));
 }
 
 TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
@@ -53,16 +61,11 @@ TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
   for (const std::string& bytes :
        {text, packed({{"x", text}}, "raw", "gzip"), packed({{"x", text}}, "raw", "zstd"),
         packed({{"new/", ""}, {"new/users.csv", text}}, "zip", "none")}) {
-    FieldReader reader(write(bytes));
-    std::vector<std::string> items;
-    while (reader.next()) items.push_back(reader.fields().back());
-    EXPECT_EQ(items, (std::vector<std::string>{"item", "10", "20"}));
+    EXPECT_EQ(rows(write(bytes)), (Rows{{"user", "item"}, {"ann", "10"}, {"ann", "20"}}));
   }
   const auto refusal = [&](const std::string& bytes) -> std::string {
     try {
-      FieldReader reader(write(bytes));
-      while (reader.next()) {
-      }
+      rows(write(bytes));
     } catch (const InputError& error) {
       return error.what();
     }
@@ -73,6 +76,14 @@ TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
   EXPECT_NE(refusal(packed({}, "zip", "none")).find("holds no file"), std::string::npos);
   const std::string cut = packed({{"x", std::string(300'000, 'a')}}, "raw", "gzip");
   EXPECT_NE(refusal(cut.substr(0, cut.size() / 2)).find("cut short"), std::string::npos);
+}
+
+TEST_F(ListFiles, MayBeAPipe) {
+  const std::string pipe = (folder_.path() / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "ann,10\nann,20\n"; });
+  EXPECT_EQ(rows(pipe), (Rows{{"ann", "10"}, {"ann", "20"}}));
+  writer.join();
 }
 
 TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {

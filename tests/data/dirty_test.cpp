@@ -1,10 +1,10 @@
 // What is odd in a source means what a person would expect, or is counted and shown.
-#include "data/fields.hpp"
 #include "data/filter.hpp"
 #include "data/parse.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/data/table.hpp>
 
 #include <gtest/gtest.h>
 

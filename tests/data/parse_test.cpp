@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "data/source_files.hpp"
 #include "ratings_support.hpp"
 #include "support.hpp"
 
@@ -192,7 +193,7 @@ TEST_F(Parse, RefusesMissingColumnsAndEmptyFields) {
   expect("movielens_csv", header + ",2,5\n", "/ratings:2: ',2,5': the user is empty");
   expect("movielens_csv", header + "1, ,5\n", "/ratings:2: '1, ,5': the item is empty");
   expect("movielens_csv", header + "1,2,,3\n", "/ratings:2: '1,2,,3': the rating is empty");
-  expect("movielens_csv", "user,movieId,rating\n1,2,3\n", "/ratings:1: no column 'userId'");
+  expect("movielens_csv", "user,movieId,rating\n1,2,3\n", "/ratings:1: there is no column 'userId'");
   expect("movielens_csv", "userId,movieId,rating,movieId\n1,2,3,4\n",
          "/ratings:1: several columns are called 'movieId'");
   expect("movielens_100k", "1::2::3::4\n", "/ratings:1: '1::2::3::4': too few columns");
@@ -247,7 +248,8 @@ TEST_F(Parse, RefusesSourcesThatCannotBe) {
   bad = good;
   bad.header = false;
   bad.user_column = "a";
-  EXPECT_NE(message(bad).find("is a name"), std::string::npos);
+  EXPECT_NE(message(bad).find("no column 'a', which data.source names; the table has 2 columns (no header)"),
+            std::string::npos);
 }
 
 TEST_F(Parse, SourceNamesFileSizeAndDigest) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vaecf::data {
@@ -26,7 +27,7 @@ struct SourceOptions {
   std::string file;    ///< which file of a folder or an archive; empty: the one that the format is known for
   std::string validation_path;  ///< for the split `given`; empty: looked for beside the train file
   std::string test_path;        ///< the same
-  // The rest is for `delimited`, the last for `adjacency`.
+  // Up to users only formats_that_use() them.
   std::string separator = ",";    ///< one or more characters; "\t" for TAB
   bool header = true;             ///< the first line names the columns
   bool quotes = true;             ///< fields may stand in double quotes
@@ -40,10 +41,11 @@ struct SourceOptions {
 };
 
 /// What `data.source.format` may be.
-inline std::vector<std::string> source_formats() {
-  return {"movielens_csv", "movielens_dat", "movielens_100k", "netflix", "lastfm_360k",
-          "msd",           "pinterest",     "adjacency",      "pro_sg",  "delimited"};
-}
+std::vector<std::string> source_formats();
+/// The same with what their files are called and how their lines look, a line each.
+std::string describe_source_formats();
+/// The formats that use `option`, a key of data.source: "delimited".
+std::string formats_that_use(std::string_view option);
 
 /// What `prepare` keeps and how it splits.
 struct PrepareOptions {

@@ -16,7 +16,8 @@ bool holds_files(const std::string& path);
 
 /// Bytes of files as they were downloaded: plain files, compressed ones (gzip, bzip2, xz, zstd, lz4), and the
 /// files in archives (tar, zip, each of them compressed, too, and archives in archives), one after the other
-/// and in bounded memory. What a file is its first bytes tell, not its name.
+/// and in bounded memory. What a file is its first bytes tell, not its name. Pipes and devices are read as
+/// plain files.
 class SourceReader {
  public:
   /// Says by its name, without folders, whether a file of an archive is to be read.
