@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/data/source_layout.hpp>
+#include <vaecf/data/table.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -2,9 +2,12 @@
 
 #include "config/keys.hpp"
 
+#include <limits>
+
 namespace vaecf::config {
 
 std::vector<Key> all_keys() {
+  constexpr auto most_users = std::numeric_limits<std::int32_t>::max();
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
       KEY("name", session.name, folder_name(), "runs go to run.directory/name"),
@@ -55,9 +58,9 @@ std::vector<Key> all_keys() {
           "then keep users with at least this many items"),
       KEY("data.prepare.min_item_users", prepare.min_item_users, at_least(0),
           "before that, keep items with at least this many users"),
-      KEY("data.prepare.validation_users", prepare.validation_users, at_least(0),
+      KEY("data.prepare.validation_users", prepare.validation_users, between(0, most_users),
           "users held out for validation; weak splits: 0 is no validation, all others all users"),
-      KEY("data.prepare.test_users", prepare.test_users, at_least(0),
+      KEY("data.prepare.test_users", prepare.test_users, between(0, most_users),
           "users held out for the test; weak splits: the same"),
       KEY("data.prepare.held_out_fraction", prepare.held_out_fraction, inside_unit_interval(),
           "share of a held-out user's items that the model must find"),

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "data/raw_ratings.hpp"
+#include "data/ratings_builder.hpp"
 
 namespace vaecf::data {
 

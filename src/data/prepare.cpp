@@ -1,61 +1,23 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/grouped.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/output_file.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <future>
-#include <limits>
 #include <stop_token>
 
-#include "data/parse.hpp"
 #include "data/record.hpp"
-#include "data/source_files.hpp"
+#include "data/source_formats.hpp"
 #include "data/split.hpp"
-#include "data/titles.hpp"
 #include "data/user_features.hpp"
 
 namespace vaecf::data {
 namespace {
 
 constexpr double gibibyte = 1073741824.0;
-
-void check_options(const PrepareOptions& options) {
-  const auto refuse = [](std::string_view key, auto value, std::string_view allowed) {
-    throw InputError(format("data.prepare.{} is {}, but must be {}", key, value, allowed));
-  };
-  if (std::isnan(options.min_rating)) refuse("min_rating", options.min_rating, "a number");
-  if (!(options.held_out_fraction > 0 && options.held_out_fraction < 1)) {
-    refuse("held_out_fraction", options.held_out_fraction, "between 0 and 1, such as 0.2");
-  }
-  const auto at_least_zero = [&](std::string_view key, std::int64_t value) {
-    if (value < 0) refuse(key, value, "0 or more");
-  };
-  at_least_zero("min_user_items", options.min_user_items);
-  at_least_zero("min_item_users", options.min_item_users);
-  at_least_zero("feature_buckets", options.feature_buckets);
-  if (options.feature_hashes < 1 || options.feature_hashes > 16) {
-    refuse("feature_hashes", options.feature_hashes, "1 to 16");
-  }
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (options.validation_users < 0 || options.validation_users > most) {
-    refuse("validation_users", options.validation_users, "between 0 and 2^31 - 1");
-  }
-  if (options.test_users < 0 || options.test_users > most) {
-    refuse("test_users", options.test_users, "between 0 and 2^31 - 1");
-  }
-  if (!(options.memory_gib >= 0)) refuse("memory_gib", options.memory_gib, "0 or more");
-  if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
-      options.split != SplitMethod::ratio) {
-    throw InputError(
-        format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
-               "data.prepare.split, or leave pick out",
-               to_string(options.split),
-               options.split == SplitMethod::given ? "what its files say" : "random items"));
-  }
-}
 
 io::IdList ids_at(const io::IdList& ids, std::span<const std::int32_t> indices) {
   io::IdList chosen;
@@ -101,6 +63,20 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
              features);
 }
 
+std::string to_table(const FeatureReport& features) {
+  std::string table =
+      format("features of {} of {} users from {}; {} of its {} rows are of nobody in the dataset\n",
+             grouped(features.known), grouped(features.users), features.table, grouped(features.unused),
+             grouped(features.rows));
+  for (const FeatureReport::Column& column : features.columns) {
+    table += format("  {}: {} values in {} x {} columns, known of {} users", column.name,
+                    grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
+    if (column.alike > 0) table += format("; {} values look like another one", grouped(column.alike));
+    table += "\n";
+  }
+  return table;
+}
+
 /// Nobody waits for sums of gigabytes where preparing has failed.
 struct StopAtEnd {
   std::stop_source& what;
@@ -111,7 +87,14 @@ struct StopAtEnd {
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
-  check_options(options);
+  if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
+      options.split != SplitMethod::ratio) {
+    throw InputError(
+        format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
+               "data.prepare.split, or leave pick out",
+               to_string(options.split),
+               options.split == SplitMethod::given ? "what its files say" : "random items"));
+  }
   for (const char* const part : {"validation", "test"}) {
     const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
     if (path.empty() || options.split == SplitMethod::given) continue;
@@ -180,6 +163,26 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   writer.set_attribute("source", description.get());
   writer.commit();
   return report;
+}
+
+std::string to_table(const PrepareReport& report) {
+  if (report.was_there) return report.stored_table;
+  std::size_t width = 4;
+  for (const StepCount& step : report.steps) width = std::max(width, step.step.size());
+  std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
+  for (const StepCount& step : report.steps) {
+    table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
+                    grouped(step.users), grouped(step.items));
+  }
+  table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
+                  grouped(report.events_read), grouped(report.duplicates_dropped));
+  if (!report.features.table.empty()) table += to_table(report.features);
+  for (const Finding& finding : report.findings) {
+    table +=
+        format("{:>15} {}: {}, first at {}\n", grouped(finding.count), finding.dropped ? "dropped" : "kept",
+               finding.what, finding.examples.empty() ? "?" : finding.examples.front());
+  }
+  return table;
 }
 
 }  // namespace vaecf::data

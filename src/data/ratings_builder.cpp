@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-
-#include "data/dates.hpp"
+#include <iterator>
 
 namespace vaecf::data {
 namespace {
@@ -148,6 +147,20 @@ RawRatings RatingsBuilder::take() {
     ratings_.item_ids = items_.take();
   }
   return std::move(ratings_);
+}
+
+void SourceLocations::start_file(const std::string& name) {
+  files_.push_back(name);
+  expected_line_ = -1;
+}
+
+std::string SourceLocations::location_of(std::int64_t event) const {
+  const auto after = std::upper_bound(runs_.begin(), runs_.end(), event,
+                                      [](std::int64_t e, const Run& run) { return e < run.event; });
+  if (after == runs_.begin()) return "?";
+  const Run& run = *std::prev(after);
+  return format("{}:{}", files_[static_cast<std::size_t>(run.file)],
+                run.line + (run.line_each ? event - run.event : 0));
 }
 
 }  // namespace vaecf::data

@@ -3,7 +3,6 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/source_reader.hpp>
 
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,9 +44,5 @@ void require_file(const std::string& path);
 
 /// Whether a comes before b when runs of digits count as numbers.
 bool natural_less(const std::string& a, const std::string& b);
-
-/// For the record: names, sizes and sha256 of `paths`. Reads all of them, unless `stop` says that nobody
-/// wants to know any more.
-std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});
 
 }  // namespace vaecf::data

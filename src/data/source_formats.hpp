@@ -1,7 +1,9 @@
 #pragma once
 
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/progress.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/data/source_layout.hpp>
+#include <vaecf/data/table.hpp>
 
 #include <string>
 #include <string_view>
@@ -55,5 +57,25 @@ const std::vector<SourceFormat>& formats();
 
 /// Throws InputError for a name that is not known.
 const SourceFormat& format_of(const SourceOptions& source);
+
+/// Reads all lines of a source, in file order. Ids are integers, or strings where one of them is none. Lines
+/// that cannot be read are dropped and told in `findings`, with `strict` an InputError (`file:line: 'text':
+/// problem; what to do`). InputError for a source without events, and where more lines are dropped than read:
+/// then it is of another format.
+RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress);
+
+/// Where a source keeps the titles of its items.
+struct TitleFile {
+  std::string path;    ///< empty where there is none
+  std::string member;  ///< of the zip at `path`; empty: the file itself
+};
+
+/// The titles that MovieLens and Netflix have beside their ratings, in the same folder or zip. Tars are not
+/// read a second time for them.
+TitleFile title_file(const SourceOptions& source);
+
+/// One title for each of `item_ids`, empty where it has none, in UTF-8: what is none is taken for Latin-1. No
+/// titles at all where not one is found.
+std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids);
 
 }  // namespace vaecf::data

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "data/split_draws.hpp"
-
 namespace vaecf::data {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "data/split_draws.hpp"
+#include "data/split.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "data/split_writer.hpp"
+#include "data/split.hpp"
 
 #include <vaecf/base/format.hpp>
 

@@ -1,18 +1,21 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "data/philox_stream.hpp"
 #include "data/taste_model.hpp"
-#include "data/user_columns.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -20,6 +23,76 @@ namespace {
 constexpr std::int64_t fewest_interactions = 5;  // so that a fifth of them is at least one target
 constexpr std::int64_t fewest_items_of_taste = 40;
 constexpr int most_user_columns = 64;
+
+constexpr double missing_share = 0.05;
+constexpr double other_share = 0.15;
+
+// Streams of the columns count down from here; user numbers stay below.
+constexpr std::uint32_t first_stream = 0xFFFFFFFDu;
+
+std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
+  constexpr std::array<std::pair<const char*, std::int32_t>, 4> known{
+      {{"country", 24}, {"age", 7}, {"occupation", 21}, {"gender", 2}}};
+  constexpr std::array<std::int32_t, 4> others{12, 60, 5, 30};
+  if (column < known.size()) return {known[column].first, known[column].second};
+  return {"column_" + std::to_string(column + 1), others[column % others.size()]};
+}
+
+/// What made-up users tell of themselves: country, age, occupation, gender, then column_5 and so on, with
+/// from 2 to 60 values each. A value goes with one of the user's tastes, drawn by its share, but every
+/// seventh is any and every twentieth is missing: so a column says something of what a user likes, and never
+/// all.
+class UserColumns {
+ public:
+  UserColumns(int columns, int tastes, std::uint64_t seed);
+
+  const FeatureHashing& hashing() const { return hashing_; }
+  /// One value a column, empty where it is missing.
+  const std::vector<std::string>& draw_user(PhiloxStream& random, const TasteModel::Mixture& tastes);
+
+ private:
+  struct Column {
+    std::int32_t values = 0;
+    std::vector<std::int32_t> of_taste;  // the value that goes with each taste
+  };
+  std::vector<Column> columns_;
+  FeatureHashing hashing_;
+  std::vector<std::string> drawn_;
+};
+
+UserColumns::UserColumns(int columns, int tastes, std::uint64_t seed)
+    : drawn_(static_cast<std::size_t>(columns)) {
+  std::vector<FeatureColumn> layout;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t c = 0; c < drawn_.size(); ++c) {
+    const auto [name, values] = kind_of(c);
+    const auto stream = first_stream - static_cast<std::uint32_t>(c);
+    PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
+    Column column{values, std::vector<std::int32_t>(order.size())};
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      column.of_taste[static_cast<std::size_t>(order[place])] = static_cast<std::int32_t>(place) % values;
+    }
+    columns_.push_back(std::move(column));
+    layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
+  }
+  hashing_ = FeatureHashing(std::move(layout));
+}
+
+const std::vector<std::string>& UserColumns::draw_user(PhiloxStream& random,
+                                                       const TasteModel::Mixture& tastes) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const double chance = random.uniform();
+    if (chance < missing_share) {
+      drawn_[c].clear();
+      continue;
+    }
+    const auto any = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(columns_[c].values)));
+    const std::int32_t own = columns_[c].of_taste[static_cast<std::size_t>(tastes.draw(random))];
+    drawn_[c] = std::to_string(1 + (chance < missing_share + other_share ? any : own));
+  }
+  return drawn_;
+}
 
 struct Sizes {
   std::int64_t train = 0;

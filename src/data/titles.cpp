@@ -1,5 +1,3 @@
-#include "data/titles.hpp"
-
 #include <vaecf/base/utf8.hpp>
 
 #include <algorithm>

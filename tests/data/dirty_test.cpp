@@ -1,6 +1,6 @@
 // What is odd in a source means what a person would expect, or is counted and shown.
 #include "data/filter.hpp"
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/utf8.hpp>

@@ -1,7 +1,6 @@
 // Every format of docs/DATA.md but the plain ones of parse_test.cpp, in small files of our own that have the
 // quirks of the published ones.
-#include "data/dates.hpp"
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 

@@ -1,4 +1,4 @@
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 
@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "data/source_files.hpp"
+#include "data/record.hpp"
 #include "ratings_support.hpp"
 #include "support.hpp"
 

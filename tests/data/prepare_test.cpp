@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -170,27 +169,6 @@ TEST_F(Prepare, RefusedInputLeavesNoFile) {
   std::filesystem::remove(folder_.path("bad.csv"));
   std::filesystem::remove(folder_.path("ratings.csv"));
   EXPECT_TRUE(folder_.empty());
-}
-
-TEST_F(Prepare, RefusesOptionsThatCannotBe) {
-  const PrepareOptions good = options_;
-  const auto message = [&](auto change) {
-    options_ = good;
-    change(options_);
-    return refusal();
-  };
-  EXPECT_NE(message([](auto& o) { o.held_out_fraction = 1; }).find("held_out_fraction is 1,"),
-            std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.held_out_fraction = 0; }).find("held_out_fraction"), std::string::npos);
-  EXPECT_NE(
-      message([](auto& o) { o.min_rating = std::numeric_limits<double>::quiet_NaN(); }).find("min_rating"),
-      std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.min_user_items = -1; }).find("min_user_items is -1"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.min_item_users = -1; }).find("min_item_users is -1"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.validation_users = -1; }).find("validation_users is -1"),
-            std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.test_users = std::int64_t{1} << 62; }).find("test_users"),
-            std::string::npos);
 }
 
 std::map<std::int64_t, std::string> titles_of(const std::string& path) {

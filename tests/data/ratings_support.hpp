@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/parse.hpp"
+#include "data/source_formats.hpp"
 
 namespace vaecf::data::test {
 

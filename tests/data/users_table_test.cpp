@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/users_table.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/users_table.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <algorithm>
 #include <array>
