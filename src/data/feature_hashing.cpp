@@ -4,9 +4,9 @@
 #include <vaecf/io/digest.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 namespace vaecf::data {
@@ -20,25 +20,6 @@ constexpr std::size_t most_feature_columns = 4096;
 [[noreturn]] void refuse(std::string_view why) {
   throw InputError(format(
       "the feature hashing {}: it is not as `vaecf_dist prepare` writes it; make the file again", why));
-}
-
-// Takes a number and the blank behind it from the front of `line`.
-std::int64_t take_number(std::string_view& line) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-  const auto length = static_cast<std::size_t>(end - line.data());
-  if (error != std::errc{} || length >= line.size() || line[length] != ' ') {
-    refuse("has a line that does not start with two numbers");
-  }
-  line.remove_prefix(length + 1);
-  return number;
-}
-
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
 }
 
 }  // namespace
@@ -74,17 +55,20 @@ FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std:
 }
 
 FeatureHashing FeatureHashing::parse(std::string_view text) {
-  if (take_line(text) != heading) refuse(format("does not start with '{}'", heading));
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  if (!std::getline(lines, line) || line != heading) refuse(format("does not start with '{}'", heading));
   std::vector<FeatureColumn> layout;
-  while (!text.empty()) {
+  while (std::getline(lines, line)) {
     if (layout.size() == most_feature_columns) {
       refuse(format("has more than {} columns", most_feature_columns));
     }
-    std::string_view line = take_line(text);
+    std::istringstream fields(line);
     FeatureColumn column;
-    column.hashes = take_number(line);
-    column.buckets = take_number(line);
-    column.name = line;
+    if (!(fields >> column.hashes >> column.buckets) || fields.get() != ' ') {
+      refuse("has a line that does not start with two numbers");
+    }
+    std::getline(fields, column.name);
     layout.push_back(std::move(column));
   }
   return FeatureHashing(std::move(layout));

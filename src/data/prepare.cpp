@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <future>
+#include <span>
 #include <stop_token>
 
 #include "data/record.hpp"
 #include "data/source_formats.hpp"
 #include "data/split.hpp"
-#include "data/user_features.hpp"
+#include "data/users_table.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -33,34 +34,32 @@ io::IdList ids_at(const io::IdList& ids, std::span<const std::int32_t> indices) 
 }
 
 void write_users(io::DatasetWriter& writer, const std::string& part, const RawRatings& ratings,
-                 const Split& split, std::int64_t begin, std::int64_t count, UserFeatures& features) {
-  const io::IdList ids = ids_at(
-      ratings.user_ids,
-      std::span(split.users).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
+                 std::span<const std::int32_t> users, UserFeatures& features) {
+  const io::IdList ids = ids_at(ratings.user_ids, users);
   writer.write_ids(part + "/user_id", ids);
   if (features.any()) features.append_rows(writer, part, ids);
-}
-
-// Validation or test, whose users begin at position `begin`.
-void write_part(io::DatasetWriter& writer, const std::string& name, const RawRatings& ratings,
-                const Split& split, std::int64_t begin, std::int64_t rows, UserFeatures& features) {
-  if (split.weak && rows > 0) {  // the same users, and what the model sees of them is what it learned from
-    writer.link(name + "/fold_in", "train");
-    writer.link(name + "/user_id", "train/user_id");
-    if (features.any()) writer.link(name + "/features", "train/features");
-    return;
-  }
-  write_users(writer, name, ratings, split, begin, rows, features);
 }
 
 // All but the rows.
 void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
                UserFeatures& features) {
-  write_users(writer, "train", ratings, split, 0, split.train_rows, features);
+  const auto train = static_cast<std::size_t>(split.train_rows);
+  std::span<const std::int32_t> users(split.users);
+  write_users(writer, "train", ratings, users.first(train), features);
   writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
-  write_part(writer, "validation", ratings, split, split.train_rows, split.validation_rows, features);
-  write_part(writer, "test", ratings, split, split.train_rows + split.validation_rows, split.test_rows,
-             features);
+  users = users.subspan(train);
+  for (const auto& [part, count] :
+       {std::pair("validation", split.validation_rows), std::pair("test", split.test_rows)}) {
+    const std::string name = part;
+    if (split.weak && count > 0) {  // the same users, and what the model sees of them is what it learned from
+      writer.link(name + "/fold_in", "train");
+      writer.link(name + "/user_id", "train/user_id");
+      if (features.any()) writer.link(name + "/features", "train/features");
+      continue;
+    }
+    write_users(writer, name, ratings, users.first(static_cast<std::size_t>(count)), features);
+    users = users.subspan(static_cast<std::size_t>(count));
+  }
 }
 
 std::string to_table(const FeatureReport& features) {

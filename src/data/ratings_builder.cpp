@@ -19,6 +19,14 @@ bool parse_number(std::string_view field, double& number) {
 
 }  // namespace
 
+const char* id_problem(std::string_view id) {
+  constexpr std::size_t longest = 4096;  // bytes, as dataset files have it
+  if (id.empty()) return "is empty";
+  if (id.size() > longest) return "id is longer than 4096 bytes";
+  // Files of ours could not give it back.
+  return id.find('\0') == std::string_view::npos ? nullptr : "id holds a zero byte";
+}
+
 Wanted wanted_of(const PrepareOptions& options, bool strict) {
   Wanted wanted;
   wanted.min_rating = options.min_rating;
@@ -62,16 +70,9 @@ std::string RatingsBuilder::where() const {
 }
 
 bool RatingsBuilder::is_id(std::string_view field, const char* what) {
-  if (field.empty()) {
-    drop(format("the {} is empty", what));
-  } else if (field.size() > longest_id) {
-    drop(format("the {} id is longer than {} bytes", what, longest_id));
-  } else if (field.find('\0') != std::string_view::npos) {  // files of ours could not give it back
-    drop(format("the {} id holds a zero byte", what));
-  } else {
-    return true;
-  }
-  return false;
+  const char* const problem = id_problem(field);
+  if (problem != nullptr) drop(format("the {} {}", what, problem));
+  return problem == nullptr;
 }
 
 std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, const char* what) {

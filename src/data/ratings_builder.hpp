@@ -67,7 +67,8 @@ struct RawRatings {
   bool ordered_by_item = false;
 };
 
-inline constexpr std::size_t longest_id = 4096;  ///< bytes, as dataset files have it
+/// Why `id` cannot be one: "is empty"; nullptr: it can.
+const char* id_problem(std::string_view id);
 
 /// The ids of one column, numbered as they appear: integers, until one turns up that is none; from then on
 /// all are text. So they print back as they were written.

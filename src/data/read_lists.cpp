@@ -1,6 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
+#include <algorithm>
 #include <charconv>
 
 #include "data/source_formats.hpp"
@@ -8,25 +9,14 @@
 namespace vaecf::data {
 namespace {
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t';
-}
-
-// The next word of a line; empty at its end.
-std::string_view next_word(std::string_view& line) {
-  std::size_t begin = 0;
-  while (begin < line.size() && is_blank(line[begin])) ++begin;
-  std::size_t end = begin;
-  while (end < line.size() && !is_blank(line[end])) ++end;
-  const std::string_view word = line.substr(begin, end - begin);
-  line.remove_prefix(end);
-  return word;
-}
-
-std::int64_t count_words(std::string_view line) {
-  std::int64_t count = 0;
-  while (!next_word(line).empty()) ++count;
-  return count;
+void split_words(std::string_view line, std::vector<std::string_view>& words) {
+  words.clear();
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (line.empty()) return;
+    words.push_back(line.substr(0, line.find_first_of(" \t")));
+    line.remove_prefix(words.back().size());
+  }
 }
 
 }  // namespace
@@ -37,6 +27,8 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, R
   LineReader lines(of.reader(), progress, of.one_file());
   std::string_view line;
   std::string first_file;
+  std::string number;
+  std::vector<std::string_view> words;
   while (lines.next_file()) {
     if (counted && !first_file.empty()) {
       throw InputError(
@@ -48,20 +40,19 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, R
     to.start_file(lines.name(), part);
     while (lines.next(line)) {
       to.start_line(lines.number(), line);
-      std::string_view rest = line;
-      const std::string_view first = next_word(rest);
-      const std::string user = counted ? std::to_string(lines.number() - 1) : std::string(first);
+      split_words(line, words);
+      std::string_view user = words.empty() ? std::string_view() : words.front();
       if (counted) {
-        std::int64_t count = -1;
-        std::from_chars(first.data(), first.data() + first.size(), count);
-        if (count != count_words(rest)) {
+        std::size_t count = words.size();
+        std::from_chars(user.data(), user.data() + user.size(), count);
+        if (count != words.size() - 1) {
           to.drop("the number at its start is not that of the items behind it");
           continue;
         }
+        number = std::to_string(lines.number() - 1);
+        user = number;
       }
-      for (auto item = next_word(rest); !item.empty(); item = next_word(rest)) {
-        to.add(user, item, true, 0.0, true);
-      }
+      for (std::size_t i = 1; i < words.size(); ++i) to.add(user, words[i], true, 0.0, true);
     }
   }
 }

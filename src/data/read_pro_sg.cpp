@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "data/source_formats.hpp"
 
@@ -29,35 +28,23 @@ bool parse_index(std::string_view field, std::int32_t& index) {
 }
 
 io::IdList read_ids(LineReader& lines) {
-  io::IdList ids;
-  std::vector<std::string> texts;
-  std::unordered_map<std::string, std::int64_t> line_of;
+  IdColumn ids;
   std::string_view line;
-  bool numbers = true;
-  while (lines.next(line)) {
-    if (static_cast<std::int64_t>(texts.size()) + 1 != lines.number()) {
-      throw InputError(format("{}:{}: there is an empty line, but lines are numbers of users or items",
-                              lines.name(), lines.number()));
-    }
+  for (std::int32_t number = 0; lines.next(line); ++number) {
     const auto refuse = [&](const std::string& what) {
       throw InputError(format("{}:{}: '{}': {}", lines.name(), lines.number(), excerpt(line), what));
     };
-    if (line.size() > longest_id) refuse(format("the id is longer than {} bytes: shorten it", longest_id));
-    if (line.find('\0') != std::string_view::npos) refuse("the id holds a zero byte: take it out");
-    const auto [first, is_first] = line_of.try_emplace(std::string(line), lines.number());
-    if (!is_first) {
-      refuse(format("this id is that of line {}, too, but each line must have its own: the files are damaged",
-                    first->second));
+    if (number + 1 != lines.number()) {
+      refuse("there is an empty line before it, but lines are numbers of users or items");
     }
-    std::int64_t id = 0;
-    numbers = numbers && parse_integer_id(line, id);
-    if (numbers) ids.numbers.push_back(id);
-    texts.emplace_back(line);
+    if (const char* const problem = id_problem(line)) refuse(format("the {}: correct it", problem));
+    auto kind = IdColumn::Id::known;
+    if (const std::int32_t first = ids.number(line, kind); first != number) {
+      refuse(format("this id is that of line {}, too, but each line must have its own: the files are damaged",
+                    first + 1));
+    }
   }
-  if (numbers) return ids;
-  ids.numbers.clear();
-  ids.strings = std::move(texts);
-  return ids;
+  return ids.take();
 }
 
 struct Number {

@@ -4,6 +4,10 @@
 
 #include "data/source_formats.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+
 namespace vaecf::data {
 namespace {
 
@@ -32,6 +36,25 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
   }
 }
 
+std::string as_utf8(std::string_view text) {
+  constexpr std::size_t longest = 4096;  // as dataset files have it
+  std::string title;
+  if (is_utf8(text)) {
+    title = text;
+  } else {
+    for (const char c : text) {
+      const auto code = static_cast<unsigned char>(c);
+      if (code < 0x80) {
+        title += c;
+      } else {
+        title += static_cast<char>(0xC0 | (code >> 6));
+        title += static_cast<char>(0x80 | (code & 0x3F));
+      }
+    }
+  }
+  return title.size() > longest ? std::string() : title;
+}
+
 }  // namespace
 
 RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress) {
@@ -44,6 +67,47 @@ RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& 
   require_any(ratings, train);
   ratings.findings.tell(log);
   return ratings;
+}
+
+TitleFile title_file(const SourceOptions& source) {
+  namespace fs = std::filesystem;
+  const TitleTable& table = format_of(source).titles;
+  if (table.files.empty()) return {};
+  const std::string ratings = source_files(source).paths.front();
+  std::vector<fs::path> folders{fs::path(ratings).parent_path()};
+  if (table.above) folders.push_back(folders[0].parent_path());
+  for (const std::string& name : table.files) {
+    for (const fs::path& folder : folders) {
+      if (fs::is_regular_file(folder / name)) return {(folder / name).string(), ""};
+    }
+    if (ratings.ends_with(".zip") && archive_holds(ratings, name)) return {ratings, name};
+  }
+  return {};
+}
+
+std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
+  const TitleFile file = title_file(source);
+  if (file.path.empty()) return {};
+  const TitleTable& layout = format_of(source).titles;
+  std::unordered_map<std::string, std::size_t> item_of;
+  for (std::int64_t i = 0; i < item_ids.size(); ++i)
+    item_of.emplace(item_ids.text(i), static_cast<std::size_t>(i));
+
+  Progress quiet;
+  LineReader lines(io::SourceReader({file.path}, [&](auto& member) { return member == file.member; }), quiet);
+  if (!lines.next_file()) return {};
+  Table table(lines, layout.layout);
+  table.require(layout.title);
+  std::vector<std::string> titles(static_cast<std::size_t>(item_ids.size()));
+  bool found = false;
+  while (table.next()) {
+    if (table.problem() != nullptr) continue;
+    const auto item = item_of.find(std::string(table.at(0)));
+    if (item == item_of.end()) continue;
+    titles[item->second] = as_utf8(layout.remainder ? table.remainder(layout.title) : table.at(layout.title));
+    found = true;
+  }
+  return found ? titles : std::vector<std::string>();
 }
 
 }  // namespace vaecf::data

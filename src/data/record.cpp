@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
-#include <memory>
+#include <span>
 #include <string_view>
 
 #include "data/source_formats.hpp"
@@ -45,29 +45,20 @@ io::Attribute value_of(const std::string& option, const SourceOptions& source) {
   return values.at(option);
 }
 
-struct Digest {
-  std::int64_t bytes = 0;
-  std::string sha256;
-};
-
-Digest digest_of(const std::string& path, const std::stop_token& stop) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  const auto refuse = [&] {
-    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
-  };
-  if (!file) refuse();
+// The sha256 of a file, whose `bytes` are counted.
+std::string digest_of(const std::string& path, const std::stop_token& stop, std::int64_t& bytes) {
+  std::ifstream file(path, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
   io::Sha256 hash;
-  Digest digest;
-  while (!stop.stop_requested()) {
-    const std::size_t got = std::fread(piece.data(), 1, piece.size(), file.get());
-    if (got == 0) break;
-    hash.update(std::span(piece).first(got));
-    digest.bytes += static_cast<std::int64_t>(got);
+  while (file && !stop.stop_requested()) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.update(std::span(piece).first(static_cast<std::size_t>(file.gcount())));
+    bytes += file.gcount();
   }
-  if (std::ferror(file.get())) refuse();
-  digest.sha256 = hash.finish();
-  return digest;
+  if (!file.eof() && !stop.stop_requested()) {
+    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
+  }
+  return hash.finish();
 }
 
 }  // namespace
@@ -137,19 +128,19 @@ std::string describe_sources(const std::vector<std::string>& paths, const std::s
   const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
   std::string text;
   std::string sums;
-  std::int64_t bytes = 0;
+  std::int64_t all_bytes = 0;
   for (const std::string& path : paths) {
-    const Digest digest = digest_of(path, stop);
-    text += format("{}{} ({} bytes, sha256 {})", text.empty() ? "" : ", ", name(path), digest.bytes,
-                   digest.sha256);
-    sums += format("{}  {}\n", digest.sha256, name(path));
-    bytes += digest.bytes;
+    std::int64_t bytes = 0;
+    const std::string digest = digest_of(path, stop, bytes);
+    text += format("{}{} ({} bytes, sha256 {})", text.empty() ? "" : ", ", name(path), bytes, digest);
+    sums += format("{}  {}\n", digest, name(path));
+    all_bytes += bytes;
   }
   if (paths.size() <= most_named) return text;
   io::Sha256 hash;
   hash.update(sums);
   return format("{} to {} ({} files, {} bytes, sha256 of their sha256sum lines {})", name(paths.front()),
-                name(paths.back()), paths.size(), bytes, hash.finish());
+                name(paths.back()), paths.size(), all_bytes, hash.finish());
 }
 
 std::string stored_table(const std::string& path, const io::Attributes& recipe,

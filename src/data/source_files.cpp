@@ -1,12 +1,9 @@
-#include "data/source_files.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
 #include <glob.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "data/source_formats.hpp"
@@ -17,6 +14,46 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
+// A name such that texts compare as names do whose digits count as numbers: before digits stands how many.
+std::string sort_key(const std::string& name) {
+  std::string key;
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t end = std::min(name.find_first_not_of("0123456789", i), name.size());
+    if (end == i) {
+      key += name[i++];
+      continue;
+    }
+    while (i < end && name[i] == '0') ++i;
+    key += '0';
+    key += static_cast<char>(end - i);
+    key += name.substr(i, end - i);
+    i = end;
+  }
+  return key;
+}
+
+bool natural_less(const std::string& a, const std::string& b) {
+  return std::pair(sort_key(a), a) < std::pair(sort_key(b), b);
+}
+
+// What `path` stands for: a file or folder itself, or what matches the pattern.
+Names matching_paths(const std::string& path) {
+  if (path.empty()) throw InputError("data.source.path is empty: give the file that holds the ratings");
+  if (fs::exists(path)) return {path};
+  Names paths;
+  if (path.find_first_of("*?[{") != std::string::npos) {
+    glob_t found{};
+    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0) {
+      paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    std::sort(paths.begin(), paths.end(), natural_less);
+  }
+  if (paths.empty())
+    throw InputError(format("{}: there is no such file: check the paths in data.source", path));
+  return paths;
+}
+
 // `*` stands for digits.
 bool matches(const std::string& pattern, const std::string& name) {
   const auto star = pattern.find('*');
@@ -25,9 +62,8 @@ bool matches(const std::string& pattern, const std::string& name) {
   const std::string tail = pattern.substr(star + 1);
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
     return false;
-  return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(head.size()),
-                     name.end() - static_cast<std::ptrdiff_t>(tail.size()),
-                     [](unsigned char c) { return std::isdigit(c) != 0; });
+  const std::size_t behind = name.find_first_not_of("0123456789", head.size());
+  return behind >= name.size() - tail.size();
 }
 
 bool matches_any(const Names& patterns, const std::string& name) {
@@ -94,6 +130,22 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
   return files;
 }
 
+/// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.
+SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
+  std::string name = unpacked(train.filename().string());
+  const bool beside = name.starts_with("train.");
+  if (!beside && !io::holds_files(train.string())) return {};
+  if (!beside) name = source.file.empty() ? "train.txt" : source.file;
+  if (!name.starts_with("train.")) return {};
+  const std::string ending = name.substr(std::string_view("train").size());
+  const Names names =
+      test ? Names{"test" + ending} : Names{"validation" + ending, "valid" + ending, "val" + ending};
+  if (!beside) return files_at(source, train.string(), names);  // an archive, which may or may not hold one
+  const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
+  if (found.empty()) return {};
+  return files_at(source, found.front(), {});
+}
+
 }  // namespace
 
 std::string archive_for(const std::string& path) {
@@ -116,70 +168,9 @@ void require_file(const std::string& path) {
       "{}: is a pipe or a device: a source is read twice, for its lines and its sha256; name a file", path));
 }
 
-bool natural_less(const std::string& a, const std::string& b) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!digit(a[i]) || !digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i, ++j;
-      continue;
-    }
-    while (i < a.size() && a[i] == '0') ++i;
-    while (j < b.size() && b[j] == '0') ++j;
-    std::size_t to_i = i;
-    std::size_t to_j = j;
-    while (to_i < a.size() && digit(a[to_i])) ++to_i;
-    while (to_j < b.size() && digit(b[to_j])) ++to_j;
-    if (to_i - i != to_j - j) return to_i - i < to_j - j;
-    if (const int order = a.compare(i, to_i - i, b, j, to_j - j); order != 0) return order < 0;
-    i = to_i, j = to_j;
-  }
-  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
-  return a < b;
-}
-
-std::vector<std::string> matching_paths(const std::string& path) {
-  if (path.empty()) throw InputError("data.source.path is empty: give the file that holds the ratings");
-  if (fs::exists(path)) return {path};
-  Names paths;
-  if (path.find_first_of("*?[{") != std::string::npos) {
-    glob_t found{};
-    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0) {
-      paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    }
-    ::globfree(&found);
-    std::sort(paths.begin(), paths.end(), natural_less);
-  }
-  if (paths.empty())
-    throw InputError(format("{}: there is no such file: check the paths in data.source", path));
-  return paths;
-}
-
 SourceFiles source_files(const SourceOptions& source) {
   return files_at(source, source.path, names_of(source));
 }
-
-namespace {
-
-/// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.
-SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
-  std::string name = unpacked(train.filename().string());
-  const bool beside = name.starts_with("train.");
-  if (!beside && !io::holds_files(train.string())) return {};
-  if (!beside) name = source.file.empty() ? "train.txt" : source.file;
-  if (!name.starts_with("train.")) return {};
-  const std::string ending = name.substr(std::string_view("train").size());
-  const Names names =
-      test ? Names{"test" + ending} : Names{"validation" + ending, "valid" + ending, "val" + ending};
-  if (!beside) return files_at(source, train.string(), names);  // an archive, which may or may not hold one
-  const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
-  if (found.empty()) return {};
-  return files_at(source, found.front(), {});
-}
-
-}  // namespace
 
 std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted) {
   const PartFiles places = format_of(source).parts;

@@ -1,7 +1,5 @@
 #include "data/filter.hpp"
 
-#include <vaecf/base/error.hpp>
-
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -87,20 +85,6 @@ TEST_F(FilterTest, EventsCountInOrderOfTheirItems) {
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 1}, {0, 2}, {0, 0}, {1, 2}, {1, 0}}));
   const std::vector<std::string>& repeated = ratings.findings.list().front().examples;
   EXPECT_EQ(repeated, (std::vector<std::string>{"?: user 0, item 20", "?: user 0, item 30"}));
-}
-
-TEST_F(FilterTest, RefusesToKeepNothing) {
-  const auto message = [&](double rating, std::int64_t item_users, std::int64_t user_items, int liked) {
-    RawRatings ratings = ratings_of({{0, 0, liked}, {0, 1, liked}, {1, 0, liked}});
-    options_.min_rating = rating;
-    options_.min_item_users = item_users;
-    options_.min_user_items = user_items;
-    return test::message_of<InputError>([&] { kept(ratings); });
-  };
-  EXPECT_NE(message(4.5, 0, 1, 0).find("'rating >= 4.5': lower data.prepare.min_rating"), std::string::npos);
-  EXPECT_NE(message(4, 3, 1, 1).find("lower data.prepare.min_item_users"), std::string::npos);
-  EXPECT_NE(message(4, 0, 3, 1).find("lower data.prepare.min_user_items"), std::string::npos);
-  EXPECT_EQ(message(4, 2, 1, 1), "(nothing thrown)");
 }
 
 }  // namespace

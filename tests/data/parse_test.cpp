@@ -63,20 +63,11 @@ void expect_three(const test::ReadSource& ratings) {
   EXPECT_EQ(ratings.columns.liked, (Flags{1, 0, 1}));
 }
 
-TEST_F(Parse, MovieLensCsv) {
+TEST_F(Parse, MovieLens) {
   expect_three(
       read("movielens_csv", "userId,movieId,rating,timestamp\n7,31,4.0,1\n7,29,3.5,2\n3,31,5.0,3\n"));
-}
-
-TEST_F(Parse, MovieLensCsvWithColumnsInAnyOrder) {
   expect_three(read("movielens_csv", "rating,movieId,userId\n4.0,31,7\n3.5,29,7\n5,31,3\n"));
-}
-
-TEST_F(Parse, MovieLensDat) {
   expect_three(read("movielens_dat", "7::31::4::1\n7::29::3.5::2\n3::31::5::3\n"));
-}
-
-TEST_F(Parse, MovieLens100K) {
   expect_three(read("movielens_100k", "7\t31\t4\t1\n7\t29\t3\t2\n3\t31\t5\t3\n"));
 }
 

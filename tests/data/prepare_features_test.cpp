@@ -196,11 +196,6 @@ TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
   options_.features = {"gender", "1"};
   EXPECT_NE(refusal().find("'gender' is given twice"), std::string::npos) << refusal();
   options_.features = {"gender"};
-  options_.feature_hashes = 17;
-  EXPECT_NE(refusal().find("data.prepare.feature_hashes is 17"), std::string::npos);
-  options_.feature_hashes = 2;
-  options_.feature_buckets = -1;
-  EXPECT_NE(refusal().find("data.prepare.feature_buckets is -1"), std::string::npos);
   options_.feature_buckets = std::int64_t{1} << 40;
   EXPECT_NE(refusal().find("fewer than 2^31"), std::string::npos);
   options_.feature_buckets = 0;
@@ -219,20 +214,6 @@ TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
   source_.format = "movielens_csv";
   EXPECT_NE(refusal().find("data.source.users.path names no table of them: name one"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(output_));
-}
-
-// What only some formats and options have must not be taken for what was made without it.
-TEST_F(PrepareFeatures, AnotherFileOfAnArchiveIsAnotherSource) {
-  options_.features = {};
-  source_.path = folder_.write(
-      "two.zip",
-      vaecf::testing::packed(
-          {{"other.dat", ratings_dat() + "130::1::5::0\n"}, {"ratings.dat", ratings_dat()}}, "zip", "none"));
-  source_.file = "other.dat";
-  EXPECT_FALSE(run().was_there);
-  source_.file = "";
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
 }
 
 }  // namespace

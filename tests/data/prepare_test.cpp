@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "support.hpp"
 #include "support/packing.hpp"
@@ -81,37 +80,6 @@ TEST_F(Prepare, WritesWhatItReports) {
   const std::string table = to_table(report);
   EXPECT_NE(table.find("validation: targets"), std::string::npos);
   EXPECT_NE(table.find("330 lines read"), std::string::npos);
-}
-
-TEST_F(Prepare, IdsLeadBackToTheSource) {
-  run();
-  const io::DatasetFile file(output_);
-  const auto item_ids = file.read_ids("items/id").numbers;
-  ASSERT_EQ(static_cast<std::int64_t>(item_ids.size()), file.items());
-  std::set<std::int64_t> seen_users;
-  const auto check = [&](const std::string& part, std::vector<std::string> matrices) {
-    const auto user_ids = file.read_ids(part + "/user_id").numbers;
-    for (std::size_t r = 0; r < user_ids.size(); ++r) {
-      EXPECT_TRUE(seen_users.insert(user_ids[r]).second);
-      std::set<std::int64_t> expected;
-      for (int k = 0; k < items_per_user; ++k) expected.insert(500 + (user_ids[r] - 100 + k) % 40);
-      std::size_t stored = 0;
-      for (const std::string& matrix : matrices) {
-        const auto row = static_cast<std::int64_t>(r);
-        for (const std::int32_t column : file.read_rows(matrix, {row, row + 1}).columns) {
-          EXPECT_TRUE(expected.contains(item_ids[static_cast<std::size_t>(column)]));
-          ++stored;
-        }
-      }
-      if (part == "train") {
-        EXPECT_EQ(stored, expected.size());
-      }
-    }
-  };
-  check("train", {"train"});
-  check("validation", {"validation/fold_in", "validation/held_out"});
-  check("test", {"test/fold_in", "test/held_out"});
-  EXPECT_EQ(seen_users.size(), 30u);
 }
 
 TEST_F(Prepare, AttributesTellHowItWasMade) {
@@ -294,16 +262,6 @@ TEST_F(Prepare, RefusesAForeignFileBeforeItReadsTheSource) {
   source_.path = folder_.write("ratings.csv", "no ratings\n");
   folder_.write("tiny.h5", "no dataset");
   EXPECT_NE(refusal().find("--replace"), std::string::npos) << refusal();
-}
-
-TEST_F(Prepare, AnotherMemberOfAnArchiveIsAnotherSourceOfAnyFormat) {
-  folder_.write("ml.zip",
-                vaecf::testing::packed({{"a.csv", ratings_csv()}, {"b.csv", ratings_csv()}}, "zip", "none"));
-  source_.path = folder_.path("ml/a.csv");
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
-  source_.path = folder_.path("ml/b.csv");
-  EXPECT_FALSE(run().was_there);
 }
 
 TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {

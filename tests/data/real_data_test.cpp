@@ -51,19 +51,15 @@ void expect_split(const test::SplitRun& run, const Expected& expected) {
   expect_part(run.test, expected.held_test);
 }
 
-test::SplitRun run(const std::string& format, const std::string& path, std::int64_t held_out) {
-  SourceOptions source;
-  source.format = format;
-  source.path = path;
-  PrepareOptions options;
-  options.validation_users = options.test_users = held_out;
-  return test::run_split(source, options);
-}
-
 TEST(RealData, MovieLens1M) {
   const char* const path = std::getenv("VAECF_TEST_ML1M");
   if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML1M does not name ML-1M's ratings.dat";
-  const test::SplitRun split = run("movielens_dat", path, 500);
+  SourceOptions source;
+  source.format = "movielens_dat";
+  source.path = path;
+  PrepareOptions options;
+  options.validation_users = options.test_users = 500;
+  const test::SplitRun split = test::run_split(source, options);
   ASSERT_GE(split.report.steps.size(), 4u);
   expect_step(split.report.steps[0], 1000209, 6040, 3706);
   expect_step(split.report.steps[1], 1000209, 6040, 3706);
@@ -75,30 +71,6 @@ TEST(RealData, MovieLens1M) {
                        {1193, 3408, 2355, 1287, 2804},
                        {11, 40901, 9973, 0x40b70083, 0x44095da9},
                        {26, 35341, 8582, 0xe40b00fe, 0xe01c3bba}});
-}
-
-TEST(RealData, MovieLens100K) {
-  const char* const path = std::getenv("VAECF_TEST_ML100K");
-  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML100K does not name ML-100K's u.data";
-  const test::SplitRun split = run("movielens_100k", path, 100);
-  ASSERT_GE(split.report.steps.size(), 4u);
-  expect_step(split.report.steps[0], 100000, 943, 1682);
-  expect_step(split.report.steps[2], 55375, 942, 1447);
-  expect_step(split.report.steps[3], 55361, 938, 1447);
-  expect_split(split, {738,
-                       43606,
-                       1415,
-                       {474, 465, 1014, 222, 387},
-                       {18, 4839, 1161, 0x82c0a059, 0xdaed5a70},
-                       {20, 4612, 1105, 0xf08280b1, 0xcd41e7e8}});
-}
-
-TEST(RealData, MovieLensSmall) {
-  const char* const path = std::getenv("VAECF_TEST_MLSMALL");
-  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_MLSMALL does not name ml-latest-small's ratings.csv";
-  const test::SplitRun split = run("movielens_csv", path, 50);
-  expect_step(split.report.steps[0], 100836, 610, 9724);
-  EXPECT_EQ(split.report.steps[2].events, 48580);
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/io/dataset_file.hpp>
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 
 #include "split_support.hpp"
@@ -282,28 +280,6 @@ TEST_F(ProSg, ANumberFarBehindAllOthersIsRefused) {
 TEST_F(ProSg, UsersOfTwoPartsAreRefused) {
   write("1,3\n4,1\n", "5,0\n3,1\n", "6,0\n");
   EXPECT_THROW(test::run_split(source_, options_), InputError);
-}
-
-TEST_F(Weak, TheFileLinksWhatTheModelSeesToTrain) {
-  source_.format = "delimited";
-  source_.header = false;
-  source_.path = folder_.write("events.csv", events);
-  const std::string output = folder_.path("weak.h5");
-  Log log;
-  Progress progress;
-  prepare(source_, options_, "weak", output, {}, log, progress);
-  const io::DatasetFile file(output);
-  for (const char* part : {"validation", "test"}) {
-    const std::string name = part;
-    ASSERT_EQ(file.rows(name + "/fold_in"), 5);
-    EXPECT_EQ(file.read_rows(name + "/fold_in", {0, 5}).columns, file.read_rows("train", {0, 5}).columns);
-    EXPECT_EQ(file.read_ids(name + "/user_id").numbers, file.read_ids("train/user_id").numbers);
-    EXPECT_EQ(file.rows(name + "/held_out"), 5);
-  }
-  options_.validation_users = 0;
-  prepare(source_, options_, "weak", output, {}, log, progress);
-  EXPECT_EQ(io::DatasetFile(output).rows("validation/fold_in"), 0);
-  EXPECT_EQ(io::DatasetFile(output).rows("test/fold_in"), 5);
 }
 
 }  // namespace

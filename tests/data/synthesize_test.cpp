@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
@@ -8,18 +9,30 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/ranking.hpp"
 #include "data/taste_model.hpp"
 #include "support.hpp"
 
 namespace vaecf::data {
 namespace {
 
+SynthesizeOptions small() {
+  SynthesizeOptions options;
+  options.users = 2000;
+  options.items = 500;
+  options.interactions_per_user = 30;
+  return options;
+}
+
 class Synthesize : public ::testing::Test {
  protected:
   io::DatasetFile make(const SynthesizeOptions& options, const std::string& name = "made.h5") {
     synthesize(options, folder_.path(name), log_, progress_);
     return io::DatasetFile(folder_.path(name));
+  }
+  io::DatasetFile make_columns(int columns, const std::string& name) {
+    SynthesizeOptions options = small();
+    options.user_columns = columns;
+    return make(options, name);
   }
   std::string refusal(const SynthesizeOptions& options) {
     return test::message_of<InputError>([&] { make(options); });
@@ -29,14 +42,6 @@ class Synthesize : public ::testing::Test {
   Log log_;
   Progress progress_;
 };
-
-SynthesizeOptions small() {
-  SynthesizeOptions options;
-  options.users = 2000;
-  options.items = 500;
-  options.interactions_per_user = 30;
-  return options;
-}
 
 Csr all_rows(const io::DatasetFile& file, const std::string& matrix) {
   return file.read_rows(matrix, {0, file.rows(matrix)});
@@ -107,6 +112,23 @@ TEST_F(Synthesize, PopularityHasALongTail) {
   EXPECT_GT(count.back(), 0);
 }
 
+// NDCG@100 of one user: items by score, ties to the lower one, against the ascending items `wanted`.
+double ndcg100_of(const std::vector<double>& score, std::span<const std::int32_t> wanted) {
+  std::vector<std::int32_t> order(score.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return score[static_cast<std::size_t>(a)] > score[static_cast<std::size_t>(b)];
+  });
+  double gain = 0;
+  double best = 0;
+  for (std::size_t rank = 0; rank < 100; ++rank) {
+    const double discount = 1 / std::log2(static_cast<double>(rank) + 2);
+    if (rank < wanted.size()) best += discount;
+    if (std::binary_search(wanted.begin(), wanted.end(), order[rank])) gain += discount;
+  }
+  return gain / best;
+}
+
 // Mean NDCG@100 over test users of scores(fold-in row) -> score per item.
 template <class Scores>
 double ndcg100(const io::DatasetFile& file, Scores scores) {
@@ -154,16 +176,6 @@ TEST_F(Synthesize, CooccurrenceBeatsPopularityClearly) {
   EXPECT_LT(neighbours, 0.8);
 }
 
-TEST_F(Synthesize, SmallestSizesWork) {
-  SynthesizeOptions options;
-  options.users = 1;
-  options.items = 10;
-  options.interactions_per_user = 5;
-  const io::DatasetFile file = make(options);
-  EXPECT_EQ(file.rows("train"), 1);
-  EXPECT_EQ(file.entries("train"), 5);
-}
-
 TEST_F(Synthesize, HeavyUsersOfASmallCatalogueEnd) {
   SynthesizeOptions options;
   options.users = 200;
@@ -196,6 +208,82 @@ TEST_F(Synthesize, RefusesSizesThatCannotBe) {
       std::string::npos);
   EXPECT_NE(message([](auto& o) { o.test_users = -2; }).find("cannot be negative"), std::string::npos);
   EXPECT_TRUE(folder_.empty());
+}
+
+TEST_F(Synthesize, ColumnsAreToldOfEveryUserAndChangeNoItem) {
+  const io::DatasetFile without = make_columns(0, "without.h5");
+  EXPECT_EQ(without.features(), 0);
+  EXPECT_FALSE(without.attributes().contains("features"));
+  EXPECT_EQ(without.fingerprint(), "d02323244e6fdcf5");
+  const io::DatasetFile with = make_columns(3, "with.h5");
+  EXPECT_EQ(with.features(), 3 * 2 * 16);
+  const auto text = std::get<std::string>(with.attributes().at("feature_hashing"));
+  EXPECT_EQ(FeatureHashing::parse(text).columns(),
+            (std::vector<std::string>{"country", "age", "occupation"}));
+  for (const char* const matrix :
+       {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"}) {
+    EXPECT_EQ(all_rows(with, matrix).columns, all_rows(without, matrix).columns) << matrix;
+  }
+  EXPECT_EQ(with.rows("train/features"), 1600);
+  EXPECT_EQ(with.rows("validation/features"), 200);
+  EXPECT_EQ(with.rows("test/features"), 200);
+  // One in twenty is missing, the others set two columns each.
+  EXPECT_NEAR(static_cast<double>(with.entries("train/features")) / 1600, 3 * 2 * 0.95, 0.1);
+  EXPECT_EQ(all_rows(make_columns(3, "again.h5"), "test/features").columns,
+            all_rows(with, "test/features").columns);
+}
+
+// Mean NDCG@100 of test users of whom no item is known: score(features) per item.
+template <class Scores>
+double cold_ndcg100(const io::DatasetFile& file, Scores scores) {
+  const Csr features = all_rows(file, "test/features");
+  const Csr targets = all_rows(file, "test/held_out");
+  double total = 0;
+  for (std::int64_t r = 0; r < targets.rows(); ++r) {
+    total += ndcg100_of(scores(features.view().row(r)), targets.view().row(r));
+  }
+  return total / static_cast<double>(targets.rows());
+}
+
+// What a model has to find for users without a history, here by counting.
+TEST_F(Synthesize, ColumnsSaySomethingOfWhatColdUsersLike) {
+  const io::DatasetFile file = make_columns(4, "told.h5");
+  const Csr items = all_rows(file, "train");
+  const Csr features = all_rows(file, "train/features");
+  const auto width = static_cast<std::size_t>(file.features());
+  std::vector<double> popularity(500, 1.0);
+  std::vector<std::vector<double>> of_feature(width, std::vector<double>(500, 1.0));
+  for (std::int64_t r = 0; r < items.rows(); ++r) {
+    for (const std::int32_t item : items.view().row(r)) {
+      const auto i = static_cast<std::size_t>(item);
+      popularity[i] += 1;
+      for (const std::int32_t f : features.view().row(r)) of_feature[static_cast<std::size_t>(f)][i] += 1;
+    }
+  }
+  const double popular = cold_ndcg100(file, [&](std::span<const std::int32_t>) { return popularity; });
+  const double told = cold_ndcg100(file, [&](std::span<const std::int32_t> known) {
+    std::vector<double> score = popularity;
+    for (const std::int32_t f : known) {
+      const auto& counts = of_feature[static_cast<std::size_t>(f)];
+      const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+      for (std::size_t i = 0; i < score.size(); ++i) {
+        score[i] *= std::sqrt(counts[i] / all / (popularity[i] / 48000));
+      }
+    }
+    return score;
+  });
+  RecordProperty("popularity", std::to_string(popular));
+  RecordProperty("told", std::to_string(told));
+  EXPECT_GT(told, 1.3 * popular);
+  EXPECT_LT(told, 0.8);
+}
+
+TEST_F(Synthesize, RefusesNumbersOfColumnsThatCannotBe) {
+  for (const int columns : {-1, 65}) {
+    const std::string message = test::message_of<InputError>([&] { make_columns(columns, "no.h5"); });
+    EXPECT_NE(message.find("give a number from 0 to 64"), std::string::npos) << message;
+  }
+  EXPECT_EQ(make_columns(64, "many.h5").rows("test/features"), 200);
 }
 
 TEST(AliasTable, DrawsWithTheGivenOdds) {

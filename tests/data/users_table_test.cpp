@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "data/support.hpp"
-#include "data/user_features.hpp"
 #include "data/users_table.hpp"
 #include "support/packing.hpp"
 

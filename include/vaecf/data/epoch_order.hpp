@@ -19,10 +19,6 @@ struct EpochRows {
 /// order[p mod V]; batch t is positions [tB, min((t+1)B, N)). A rank finds its part without asking.
 class EpochOrder {
  public:
-  /// For the shards that `rank` of `ranks` owns.
-  EpochOrder(const VirtualShards& shards, int rank, int ranks, std::int64_t batch_size, bool keep_last,
-             std::uint64_t seed);
-
   /// For these virtual shards; none, for a rank without users.
   EpochOrder(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
              std::uint64_t seed);

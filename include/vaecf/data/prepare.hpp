@@ -138,15 +138,8 @@ struct PrepareReport {
 /// Raw ratings -> HDF5 dataset at `output`, written whole or not at all. InputError names file and line.
 /// A dataset that was made of the same source with the same options is left as it is.
 ///
-/// Steps, each once: the first rating of each (user, item) in file order; ratings >= min_rating; items with
-/// enough users; users with enough items; then the split.
-/// Strong generalisation: users are cut into train, validation and test. Items are those of train users,
-/// numbered by first appearance in file order; held-out events on others are dropped. Of a held-out user's n
-/// events floor(held_out_fraction * n) become targets: with `liang2018` if n >= 5, drawn as the paper's
-/// notebook does; with `random` at least one if n >= 2, drawn by Philox, user by user.
-/// Weak generalisation: every user is in train, and some of the items are held out. `leave_one_out`: one item
-/// for the test if n >= 2, one for validation if n >= 3; `ratio`: floor(held_out_fraction * n) each, at
-/// least one, under the same conditions. `given`: what the files say, without the filters by count.
+/// docs/DATA.md has the steps and splits. With `random` a user's draws are by Philox, with `liang2018` by
+/// numpy's generator.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress);
 

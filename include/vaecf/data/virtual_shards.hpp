@@ -23,7 +23,6 @@ class VirtualShards {
   Range owned_shards(int rank, int ranks) const;
   /// Rows of the virtual shards `shards`, one range.
   Range rows_of(Range shards) const { return {begin_[shards.begin], begin_[shards.end]}; }
-  Range owned_rows(int rank, int ranks) const;
 
  private:
   std::int64_t rows_;
