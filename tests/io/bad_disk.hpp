@@ -31,31 +31,26 @@ class FileSizeLimit {
   void (*signal_)(int);
 };
 
-/// Runs `work` in a child that may mount without anybody else seeing it. Returns its exit status, 1 if one of
-/// its expectations failed, or -1 if this machine does not let us: `work` returns no_mount for that.
+/// What `work` below returns if this machine does not let it mount.
 inline constexpr int no_mount = 77;
 
+/// Runs `work` in a child that has a file system of 1 MiB on `folder`, which nobody else sees. Returns what
+/// `work` does, 1 if one of its expectations failed, or -1 if this machine does not let us mount.
 template <class Work>
-int in_own_mounts(Work&& work) {
+int on_small_disk(const std::filesystem::path& folder, Work&& work) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const bool free = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
-                      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    const int result = free ? work() : no_mount;
+    const bool mounted = (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+                         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         ::mount("none", folder.c_str(), "tmpfs", 0, "size=1m") == 0;
+    const int result = mounted ? work() : no_mount;
     std::fflush(nullptr);
     ::_exit(result == 0 && ::testing::Test::HasFailure() ? 1 : result);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == no_mount) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-/// The same with a file system of 1 MiB on `folder`.
-template <class Work>
-int on_small_disk(const std::filesystem::path& folder, Work&& work) {
-  return in_own_mounts(
-      [&] { return ::mount("none", folder.c_str(), "tmpfs", 0, "size=1m") == 0 ? work() : no_mount; });
+  if (!WIFEXITED(status)) return 128;
+  return WEXITSTATUS(status) == no_mount ? -1 : WEXITSTATUS(status);
 }
 
 inline bool set_read_only(const std::filesystem::path& folder, bool read_only) {

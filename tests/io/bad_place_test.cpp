@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <numeric>
-#include <utility>
 
 // What a run writes, in places that fail while it goes on: each must say so, leave what was there before and
 // nothing else, and succeed again once the place is well.

@@ -2,7 +2,6 @@
 
 #include "io/io_fixture.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace vaecf::io {

@@ -1,8 +1,6 @@
 // Read back through the bare C library, as its users would.
 #include "io/io_fixture.hpp"
 
-#include <vaecf/base/error.hpp>
-#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/recommendation_file.hpp>
 
 #include <hdf5.h>
