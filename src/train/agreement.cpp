@@ -42,6 +42,13 @@ void on_root(comm::Communicator& communicator, const std::function<void()>& work
   throw alike<RunError>(message);
 }
 
+bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question) {
+  std::int64_t answer = 0;
+  on_root(communicator, [&] { answer = question() ? 1 : 0; });
+  communicator.broadcast(std::span<std::int64_t>(&answer, 1), 0);
+  return answer == 1;
+}
+
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
   const auto mine = static_cast<std::int64_t>(std::hash<std::string_view>{}(text));
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);

@@ -12,6 +12,9 @@ namespace vaecf::train {
 /// waits for a rank that has given up. A collective call.
 void on_root(comm::Communicator& communicator, const std::function<void()>& work);
 
+/// Returns what `question` answers on rank 0. Collective; throws as on_root().
+bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question);
+
 /// InputError on all ranks unless `text` is the same on each of them; `what` names it in the message.
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what);
 

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "agreement.hpp"
-#include "clock.hpp"
 #include "machine.hpp"
 #include "run_log.hpp"
 
@@ -32,23 +31,6 @@ constexpr double block_seconds = 0.05;
 constexpr double all_reduce_seconds = 0.8;  // of probing
 constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
 
-/// Walks through epochs step by step.
-class StepWalk {
- public:
-  explicit StepWalk(Trainer& trainer) : trainer_(trainer) {}
-  void next() {
-    const std::int64_t t = done_ % trainer_.steps_per_epoch();
-    if (t == 0) trainer_.start_epoch(done_ / trainer_.steps_per_epoch());
-    trainer_.step(t);
-    ++done_;
-  }
-  std::int64_t done() const { return done_; }
-
- private:
-  Trainer& trainer_;
-  std::int64_t done_ = 0;
-};
-
 /// One call of benchmark().
 class BenchmarkRun {
  public:
@@ -56,8 +38,7 @@ class BenchmarkRun {
       : options_(options),
         services_(services),
         dataset_(dataset),
-        trainer_(options, services, dataset, evaluation_batch),
-        walk_(trainer_) {}
+        trainer_(options, services, dataset, evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();
@@ -166,7 +147,7 @@ class BenchmarkRun {
     using model::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
     services_.engine.take_times(true);
-    for (std::int64_t i = 0; i < steps; ++i) walk_.next();
+    for (std::int64_t i = 0; i < steps; ++i) next_step();
     const std::vector<model::StepLap> laps = services_.engine.laps();
     services_.engine.take_times(false);
     if (const auto& timeline = services_.communicator.activity().timeline()) {
@@ -198,6 +179,13 @@ class BenchmarkRun {
     }
   }
 
+  /// Walks through epochs step by step.
+  void next_step() {
+    const std::int64_t t = trainer_.updates_done() % trainer_.steps_per_epoch();
+    if (t == 0) trainer_.start_epoch(trainer_.updates_done() / trainer_.steps_per_epoch());
+    trainer_.step(t);
+  }
+
   bool served() const { return options_.distributed.strategy == comm::Strategy::parameter_server; }
 
   /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
@@ -205,18 +193,18 @@ class BenchmarkRun {
     std::vector<double> times;
     const auto step = [&] {
       const auto begin = Clock::now();
-      walk_.next();
+      next_step();
       (void)trainer_.losses();
       times.push_back(seconds_since(begin));
     };
-    while (walk_.done() < fewest_warm_up_steps) step();
+    while (trainer_.updates_done() < fewest_warm_up_steps) step();
     // The ranks' own clocks must not decide how many steps they take together.
     step_seconds_ = slowest(median(times));
     const std::int64_t steps =
         warm_up_steps(options_.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
-    while (walk_.done() < steps) step();
+    while (trainer_.updates_done() < steps) step();
     step_seconds_ = slowest(median(times));
-    result_.warm_up_steps = walk_.done();
+    result_.warm_up_steps = trainer_.updates_done();
   }
 
   void measure_steps() {
@@ -234,7 +222,7 @@ class BenchmarkRun {
     const auto begin = Clock::now();
     auto block_begin = begin;
     for (std::int64_t i = 1; i <= steps; ++i) {
-      walk_.next();
+      next_step();
       services_.progress.update(i);
       if (i % block != 0) continue;
       (void)trainer_.losses();
@@ -292,7 +280,6 @@ class BenchmarkRun {
   const Services& services_;
   const io::DatasetFile& dataset_;
   Trainer trainer_;
-  StepWalk walk_;
   double step_seconds_ = 0.0;  // of a step that is waited for
   std::optional<Staleness> staleness_;
   BenchmarkResult result_;

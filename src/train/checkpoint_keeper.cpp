@@ -5,7 +5,7 @@
 #include <vaecf/io/checkpoint.hpp>
 
 #include "agreement.hpp"
-#include "clock.hpp"
+#include "machine.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -133,30 +133,20 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
                                : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
   const std::string file =
       purpose.go_on ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
-  job_ = {file, purpose, state.epoch, state.updates_done, seconds_since(begin), Clock::now(), timeline};
-  writing_ = std::async(std::launch::async, [this, job = job_] { return write(job); });
-}
-
-CheckpointKeeper::Written CheckpointKeeper::write(const Job& job) {
-  Written written;
-  const Timeline::Span span(job.timeline, Track::writer, "writing a checkpoint", "step", job.step);
-  try {
-    snapshot_.write(job.file);
-    if (job.purpose.go_on && job.purpose.best) written.best_error = name_best(job.file);
-  } catch (const std::exception& error) {
-    written.error = error.what();
-  }
-  written.seconds = seconds_since(job.begin);
-  return written;
-}
-
-std::string CheckpointKeeper::name_best(const std::string& file) const {
-  try {
-    io::publish_alias(file, options_.best_checkpoint());
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  Write job{file, purpose, state.epoch, state.updates_done, seconds_since(begin)};
+  writing_ = std::async(std::launch::async, [this, job, timeline, start = Clock::now()]() mutable {
+    const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
+    std::string* error = &job.error;
+    try {
+      snapshot_.write(job.file);
+      error = &job.best_error;
+      if (job.purpose.go_on && job.purpose.best) io::publish_alias(job.file, options_.best_checkpoint());
+    } catch (const std::exception& problem) {
+      *error = problem.what();
+    }
+    job.seconds = seconds_since(start);
+    return job;
+  });
 }
 
 void CheckpointKeeper::await() {
@@ -167,26 +157,26 @@ void CheckpointKeeper::report() {
   if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) await();
 }
 
-void CheckpointKeeper::settle(const Written& written) {
-  const std::string& error = written.error.empty() ? written.best_error : written.error;
-  if (job_.purpose.go_on) go_on_error_ = written.error;
-  if (job_.purpose.best) best_error_ = error;
-  if (job_.purpose.go_on && written.error.empty()) {
-    last_file_ = job_.file;
-    std::erase(kept_, job_.file);
-    kept_.push_back(job_.file);
+void CheckpointKeeper::settle(const Write& done) {
+  const std::string& error = done.error.empty() ? done.best_error : done.error;
+  if (done.purpose.go_on) go_on_error_ = done.error;
+  if (done.purpose.best) best_error_ = error;
+  if (done.purpose.go_on && done.error.empty()) {
+    last_file_ = done.file;
+    std::erase(kept_, done.file);
+    kept_.push_back(done.file);
     remove_older();
   }
   io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
-  event.set("epoch", job_.epoch)
-      .set("step", job_.step)
-      .set("file", job_.file)
-      .set("best", job_.purpose.best)
-      .set("copy_seconds", job_.copy_seconds)
-      .set("seconds", written.seconds);
+  event.set("epoch", done.epoch)
+      .set("step", done.step)
+      .set("file", done.file)
+      .set("best", done.purpose.best)
+      .set("copy_seconds", done.copy_seconds)
+      .set("seconds", done.seconds);
   if (error.empty()) {
-    services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", job_.file,
-                        job_.copy_seconds, written.seconds);
+    services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", done.file,
+                        done.copy_seconds, done.seconds);
   } else {
     ++failures_;
     services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", error, failures_);

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <vaecf/base/timeline.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <future>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,34 +69,26 @@ class CheckpointKeeper {
   const std::string& last_file() const { return last_file_; }
 
  private:
-  struct Written {
-    std::string error;       ///< empty: done
-    std::string best_error;  ///< of best.h5 alone, as a second name for the file
-    double seconds = 0.0;
-  };
-  struct Job {
+  struct Write {
     std::string file;
     Purpose purpose;
     std::int64_t epoch = 0;
     std::int64_t step = 0;
     double copy_seconds = 0.0;
-    std::chrono::steady_clock::time_point begin;
-    std::shared_ptr<Timeline> timeline;
+    double seconds = 0.0;         ///< beside training
+    std::string error = {};       ///< empty: done
+    std::string best_error = {};  ///< of best.h5 alone, as a second name for the file
   };
 
-  Written write(const Job& job);
-  /// What went wrong.
-  std::string name_best(const std::string& file) const;
   void await();
-  void settle(const Written& written);
+  void settle(const Write& done);
   void remove_older();
 
   const SessionOptions& options_;
   Services services_;
   RunLog& events_;
   Snapshot snapshot_;
-  Job job_;
-  std::future<Written> writing_;
+  std::future<Write> writing_;
   std::vector<std::string> kept_;  // files to go on from, oldest first
   std::int64_t last_step_ = -1;
   std::string last_file_;

@@ -258,18 +258,14 @@ std::optional<ResumePoint> find_resume_point(const SessionOptions& options, cons
 }
 
 bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator) {
-  std::int64_t there = 0;
-  on_root(communicator,
-          [&] { there = depth_in(options.checkpoint_folder(), options.resume_from) == 1 ? 1 : 0; });
-  communicator.broadcast(std::span<std::int64_t>(&there, 1), 0);
-  return there == 1;
+  return ask_root(communicator,
+                  [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
 }
 
 void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
                  RunState& state) {
   if (state.best_epoch == 0) return;
-  std::int64_t there = 0;
-  on_root(services.communicator, [&] {
+  const bool there = ask_root(services.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", state.select, select);
@@ -277,14 +273,13 @@ void settle_best(const SessionOptions& options, const Services& services, const 
       other =
           format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);
     }
-    there = other.empty() ? 1 : 0;
-    if (there == 1) return;
+    if (other.empty()) return true;
     services.log.warn("{}: the best epoch is looked for anew from here on", other);
     const std::string best = options.best_checkpoint();
     if (std::filesystem::is_regular_file(best)) move_checkpoint_aside(options, best);
+    return false;
   });
-  services.communicator.broadcast(std::span<std::int64_t>(&there, 1), 0);
-  if (there == 0) state.forget_best();
+  if (!there) state.forget_best();
 }
 
 }  // namespace vaecf::train

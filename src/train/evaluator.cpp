@@ -12,33 +12,49 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options) {
   return names;
 }
 
-Coverage::Coverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
-  for (const math::Metric& metric : metrics_) {
-    longest_ = std::max(longest_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
+/// Which share of the catalogue is recommended to anybody: coverage@k counts the items that are among the
+/// first k of at least one user who has a target (Ge, Delgado-Battenfeld, Jannach, RecSys 2010, "catalogue
+/// coverage").
+class Coverage {
+ public:
+  /// For each of `metrics`, all of kind coverage.
+  Coverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
+    for (const math::Metric& metric : metrics_) {
+      longest_ = std::max(longest_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
+    }
+    if (longest_ == 0) return;
+    best_place_.assign(static_cast<std::size_t>(items), std::numeric_limits<std::int64_t>::max());
   }
-  if (longest_ == 0) return;
-  best_place_.assign(static_cast<std::size_t>(items), std::numeric_limits<std::int64_t>::max());
-}
 
-void Coverage::add(std::span<const std::int32_t> list) {
-  for (std::size_t place = 0; place < list.size() && list[place] >= 0; ++place) {
-    std::int64_t& best = best_place_[static_cast<std::size_t>(list[place])];
-    best = std::min(best, static_cast<std::int64_t>(place));
-  }
-}
+  /// How long lists must be; 0 where nothing is asked for.
+  int longest() const { return longest_; }
 
-std::vector<double> Coverage::shares(comm::Communicator& communicator) {
-  std::vector<double> shares;
-  std::vector<std::int64_t> listed(best_place_.size());
-  for (const math::Metric& metric : metrics_) {
-    for (std::size_t i = 0; i < listed.size(); ++i) listed[i] = best_place_[i] < metric.k ? 1 : 0;
-    communicator.all_reduce(std::span<std::int64_t>(listed));
-    const auto count =
-        std::count_if(listed.begin(), listed.end(), [](std::int64_t users) { return users > 0; });
-    shares.push_back(static_cast<double>(count) / static_cast<double>(listed.size()));
+  /// One user's list, best first; it ends at the first negative item.
+  void add(std::span<const std::int32_t> list) {
+    for (std::size_t place = 0; place < list.size() && list[place] >= 0; ++place) {
+      std::int64_t& best = best_place_[static_cast<std::size_t>(list[place])];
+      best = std::min(best, static_cast<std::int64_t>(place));
+    }
   }
-  return shares;
-}
+
+  /// Shares by metric, over all ranks, which all call it.
+  std::vector<double> shares(comm::Communicator& communicator) {
+    if (metrics_.empty()) return {};
+    communicator.all_reduce(std::span<std::int64_t>(best_place_), comm::Reduction::min);
+    std::vector<double> shares;
+    for (const math::Metric& metric : metrics_) {
+      const auto count =
+          std::ranges::count_if(best_place_, [&](std::int64_t place) { return place < metric.k; });
+      shares.push_back(static_cast<double>(count) / static_cast<double>(best_place_.size()));
+    }
+    return shares;
+  }
+
+ private:
+  std::vector<math::Metric> metrics_;
+  int longest_ = 0;
+  std::vector<std::int64_t> best_place_;  // of each item in any list; beyond all lists where in none
+};
 
 Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
                      const std::vector<std::string>& metrics, const Services& services)

@@ -2,10 +2,17 @@
 
 #include <vaecf/comm/communicator.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace vaecf::train {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// What a timing should be read with: "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB". Linux; what the
 /// system does not tell is left out.

@@ -13,7 +13,7 @@
 #include "agreement.hpp"
 #include "checkpoint_keeper.hpp"
 #include "checkpoint_reading.hpp"
-#include "clock.hpp"
+#include "machine.hpp"
 #include "run_log.hpp"
 #include "step_boundary.hpp"
 

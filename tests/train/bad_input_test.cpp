@@ -93,14 +93,6 @@ TEST_F(BadInput, ARunFolderThatCannotBeMadeIsAFailureNotAnInputError) {
   EXPECT_THROW(on_ranks(2, [&](const Services& services) { train(options_, services); }), RunError);
 }
 
-TEST_F(BadInput, ARunFolderWithoutPermission) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
-  std::filesystem::create_directories(options_.run_folder());
-  std::filesystem::permissions(options_.run_folder(), std::filesystem::perms::owner_read);
-  on_ranks(1, [&](const Services& services) { EXPECT_THROW(check(options_, services), RunError); });
-  std::filesystem::permissions(options_.run_folder(), std::filesystem::perms::owner_all);
-}
-
 TEST_F(BadInput, TestingWithoutTestUsers) {
   MadeUpData data;
   data.test = 0;

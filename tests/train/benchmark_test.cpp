@@ -86,54 +86,16 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
   for (std::string line; std::getline(lines, line);) {
     if (line.find("\"event\":\"benchmark\"") != std::string::npos) event = line;
   }
-  for (const char* name : {"machine",
-                           "host",
-                           "ranks",
-                           "device",
-                           "precision",
-                           "batch_size",
-                           "warm_up_steps",
-                           "steps",
-                           "users_per_second",
-                           "seconds_per_epoch",
-                           "milliseconds_per_step",
-                           "input_ms",
-                           "forward_ms",
-                           "loss_ms",
-                           "backward_ms",
-                           "all-reduce_ms",
-                           "optimiser_ms",
-                           "gflops",
-                           "gemm_gflops",
-                           "gemm_share",
-                           "memory_gbytes",
-                           "memory_rate_gbytes",
-                           "memory_share",
-                           "peak_memory_mib",
-                           "peak_device_mib",
-                           "data_memory_mib",
-                           "evaluation_users",
-                           "evaluation_ms",
-                           "evaluation_users_per_second",
-                           "all_reduce",
-                           "version",
-                           "ranks_per_host",
-                           "cores",
-                           "usable_cores",
-                           "bound_cores",
-                           "users_per_step",
-                           "virtual_shards",
-                           "ranks_per_gpu",
-                           "strategy",
-                           "optimizer",
-                           "wire",
-                           "overlap",
-                           "bucket_mib",
-                           "wire_bytes",
-                           "parameters",
-                           "dense_weights",
-                           "update_bytes"}) {
-    EXPECT_NE(event.find("\"" + std::string(name) + "\":"), std::string::npos) << name << " in " << event;
+  std::istringstream names(
+      "machine host ranks device precision batch_size warm_up_steps steps users_per_second "
+      "seconds_per_epoch milliseconds_per_step input_ms forward_ms loss_ms backward_ms all- "
+      "reduce_ms optimiser_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
+      "memory_share peak_memory_mib peak_device_mib data_memory_mib evaluation_users evaluation_ms "
+      "evaluation_users_per_second all_reduce version ranks_per_host cores usable_cores bound_cores "
+      "users_per_step virtual_shards ranks_per_gpu strategy optimizer wire overlap bucket_mib "
+      "wire_bytes parameters dense_weights update_bytes ");
+  for (std::string name; names >> name;) {
+    EXPECT_NE(event.find("\"" + name + "\":"), std::string::npos) << name << " in " << event;
   }
   EXPECT_NE(event.find("\"all_reduce\":[{\"bytes\":4,\"seconds\":"), std::string::npos) << event;
   EXPECT_NE(event.find("{\"bytes\":131072,\"seconds\":"), std::string::npos)
@@ -177,6 +139,18 @@ TEST(BenchmarkTable, SpeaksOfAGpuInItsUnits) {
   const std::string table = to_table(result);
   EXPECT_NE(table.find("186.0 TFLOP/s, 30 % of the machine's 620.0\n"), std::string::npos) << table;
   EXPECT_NE(table.find(" 0.438 ms\n"), std::string::npos) << table;
+}
+
+TEST(Tables, TestShowsModelBesidePopularity) {
+  TestResult result;
+  result.epoch = 12;
+  result.model = {10000, 3, {{"ndcg@100", {0.4259, 0.0021}}, {"recall@20", {0.395, 0.0027}}}};
+  result.popularity = {10000, 3, {{"ndcg@100", {0.1912, 0.0017}}, {"recall@20", {0.162, 0.0019}}}};
+  EXPECT_EQ(to_table(result),
+            "test of epoch 12: 10000 users, 3 without a target left out\n"
+            "  metric                  model          popularity\n"
+            "  ndcg@100     0.4259 +- 0.0021    0.1912 +- 0.0017\n"
+            "  recall@20    0.3950 +- 0.0027    0.1620 +- 0.0019\n");
 }
 
 }  // namespace

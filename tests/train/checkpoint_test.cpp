@@ -20,8 +20,7 @@ class Checkpoint : public TrainTest {
     on_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
-      trainer.start_epoch(0);
-      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
+      train_epochs(trainer, 1);
       RunState state;
       state.describe(options_, dataset, "ndcg@10");
       state.updates_done = trainer.updates_done();

@@ -70,16 +70,14 @@ class CudaTwinRecording : public WorldOfRanks {
       const Services services{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
-      for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
-        trainer.start_epoch(epoch);
-        for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
+      train_epochs(trainer, 4, [&] {
         model::Model& model = trainer.model();
-        if (communicator.rank() != 0) continue;
+        if (communicator.rank() != 0) return;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
           const Services mine{alone, engine, log, progress};
           Evaluator(dataset, "validation", options_.validation.metrics, mine).evaluate(model);
         });
-      }
+      });
       outcome.weights = read_all(engine, FlatState::weights);
     });
     return all;

@@ -35,11 +35,7 @@ class CudaTwinTraining : public WorldOfRanks {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, services, dataset, evaluation_batch);
     OneRun run;
-    for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-      trainer.start_epoch(epoch);
-      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-      run.epochs.push_back(trainer.losses());
-    }
+    train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
     run.weights = read_all(services.engine, FlatState::weights);
     run.moments = read_all(services.engine, FlatState::second_moment);
     run.scale = trainer.loss_scale();

@@ -22,11 +22,7 @@ class Edge : public TrainTest {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, 0);
       std::int64_t users_counted = 0;
-      for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-        trainer.start_epoch(epoch);
-        for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-        users_counted += trainer.losses().users;
-      }
+      train_epochs(trainer, 3, [&] { users_counted += trainer.losses().users; });
       outcomes[static_cast<std::size_t>(services.communicator.rank())] = {
           weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
           services.communicator.all_reduce(users_counted)};
@@ -63,42 +59,24 @@ TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
   });
 }
 
-TEST_F(Edge, FewerUsersThanRanks) {
-  MadeUpData data;
-  data.users = 3;
-  options_.data.file = make("three.h5", data);
-  expect_same_for_all_ranks();
-}
-
-TEST_F(Edge, OneUser) {
-  MadeUpData data;
-  data.users = 1;
-  options_.data.file = make("one.h5", data);
-  options_.train.batch_size = 1;
-  expect_same_for_all_ranks();
-}
-
-TEST_F(Edge, AShardWithoutUsers) {
-  MadeUpData data;
-  data.users = 2;
-  options_.data.file = make("two.h5", data);
-  options_.data.virtual_shards = 4;  // four ranks own one shard each, two of them empty
-  expect_same_for_all_ranks();
-}
-
-TEST_F(Edge, ABatchLargerThanTheData) {
-  options_.train.batch_size = 100000;
-  EXPECT_EQ(train_three_epochs(2).steps, 3);
-  expect_same_for_all_ranks();
-}
-
-TEST_F(Edge, BatchesOfOneUser) {
-  MadeUpData data;
-  data.users = 9;
-  options_.data.file = make("nine.h5", data);
-  options_.train.batch_size = 1;
-  EXPECT_EQ(train_three_epochs(3).steps, 27);
-  expect_same_for_all_ranks();
+TEST_F(Edge, FewUsersSmallBatchesAndShardsWithoutUsers) {
+  struct Case {
+    std::int64_t users;
+    std::int64_t batch_size;
+    int virtual_shards;
+    std::int64_t steps;  // of three epochs
+  };
+  for (const Case& few : {Case{3, 37, 64, 3}, Case{1, 1, 64, 3}, Case{9, 1, 64, 27}, Case{203, 100000, 64, 3},
+                          Case{2, 37, 4, 3}}) {  // four ranks own one shard each, two of them empty
+    SCOPED_TRACE(::testing::Message() << few.users << " users, batches of " << few.batch_size);
+    MadeUpData data;
+    data.users = few.users;
+    options_.data.file = make("few.h5", data);
+    options_.train.batch_size = few.batch_size;
+    options_.data.virtual_shards = few.virtual_shards;
+    EXPECT_EQ(train_three_epochs(2).steps, few.steps);
+    expect_same_for_all_ranks();
+  }
 }
 
 TEST_F(Edge, TheLastBatchIsKeptOrDropped) {

@@ -1,7 +1,5 @@
 #include <vaecf/train/evaluator.hpp>
 
-#include <vaecf/comm/communicator.hpp>
-
 #include "train/popularity.hpp"
 #include "train/train_fixture.hpp"
 
@@ -60,26 +58,6 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
     Popularity(dataset, services).rank({}, all, ranks);
     EXPECT_EQ(ranks, wanted);
   });
-}
-
-TEST(Popularity, TheFirstThatAreNotSeen) {
-  const std::vector<std::int64_t> counts = {1, 5, 3, 5, 0};
-  const std::vector<std::int32_t> seen = {3};
-  std::vector<std::int32_t> top(3);
-  EXPECT_EQ(Popularity(counts).top(seen, top), 3u);
-  EXPECT_EQ(top, (std::vector<std::int32_t>{1, 2, 0}));
-  std::vector<std::int32_t> long_list(9);
-  EXPECT_EQ(Popularity(counts).top(seen, long_list), 4u);
-}
-
-TEST(CoverageOfLists, CountsItemsInAnyListUpToItsCutOff) {
-  const auto alone = comm::make_self_communicator();
-  Coverage coverage({math::parse_metric("coverage@1"), math::parse_metric("coverage@3")}, 8);
-  EXPECT_EQ(coverage.longest(), 3);
-  coverage.add(std::vector<std::int32_t>{4, 1, 2});
-  coverage.add(std::vector<std::int32_t>{1, 4, 7});
-  coverage.add(std::vector<std::int32_t>{4, -1, -1});
-  EXPECT_EQ(coverage.shares(*alone), (std::vector<double>{2.0 / 8, 4.0 / 8}));
 }
 
 TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
@@ -155,10 +133,7 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
     Trainer trainer(options_, services, dataset, evaluation_batch);
     Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, services);
     const EvaluationResult before = evaluator.evaluate(trainer.model());
-    for (std::int64_t epoch = 0; epoch < options_.train.epochs; ++epoch) {
-      trainer.start_epoch(epoch);
-      for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-    }
+    train_epochs(trainer, options_.train.epochs);
     const EvaluationResult after = evaluator.evaluate(trainer.model());
     EXPECT_LT(before.metrics.at("ndcg@10").mean, 0.6);
     EXPECT_GT(after.metrics.at("ndcg@10").mean, 0.99);

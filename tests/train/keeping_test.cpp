@@ -14,20 +14,15 @@ namespace {
 class Keeping : public TrainTest {
  protected:
   TrainResult run(int ranks = 1) {
-    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
-      results[static_cast<std::size_t>(services.communicator.rank())] = train(options_, services);
+    return train_on(ranks, [&](const Services& services) { return train(options_, services); });
+  }
+  TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
+    return train_on(1, [&](const Services& services) {
+      return train(options_, {services.communicator, services.engine, services.log, progress, stop});
     });
-    return results[0];
   }
 
-  std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    for (const auto& candidate : io::list_checkpoints(options_.checkpoint_folder())) {
-      found.push_back(std::filesystem::path(candidate.path).filename().string());
-    }
-    return found;
-  }
+  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
 
   std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
 
@@ -65,21 +60,18 @@ TEST_F(Keeping, TheLastAreThoseOfTheLatestSteps) {
             (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
 }
 
-TEST_F(Keeping, ByEpochsEndsWithTheLast) {
-  options_.train.epochs = 5;
+TEST_F(Keeping, ByEpochsOrStepsEndsWithTheLast) {
   options_.run.checkpoint_every = {2, 0, 0.0};
   options_.run.keep = 9;
   run(2);
-  EXPECT_EQ(names(),
-            (std::vector<std::string>{"epoch-0002.h5", "epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
-}
-
-TEST_F(Keeping, BySteps) {
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "best.h5"}));
   options_.run.checkpoint_every = {0, 5, 0.0};
-  options_.run.keep = 9;
   run(2);
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
                                                "step-00000015.h5", "best.h5"}));
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  run();
+  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
 }
 
 TEST_F(Keeping, ByMinutes) {
@@ -87,12 +79,6 @@ TEST_F(Keeping, ByMinutes) {
   options_.run.keep = 99;
   run(2);
   EXPECT_GE(names().size(), 5U);  // the start of each epoch but the first, the end, the best
-}
-
-TEST_F(Keeping, NoneButTheBest) {
-  options_.run.checkpoint_every = {0, 0, 0.0};
-  run();
-  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
 }
 
 TEST_F(Keeping, TheBestStaysWhenItsEpochGoes) {
@@ -138,9 +124,7 @@ TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
   run();
   const std::string whole = events();
   options_.name = "again";
-  on_ranks(1, [&](const Services& services) {
-    train(options_, {services.communicator, services.engine, services.log, progress});
-  });
+  run_with(progress);
   const std::string text = events();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
   EXPECT_NE(text.find("\"event\":\"epoch\",\"epoch\":1"), std::string::npos) << text;
@@ -157,28 +141,15 @@ TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
     int epochs = 0;
   } progress;
   options_.run.checkpoint_every = {0, 0, 0.0};
-  const std::string message = message_of<RunError>([&] {
-    on_ranks(1, [&](const Services& services) {
-      train(options_, {services.communicator, services.engine, services.log, progress});
-    });
-  });
+  const std::string message = message_of<RunError>([&] { run_with(progress); });
   EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
 }
 
 TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
-  struct Stops : Progress {
-    explicit Stops(StopFlag& flag) : stop(flag) {}
-    void update(std::int64_t) override { stop.request(); }
-    StopFlag& stop;
-  };
   StopFlag stop;
-  Stops progress(stop);
+  StopsAfter progress(stop, 1);
   block("step-00000001.h5");
-  const std::string message = message_of<RunError>([&] {
-    on_ranks(1, [&](const Services& services) {
-      train(options_, {services.communicator, services.engine, services.log, progress, &stop});
-    });
-  });
+  const std::string message = message_of<RunError>([&] { run_with(progress, &stop); });
   EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
 }
 
@@ -191,10 +162,7 @@ TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
   StopFlag stop;
   Stops progress(stop);
   block("best.h5");
-  on_ranks(1, [&](const Services& services) {
-    EXPECT_TRUE(
-        train(options_, {services.communicator, services.engine, services.log, progress, &stop}).stopped);
-  });
+  EXPECT_TRUE(run_with(progress, &stop).stopped);
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
 }
 
@@ -207,9 +175,7 @@ TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
     }
     std::string folder;
   } progress(options_.checkpoint_folder());
-  on_ranks(1, [&](const Services& services) {
-    train(options_, {services.communicator, services.engine, services.log, progress});
-  });
+  run_with(progress);
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 

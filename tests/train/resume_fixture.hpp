@@ -12,19 +12,6 @@
 
 namespace vaecf::train {
 
-/// Asks for a stop after so many calls.
-class StopsAfter : public Progress {
- public:
-  StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
-  void update(std::int64_t) override {
-    if (--left_ == 0) flag_.request();
-  }
-
- private:
-  StopFlag& flag_;
-  int left_;
-};
-
 class Resume : public TrainTest {
  protected:
   void SetUp() override {
@@ -39,9 +26,8 @@ class Resume : public TrainTest {
                   int stop_after_updates = 0) {
     SessionOptions options = options_;
     options.name = name;
-    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
     StopFlag stop;
-    on_ranks(ranks, [&](const Services& services) {
+    return train_on(ranks, [&](const Services& services) {
       SessionOptions mine = options;
       StopsAfter progress(stop, services.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
       const Services with_stop{services.communicator, services.engine, services.log, progress, &stop};
@@ -49,26 +35,14 @@ class Resume : public TrainTest {
         const auto point = find_resume_point(mine, with_stop, resume);
         if (point) mine.resume_from = point->path;
       }
-      results[static_cast<std::size_t>(services.communicator.rank())] = train(mine, with_stop);
+      return train(mine, with_stop);
     });
-    for (const TrainResult& result : results) {
-      EXPECT_EQ(result.stopped, results[0].stopped);
-      EXPECT_EQ(result.steps, results[0].steps);
-      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
-    }
-    return results[0];
   }
 
   std::string folder(const std::string& name) const { return file("runs") + "/" + name; }
   std::string checkpoints(const std::string& name) const { return folder(name) + "/checkpoints"; }
 
-  std::vector<std::string> names(const std::string& run) const {
-    std::vector<std::string> found;
-    for (const auto& candidate : io::list_checkpoints(checkpoints(run))) {
-      found.push_back(std::filesystem::path(candidate.path).filename().string());
-    }
-    return found;
-  }
+  std::vector<std::string> names(const std::string& run) const { return names_in(checkpoints(run)); }
 
   /// The loss of each epoch.
   std::vector<double> losses(const std::string& name) const {

@@ -141,15 +141,6 @@ TEST_F(Resume, AfterAStopOnRequest) {
   EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
 }
 
-TEST_F(Resume, AllRanksStopWhereOneWasAsked) {
-  run(3, "whole");
-  const TrainResult stopped = run(3, "again", "", 3);  // the last rank; the others hear of it
-  EXPECT_TRUE(stopped.stopped);
-  EXPECT_LE(stopped.steps, 6);  // ranks agree at the start of each epoch at the latest
-  run(3, "again", "auto");
-  EXPECT_EQ(curve("again"), curve("whole"));
-}
-
 TEST_F(Resume, WithOtherRanksHasTheSameCurve) {
   run(1, "whole");
   for (const auto& [before, after] : {std::pair{1, 3}, std::pair{4, 2}}) {

@@ -11,17 +11,10 @@ namespace {
 class Session : public TrainTest {
  protected:
   TrainResult run(int ranks) {
-    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
+    return train_on(ranks, [&](const Services& services) {
       check(options_, services);
-      results[static_cast<std::size_t>(services.communicator.rank())] = train(options_, services);
+      return train(options_, services);
     });
-    for (const TrainResult& result : results) {
-      EXPECT_EQ(result.epochs, results[0].epochs);
-      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
-      EXPECT_EQ(result.best_metric, results[0].best_metric);
-    }
-    return results[0];
   }
 
   /// Lines of metrics.jsonl of one kind.
@@ -85,28 +78,6 @@ TEST_F(Session, LeavesAWholeRunFolder) {
     EXPECT_EQ(test(options_, services, options_.best_checkpoint()).epoch, result.best_epoch);
   });
   EXPECT_EQ(events("test").size(), 1U);
-}
-
-TEST_F(Session, TheSameCurveForAnyNumberOfRanks) {
-  run(1);
-  const std::vector<std::string> one = events("epoch");
-  run(3);
-  const std::vector<std::string> three = events("epoch");
-  ASSERT_EQ(three.size(), one.size());
-  for (std::size_t e = 0; e < one.size(); ++e) {
-    for (const char* key : {"loss", "nll", "kl"}) {
-      EXPECT_NEAR(number(three[e], key), number(one[e], key), 1e-5 * std::abs(number(one[e], key))) << key;
-    }
-  }
-}
-
-TEST_F(Session, ANewRunKeepsTheOldEventsAside) {
-  options_.train.epochs = 1;
-  run(1);
-  run(1);
-  EXPECT_EQ(events("start").size(), 1U);
-  EXPECT_NE(text_of(options_.run_folder() + "/metrics.jsonl.old").find("\"event\":\"start\""),
-            std::string::npos);
 }
 
 TEST_F(Session, OldEventsThatCannotBeMovedAsideAreAnErrorOnAllRanks) {

@@ -112,42 +112,6 @@ TEST_F(Sharded, AllComputeWithTheRoundedMasters) {
   EXPECT_EQ(wide.weights[0], wide.masters[0]);
 }
 
-TEST_F(Sharded, TheLossAfterSomeEpochsIsTheSame) {
-  options_.optimizer.learning_rate = 0.01;
-  const auto losses = [&](comm::OptimizerPlacement optimizer, comm::Wire wire, int ranks) {
-    options_.distributed.optimizer = optimizer;
-    options_.distributed.wire = wire;
-    std::vector<double> by_epoch;
-    on_ranks(ranks, [&](const Services& services) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, 0);
-      for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
-        trainer.start_epoch(epoch);
-        for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
-        const backend::LossSums sums = trainer.losses();
-        const double nll = services.communicator.all_reduce(sums.nll);
-        const std::int64_t users = services.communicator.all_reduce(sums.users);
-        if (services.communicator.rank() == 0) by_epoch.push_back(nll / static_cast<double>(users));
-      }
-    });
-    return by_epoch;
-  };
-  const auto one = losses(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
-  EXPECT_LT(one.back(), 0.9 * one.front());
-  for (int ranks = 2; ranks <= 4; ++ranks) {
-    EXPECT_NEAR(losses(comm::OptimizerPlacement::sharded, comm::Wire::fp32, ranks).back() / one.back(), 1.0,
-                1e-4)
-        << ranks << " ranks";
-    // Seen: 5e-5.
-    EXPECT_NEAR(losses(comm::OptimizerPlacement::sharded, comm::Wire::bf16, ranks).back() / one.back(), 1.0,
-                1e-3)
-        << ranks << " ranks";
-    EXPECT_NEAR(losses(comm::OptimizerPlacement::replicated, comm::Wire::bf16, ranks).back() / one.back(),
-                1.0, 1e-3)
-        << ranks << " ranks";
-  }
-}
-
 /// Claims to compute in fp16, with an overflow in this rank's part of the gradient of one step.
 class Overflowing : public cpu::Device {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network.hpp>
 #include <vaecf/train/session.hpp>
@@ -92,6 +93,29 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   writer.commit();
 }
 
+/// Runs all steps of epochs [0, epochs); `done` is called after each.
+inline void train_epochs(
+    Trainer& trainer, std::int64_t epochs, const std::function<void()>& done = [] {}) {
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    trainer.start_epoch(epoch);
+    for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
+    done();
+  }
+}
+
+/// Asks for a stop after so many calls.
+class StopsAfter : public Progress {
+ public:
+  StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
+  void update(std::int64_t) override {
+    if (--left_ == 0) flag_.request();
+  }
+
+ private:
+  StopFlag& flag_;
+  int left_;
+};
+
 /// A folder of its own with a dataset, and small options that fit it.
 class TrainTest : public ::testing::Test {
  protected:
@@ -119,6 +143,31 @@ class TrainTest : public ::testing::Test {
   /// Runs `body` on ranks as threads, each with a backend of its own.
   void on_ranks(int ranks, const std::function<void(const Services&)>& body) const {
     run_world(ranks, backend_, body);
+  }
+
+  /// Trains on ranks that must all come to the same result.
+  TrainResult train_on(int ranks, const std::function<TrainResult(const Services&)>& body) const {
+    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      results[static_cast<std::size_t>(services.communicator.rank())] = body(services);
+    });
+    for (const TrainResult& result : results) {
+      EXPECT_EQ(result.stopped, results[0].stopped);
+      EXPECT_EQ(result.epochs, results[0].epochs);
+      EXPECT_EQ(result.steps, results[0].steps);
+      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
+      EXPECT_EQ(result.best_metric, results[0].best_metric);
+    }
+    return results[0];
+  }
+
+  /// The names of the checkpoints in a folder.
+  static std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> found;
+    for (const auto& candidate : io::list_checkpoints(folder)) {
+      found.push_back(std::filesystem::path(candidate.path).filename().string());
+    }
+    return found;
   }
 
   std::string text_of(const std::string& path) const {

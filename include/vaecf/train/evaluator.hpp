@@ -19,29 +19,10 @@ namespace vaecf::train {
 /// Returns the metrics to evaluate: those asked for, and the one that selects.
 std::vector<std::string> evaluated_metrics(const ValidationOptions& options);
 
-/// Which share of the catalogue is recommended to anybody: coverage@k counts the items that are among the
-/// first k of at least one user who has a target (Ge, Delgado-Battenfeld, Jannach, RecSys 2010, "catalogue
-/// coverage").
-class Coverage {
- public:
-  /// For each of `metrics`, all of kind coverage.
-  Coverage(const std::vector<math::Metric>& metrics, std::int64_t items);
-
-  /// How long lists must be; 0 where nothing is asked for.
-  int longest() const { return longest_; }
-  /// One user's list, best first; it ends at the first negative item.
-  void add(std::span<const std::int32_t> list);
-  /// Shares by metric, over all ranks, which all call it.
-  std::vector<double> shares(comm::Communicator& communicator);
-
- private:
-  std::vector<math::Metric> metrics_;
-  int longest_ = 0;
-  std::vector<std::int64_t> best_place_;  // of each item in any list; beyond all lists where in none
-};
-
 /// Room for so many users lets a model evaluate at full speed.
 inline constexpr std::int64_t evaluation_batch = 500;
+
+class Coverage;
 
 /// Ranks of one user's held-out items (from 0; the number of items where one is masked).
 using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;

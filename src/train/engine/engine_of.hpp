@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -94,21 +95,9 @@ class CollectiveTraining {
 
 /// The ways to train on a device. A parameter server passes messages between host memories.
 template <class Device>
-struct TrainingOn {
-  using Variant = std::variant<CollectiveTraining<Device>>;
-  static std::unique_ptr<Variant> start(Device& device, const TrainingSetup& setup) {
-    return std::make_unique<Variant>(std::in_place_index<0>, device, setup);
-  }
-};
-template <>
-struct TrainingOn<cpu::Device> {
-  using Variant = std::variant<CollectiveTraining<cpu::Device>, ParameterServerTraining>;
-  static std::unique_ptr<Variant> start(cpu::Device& device, const TrainingSetup& setup) {
-    if (setup.options.distributed.strategy == comm::Strategy::parameter_server)
-      return std::make_unique<Variant>(std::in_place_index<1>, device, setup);
-    return std::make_unique<Variant>(std::in_place_index<0>, device, setup);
-  }
-};
+using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
+                                      std::variant<CollectiveTraining<Device>, ParameterServerTraining>,
+                                      std::variant<CollectiveTraining<Device>>>;
 
 /// The engine of one device. Everything that it calls is compiled for that device, without virtual functions.
 template <class Device>
@@ -135,7 +124,13 @@ class EngineOf final : public Engine {
 
   void start_training(const TrainingSetup& setup) override {
     if (training_) throw std::logic_error("an engine trains one model at a time");
-    training_ = TrainingOn<Device>::start(*device_, setup);
+    if constexpr (std::is_same_v<Device, cpu::Device>) {
+      if (setup.options.distributed.strategy == comm::Strategy::parameter_server) {
+        training_ = std::make_unique<TrainingOn<Device>>(std::in_place_index<1>, *device_, setup);
+        return;
+      }
+    }
+    training_ = std::make_unique<TrainingOn<Device>>(std::in_place_index<0>, *device_, setup);
   }
   void end_training() noexcept override { training_.reset(); }
   TrainingFacts training() const override {
@@ -213,7 +208,7 @@ class EngineOf final : public Engine {
   }
 
   std::unique_ptr<Device> device_;
-  std::unique_ptr<typename TrainingOn<Device>::Variant> training_;
+  std::unique_ptr<TrainingOn<Device>> training_;
 };
 
 }  // namespace vaecf::train

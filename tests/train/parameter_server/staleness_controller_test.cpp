@@ -29,15 +29,6 @@ TEST(StalenessController, NobodyGoesFurtherThanTheBound) {
   EXPECT_EQ(controller.take_max_lead(), 0);
 }
 
-TEST(StalenessController, WithoutStalenessAllWaitForAll) {
-  StalenessController controller(2, 0);
-  controller.start(0);
-  controller.on_push(1);
-  EXPECT_EQ(controller.release_ready(), Workers{});
-  controller.on_push(0);
-  EXPECT_EQ(controller.release_ready(), (Workers{0, 1}));
-}
-
 // Whoever comes when: the bound holds, and all come to the end.
 TEST(StalenessController, AnyOrderEnds) {
   std::mt19937 random(5);
