@@ -88,8 +88,8 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
   }
   std::istringstream names(
       "machine host ranks device precision batch_size warm_up_steps steps users_per_second "
-      "seconds_per_epoch milliseconds_per_step input_ms forward_ms loss_ms backward_ms all- "
-      "reduce_ms optimiser_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
+      "seconds_per_epoch milliseconds_per_step input_ms forward_ms loss_ms backward_ms all-reduce_ms "
+      "optimiser_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
       "memory_share peak_memory_mib peak_device_mib data_memory_mib evaluation_users evaluation_ms "
       "evaluation_users_per_second all_reduce version ranks_per_host cores usable_cores bound_cores "
       "users_per_step virtual_shards ranks_per_gpu strategy optimizer wire overlap bucket_mib "
