@@ -11,7 +11,7 @@
 namespace vaecf::train {
 namespace {
 
-/// What every rank throws alike.
+/// Returns an error that every rank throws alike.
 template <class E>
 E alike(const std::string& message) {
   E error(message);

@@ -292,12 +292,7 @@ BenchmarkResult benchmark(const SessionOptions& options, const Services& service
   require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
   BenchmarkRun run(options, services, dataset);
   const BenchmarkResult result = run.run();
-  const io::Event event = run.event();
-  on_root(services.communicator, [&] {
-    RunLog log(options, services, RunLog::Mode::append);
-    log.write(event);
-    log.finish();
-  });
+  append_event(options, services, run.event());
   return result;
 }
 

@@ -31,8 +31,8 @@ bool all_finite(const std::vector<float>& values) {
   return largest < infinity;
 }
 
-/// By how far training had come: their names count in epochs and in steps, and a copied folder has lost when
-/// they were written.
+/// Lists checkpoints by how far training had come: their names count in epochs and in steps, and a copied
+/// folder has lost when they were written.
 std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int64_t steps_per_epoch) {
   std::vector<std::pair<std::int64_t, std::string>> files;
   for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {

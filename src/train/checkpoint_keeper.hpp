@@ -39,7 +39,7 @@ class Snapshot {
   std::vector<Tensor> tensors_;  // of the weights, then of each moment
 };
 
-/// What a checkpoint is for; at least one of them.
+/// The purposes of a checkpoint, at least one.
 struct Purpose {
   bool go_on = false;  ///< by its epoch or step, among the last run.keep
   bool best = false;   ///< as best.h5

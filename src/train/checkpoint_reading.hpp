@@ -14,8 +14,8 @@
 
 namespace vaecf::train {
 
-/// A checkpoint that rank 0 reads for all ranks, whichever number of ranks wrote it. All functions but
-/// state() are collective, and throw InputError on all ranks.
+/// A checkpoint that rank 0 reads for all ranks, whichever number of ranks wrote it. All functions are
+/// called by all ranks alike, and throw InputError on all of them.
 class CheckpointReader {
  public:
   CheckpointReader(const std::string& path, const Services& services);
@@ -40,8 +40,8 @@ class CheckpointReader {
   RunState state_;
 };
 
-/// Whether the checkpoint to go on from lies among this run's own: then its log and checkpoints go on too,
-/// else the run is a new one in them. Collective: rank 0 alone needs to see the file.
+/// Returns true if the checkpoint to go on from lies among this run's own: then its log and checkpoints go on
+/// too, else the run is a new one in them. Collective: rank 0 alone needs to see the file.
 bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator);
 
 /// Sees to it that best.h5 is the best epoch that `state` knows of; collective. Where that epoch is lost, it

@@ -12,9 +12,9 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options) {
   return names;
 }
 
-/// Which share of the catalogue is recommended to anybody: coverage@k counts the items that are among the
-/// first k of at least one user who has a target (Ge, Delgado-Battenfeld, Jannach, RecSys 2010, "catalogue
-/// coverage").
+/// Counts the share of the catalogue that is recommended to anybody: coverage@k counts the items that are
+/// among the first k of at least one user who has a target (Ge, Delgado-Battenfeld, Jannach, RecSys 2010,
+/// "catalogue coverage").
 class Coverage {
  public:
   /// For each of `metrics`, all of kind coverage.

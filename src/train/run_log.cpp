@@ -5,6 +5,8 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/output_file.hpp>
 
+#include "agreement.hpp"
+
 #include <array>
 #include <cstdlib>
 #include <ctime>
@@ -148,6 +150,14 @@ void RunLog::write(const io::Event& event) {
 
 void RunLog::finish() {
   write_waiting();
+}
+
+void append_event(const SessionOptions& options, const Services& services, const io::Event& event) {
+  on_root(services.communicator, [&] {
+    RunLog log(options, services, RunLog::Mode::append);
+    log.write(event);
+    log.finish();
+  });
 }
 
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,

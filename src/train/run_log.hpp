@@ -36,6 +36,8 @@ class RunLog {
   std::deque<io::Event> waiting_;
 };
 
+/// Appends an event to the log of a run that is over. On rank 0; collective.
+void append_event(const SessionOptions& options, const Services& services, const io::Event& event);
 /// Event "start": what runs on what. Collective.
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       model::Inputs inputs, std::int64_t parameters);

@@ -22,7 +22,7 @@ inline constexpr std::array<std::pair<FlatState, const char*>, 3> tensor_groups 
      {FlatState::first_moment, "optimizer/first_moment"},
      {FlatState::second_moment, "optimizer/second_moment"}}};
 
-/// Where a run stands and what it trains on: all that a checkpoint holds beside tensors, and that a run needs
+/// The state of a run and of its data: all that a checkpoint holds beside tensors, and that a run needs
 /// to continue. run_state.cpp lists the fields once, for writing, reading and the way to other ranks.
 struct RunState {
   std::int64_t updates_done = 0;

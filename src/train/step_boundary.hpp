@@ -11,9 +11,9 @@
 
 namespace vaecf::train {
 
-/// What is to happen between two steps, the same on all ranks. A request to stop may reach any rank and a
-/// clock differs from rank to rank, so they agree; not before every step, which would cost fast ones, but
-/// about four times a second, at steps that all know.
+/// Decides what is to happen between two steps, the same on all ranks. A request to stop may reach any rank
+/// and a clock differs from rank to rank, so they agree; not before every step, which would cost fast ones,
+/// but about four times a second, at steps that all know.
 class StepBoundary {
  public:
   struct Decision {

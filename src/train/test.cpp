@@ -56,19 +56,15 @@ TestResult test(const SessionOptions& options, const Services& services, const s
       },
       [&](std::int64_t row, std::span<std::int32_t> items) { return popularity.top(seen.row(row), items); });
 
-  on_root(services.communicator, [&] {
-    io::Event event("test");
-    event.set("epoch", result.epoch)
-        .set("checkpoint", checkpoint)
-        .set("users", result.model.users)
-        .set("users_without_target", result.model.users_without_target);
-    add_metrics(event, result.model);
-    if (result.cold) add_metrics(event, *result.cold, "cold_");
-    add_metrics(event, result.popularity, "popularity_");
-    RunLog log(options, services, RunLog::Mode::append);
-    log.write(event);
-    log.finish();
-  });
+  io::Event event("test");
+  event.set("epoch", result.epoch)
+      .set("checkpoint", checkpoint)
+      .set("users", result.model.users)
+      .set("users_without_target", result.model.users_without_target);
+  add_metrics(event, result.model);
+  if (result.cold) add_metrics(event, *result.cold, "cold_");
+  add_metrics(event, result.popularity, "popularity_");
+  append_event(options, services, event);
   return result;
 }
 

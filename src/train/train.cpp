@@ -291,7 +291,7 @@ class TrainingRun {
     return line;
   }
 
-  /// Whether this epoch is the best so far.
+  /// Returns true if this epoch is the best so far.
   bool validate(const std::string& epoch_line) {
     services_.communicator.activity().enter(Phase::validation);
     const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);

@@ -12,13 +12,13 @@
 /// docs/DATA.md tells users what the names mean.
 namespace vaecf::math {
 
-/// Whether `item` stands before `target`: higher score first, then lower item. A NaN on either side counts
-/// against the target, so that a broken model never looks like a good one.
+/// Returns true if `item` stands before `target`: higher score first, then lower item. A NaN on either side
+/// counts against the target, so that a broken model never looks like a good one.
 VAECF_HD inline bool beats(float score, std::int64_t item, float target_score, std::int64_t target) {
   return !(score < target_score) && (score != target_score || item < target);
 }
 
-/// What a target at `rank` (from 0) adds to DCG. The base of the logarithm cancels in NDCG.
+/// Returns what a target at `rank` (from 0) adds to DCG. The base of the logarithm cancels in NDCG.
 VAECF_HD inline double discounted_gain(std::int64_t rank) {
   return 1.0 / std::log2(static_cast<double>(rank + 2));
 }
