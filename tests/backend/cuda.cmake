@@ -13,7 +13,6 @@ endif()
 # vaecf_backend, which nothing here refers to: cuda::make_device() does, so no program with the twin may call it.
 add_library(vaecf_cuda_twin OBJECT
   ${VAECF_CUDA_VERB_SOURCES}
-  ${CMAKE_SOURCE_DIR}/src/backend/parameters.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)

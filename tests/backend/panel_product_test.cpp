@@ -5,22 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <vector>
 
+#include "backend/contract.hpp"
 #include "backend/cpu/panels.hpp"
 #include "backend/cpu/product.hpp"
 
 namespace vaecf::testing {
 namespace {
-
-std::vector<float> random_values(std::int64_t n, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<float> draw(-1.0F, 1.0F);
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& x : values) x = draw(engine);
-  return values;
-}
 
 class PanelProduct : public ::testing::Test {
  protected:
@@ -67,7 +59,7 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
                   expected += static_cast<double>(a[i * spec.lda + x]) *
                               static_cast<double>(b[transposed ? j * spec.ldb + x : x * spec.ldb + j]);
                 }
-                ASSERT_NEAR(c[i * spec.ldc + j], expected, j < n ? 1e-5 : 0.0)
+                ASSERT_NEAR(c[i * spec.ldc + j], expected, j < n ? 2e-5 : 0.0)
                     << m << " x " << n << " x " << k << " at " << i << ", " << j << ", accumulate "
                     << accumulate << ", transposed " << transposed;
               }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/contract.hpp"
@@ -132,6 +134,39 @@ TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
     EXPECT_EQ(kernels->exponential_tiles, passes * 2 * 5) << value;
     EXPECT_TRUE(kernels->all_left());
   }
+}
+
+TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
+  constexpr std::int64_t users = 300;  // more than are scored at a time
+  constexpr std::int64_t items = 700;  // that no tile divides
+  constexpr std::int64_t width = 65;
+  const auto ranked_on = [](int threads) {
+    Device device(threads, backend::Precision::bf16, false, std::make_shared<EmulatedTiles>());
+    const auto layout = device.plan_parameters(
+        std::vector<backend::TensorSpec>{{"weight", width, items, TensorKind::output_table, true},
+                                         {"bias", 1, items, TensorKind::output_bias, false}});
+    const auto parameters = device.make_parameters(layout, 0);
+    device.import_rows(layout, 0, {0, width}, random_values(width * items, 2, 0.1F), parameters->master());
+    device.weights_changed(*parameters);
+    const auto hidden = device.make_activations(users, width);
+    device.write_activations(*hidden, users, random_values(users * width, 1));
+    const Csr own = random_rows(users, items, 4, 60);
+    const Csr targets = random_rows(users, items, 5, 20);
+    const auto held = device.hold_rows(own.view(), 0, items);
+    std::vector<std::int64_t> order(users);
+    std::iota(order.begin(), order.end(), 0);
+    const auto batch = device.make_batch();
+    device.gather_batch(*held, order, false, *batch);
+    std::vector<std::int32_t> ranks(targets.columns.size());
+    device.rank_held_out(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
+    std::vector<std::int32_t> best(users * 40);
+    std::vector<float> scores(users * 40);
+    device.top_k(*hidden, *batch, *parameters, {0, 1}, 40, best, scores);
+    return std::tuple(ranks, best, scores);
+  };
+  const auto one = ranked_on(1);
+  EXPECT_EQ(ranked_on(2), one);
+  EXPECT_EQ(ranked_on(9), one);
 }
 
 TEST(TileSoftmaxPasses, TheDescriptionNamesTheKernel) {

@@ -65,17 +65,6 @@ TEST(VectorKernels, CountBeatingFollowsTheRuleOfTies) {
   }
 }
 
-TEST(VectorKernels, UpdateWritesTheBf16CopyOfTheNewWeights) {
-  const backend::UpdateRule rule{backend::OptimizerKind::adam, 1e-2F, 0.9F, 0.999F, 1e-8F, 0.5F, 0.0F};
-  std::vector<float> g(37, 1.0F), m(37), v(37), w(37, 0.7F);
-  std::vector<std::uint16_t> shadow(37);
-  update_elements(rule, g.data(), m.data(), v.data(), w.data(), shadow.data(), 37);
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    EXPECT_LT(w[i], 0.7F);
-    EXPECT_EQ(shadow[i], math::to_bf16(w[i]));
-  }
-}
-
 TEST(FlushDenormals, FadingMomentsBecomeZeroOnEveryThreadAndTheCallerKeepsItsMode) {
   volatile float tiny = 2e-38F;
   std::vector<float> halves(4);

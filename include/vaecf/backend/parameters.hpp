@@ -3,6 +3,7 @@
 #include <vaecf/base/views.hpp>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,9 +44,18 @@ struct ParameterLayout {
   std::int64_t size = 0;  ///< flat elements, padding included
 
   /// Index of the tensor called `name`; throws std::out_of_range if there is none.
-  int find(std::string_view name) const;
+  int find(std::string_view name) const {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      if (tensors[t].spec.name == name) return static_cast<int>(t);
+    }
+    throw std::out_of_range("no tensor is called " + std::string(name));
+  }
   /// Number of parameters without padding.
-  std::int64_t parameter_count() const;
+  std::int64_t parameter_count() const {
+    std::int64_t count = 0;
+    for (const TensorLayout& tensor : tensors) count += tensor.spec.rows * tensor.spec.columns;
+    return count;
+  }
 };
 
 /// A dense layer: indices of its weight and bias in ParameterLayout::tensors.

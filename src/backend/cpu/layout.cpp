@@ -30,39 +30,32 @@ ParameterLayout Device::plan_parameters(std::span<const backend::TensorSpec> ten
   return layout;
 }
 
-void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
-                         std::span<const float> logical, FloatBuffer& flat) {
-  const TensorLayout& t = layout.tensors[tensor];
-  float* base = flat.data() + t.range.begin;
+/// Calls copy(logical element, flat element, n) for the rows of a tensor in stretches of both: whole rows or,
+/// where the tensor is stored transposed, element by element.
+template <class Copy>
+static void for_rows(const TensorLayout& t, Range rows, int threads, const Copy& copy) {
   const std::int64_t columns = t.spec.columns;
-  if (!t.transposed) {
-    std::copy_n(logical.data(), rows.size() * columns, base + rows.begin * columns);
-    return;
-  }
-  on_ranges(threads_, columns, 16, [&](int, Range part) {
+  if (!t.transposed) return copy(0, t.range.begin + rows.begin * columns, rows.size() * columns);
+  on_ranges(threads, columns, 16, [&](int, Range part) {
     for (std::int64_t c = part.begin; c < part.end; ++c) {
       for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-        base[c * t.stride + r] = logical[(r - rows.begin) * columns + c];
+        copy((r - rows.begin) * columns + c, t.range.begin + c * t.stride + r, 1);
       }
     }
   });
 }
 
+void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                         std::span<const float> logical, FloatBuffer& flat) {
+  for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    std::copy_n(logical.data() + from, n, flat.data() + to);
+  });
+}
+
 void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
                          std::span<float> logical) const {
-  const TensorLayout& t = layout.tensors[tensor];
-  const float* base = flat.data() + t.range.begin;
-  const std::int64_t columns = t.spec.columns;
-  if (!t.transposed) {
-    std::copy_n(base + rows.begin * columns, rows.size() * columns, logical.data());
-    return;
-  }
-  on_ranges(threads_, columns, 16, [&](int, Range part) {
-    for (std::int64_t c = part.begin; c < part.end; ++c) {
-      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-        logical[(r - rows.begin) * columns + c] = base[c * t.stride + r];
-      }
-    }
+  for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+    std::copy_n(flat.data() + from, n, logical.data() + to);
   });
 }
 

@@ -2,9 +2,7 @@
 
 #include <vaecf/backend/cpu/storage.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 namespace vaecf::cpu {
@@ -35,14 +33,6 @@ class OutputSlice {
     for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
       const std::int64_t u = batch_.item_users[i] - users_.begin;
       if (u >= 0 && u < users_.size()) use(u);
-    }
-  }
-  /// Sets the scores of the user's own items to minus infinity; scores[i] is that of item first + i.
-  void mask(std::int64_t user, std::int64_t first, std::span<float> scores) const {
-    const auto own = own_items(user);
-    const std::int64_t end = first + std::ssize(scores);
-    for (auto item = std::ranges::lower_bound(own, first); item != own.end() && *item < end; ++item) {
-      scores[static_cast<std::size_t>(*item - first)] = -std::numeric_limits<float>::infinity();
     }
   }
 

@@ -45,12 +45,11 @@ class TileSlice : protected OutputSlice {
       to_bf16(hidden(first + r) + k_tile * tile_side, tile + r * tile_side, columns);
     }
   }
-  /// A tile of `rows` items' weights, of item r from row_of(r) on: row-major (items, K), zeros behind both.
-  template <class RowOf>
-  void copy_weights(std::int64_t rows, std::int64_t k_tile, const RowOf& row_of, std::uint16_t* tile) const {
+  /// A tile of a block's weights: row-major (items, K), zeros behind K; rows of items are padded in storage.
+  void pack_weights(std::int64_t block, std::int64_t k_tile, std::uint16_t* tile) const {
     const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
-    for (std::int64_t r = 0; r < rows; ++r, tile += tile_side) {
-      const std::uint16_t* from = row_of(r) + k_tile * tile_side;
+    const std::uint16_t* from = weights16_ + block * tile_side * k_ + k_tile * tile_side;
+    for (std::int64_t r = 0; r < tile_side; ++r, tile += tile_side, from += k_) {
       if (columns == tile_side) {
         std::memcpy(tile, from, 2 * tile_side);  // of a known size: a few instructions
       } else {
@@ -58,7 +57,6 @@ class TileSlice : protected OutputSlice {
         std::fill_n(tile + columns, tile_side - columns, std::uint16_t{0});
       }
     }
-    std::fill_n(tile, (tile_side - rows) * tile_side, std::uint16_t{0});
   }
 
   const TileKernels& kernels_;

@@ -132,13 +132,6 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     return w_.e16.data() + block * user_tiles_ * tile_numbers;
   }
 
-  // Rows of items are padded in storage.
-  void pack_weights(std::int64_t block, std::int64_t tile, std::uint16_t* to) const {
-    const std::uint16_t* from = weights16_ + block * tile_side * k_;
-    copy_weights(
-        tile_side, tile, [&](std::int64_t r) { return from + r * k_; }, to);
-  }
-
   void load_hidden() {
     for_each(user_tiles_, [&](PerThread& mine, std::int64_t u) {
       std::uint16_t* tile = mine.bf16.data();

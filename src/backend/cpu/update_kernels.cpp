@@ -15,18 +15,14 @@ namespace {
 
 using backend::UpdateRule;
 
-VAECF_INLINE void adam_plain(const UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
+// The loops have a rule of their own, which no store can change.
+
+VAECF_INLINE void adam_plain(const UpdateRule rule, const float* gradient, float* m, float* v, float* w,
                              std::int64_t n) {
-  const float scale = rule.gradient_scale;
-  const float decay = rule.decay;
-  const float rate = rule.rate;
-  const float beta1 = rule.beta1;
-  const float beta2 = rule.beta2;
-  const float epsilon = rule.epsilon;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-    math::adam_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
+    const float g = math::step_gradient(gradient[i], rule.gradient_scale, rule.decay, w[i]);
+    math::adam_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m[i], v[i], w[i]);
   }
 }
 
@@ -62,16 +58,15 @@ VAECF_AVX512 VAECF_INLINE void adam_16(const UpdateRule& rule, __mmask16 part, c
   _mm512_mask_storeu_ps(w, part, _mm512_sub_ps(w16, change));
 }
 
-VAECF_AVX512 void adam(const UpdateRule& update_rule, const float* gradient, float* m, float* v, float* w,
+VAECF_AVX512 void adam(const UpdateRule rule, const float* gradient, float* m, float* v, float* w,
                        std::int64_t n) {
-  const UpdateRule rule = update_rule;  // which no store can change
   std::int64_t i = 0;
   for (; i + 16 <= n; i += 16) adam_16(rule, 0xFFFF, gradient + i, m + i, v + i, w + i);
   const auto rest = static_cast<__mmask16>((1U << (n - i)) - 1U);
   if (i < n) adam_16(rule, rest, gradient + i, m + i, v + i, w + i);
 }
 
-__attribute__((target("arch=x86-64-v3"))) void adam(const UpdateRule& rule, const float* gradient, float* m,
+__attribute__((target("arch=x86-64-v3"))) void adam(const UpdateRule rule, const float* gradient, float* m,
                                                     float* v, float* w, std::int64_t n) {
   adam_plain(rule, gradient, m, v, w, n);
 }
@@ -80,35 +75,25 @@ __attribute__((target("arch=x86-64-v3"))) void adam(const UpdateRule& rule, cons
 #define VAECF_DEFAULT
 #endif
 
-VAECF_DEFAULT void adam(const UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
+VAECF_DEFAULT void adam(const UpdateRule rule, const float* gradient, float* m, float* v, float* w,
                         std::int64_t n) {
   adam_plain(rule, gradient, m, v, w, n);
 }
 
-VAECF_CLONES void rmsprop(const UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
+VAECF_CLONES void rmsprop(const UpdateRule rule, const float* gradient, float* m, float* v, float* w,
                           std::int64_t n) {
-  const float scale = rule.gradient_scale;
-  const float decay = rule.decay;
-  const float rate = rule.rate;
-  const float beta1 = rule.beta1;
-  const float beta2 = rule.beta2;
-  const float epsilon = rule.epsilon;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-    math::rmsprop_element(g, rate, beta1, beta2, epsilon, m[i], v[i], w[i]);
+    const float g = math::step_gradient(gradient[i], rule.gradient_scale, rule.decay, w[i]);
+    math::rmsprop_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m[i], v[i], w[i]);
   }
 }
 
-VAECF_CLONES void sgd(const UpdateRule& rule, const float* gradient, float* m, float* w, std::int64_t n) {
-  const float scale = rule.gradient_scale;
-  const float decay = rule.decay;
-  const float rate = rule.rate;
-  const float beta1 = rule.beta1;
+VAECF_CLONES void sgd(const UpdateRule rule, const float* gradient, float* m, float* w, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = math::step_gradient(gradient[i], scale, decay, w[i]);
-    math::sgd_element(g, rate, beta1, m[i], w[i]);
+    const float g = math::step_gradient(gradient[i], rule.gradient_scale, rule.decay, w[i]);
+    math::sgd_element(g, rule.rate, rule.beta1, m[i], w[i]);
   }
 }
 

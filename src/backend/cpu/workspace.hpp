@@ -13,7 +13,7 @@ namespace vaecf::cpu {
 /// can in tiles, in the order in which its products walk them.
 struct Workspace {
   struct PerThread {
-    AlignedArray<float> logits;  // (tile_items, width), then their gradients; or a tile, or scores of a panel
+    AlignedArray<float> logits;        // (tile_items, width), then their gradients; or a tile
     AlignedArray<std::uint16_t> bf16;  // two tiles to convert in
     AlignedArray<float>
         wide_weights;                 // (tile_items, K): as the products see them, where bf16 is rounded fp32

@@ -158,9 +158,11 @@ class Device {
   bool bf16() const { return precision_ == backend::Precision::bf16; }
   /// Makes the output layer for some users, as this machine does it best.
   std::unique_ptr<class SoftmaxSlice> softmax_slice(const class OutputSlice& slice);
-  /// Calls use(scores, users) for some users of the batch after the other.
+  /// Calls use(user, scores of all items) for each user of the batch, on any thread; the user's own items are
+  /// at minus infinity.
   void for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                  backend::Layer layer, const std::function<void(const class Scores&, Range)>& use);
+                  backend::Layer layer,
+                  const std::function<void(std::int64_t, std::span<const float>)>& use);
   /// Returns `values` as operand of a product: themselves, or in bf16 their copy in `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
   /// Returns the address of element `index` of such an operand.
