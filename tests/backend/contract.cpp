@@ -201,6 +201,24 @@ std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
   return export_tensor(layer.layout, layer.layer.bias, *layer.gradients);
 }
 
+TestMoments LayerContract::make_moments(const TestLayer& layer) {
+  return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
+}
+
+void LayerContract::update(const TestLayer& layer, const TestMoments& moments) {
+  for (const backend::TensorLayout& tensor : layer.layout.tensors) {
+    device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
+                    {*moments.first, *moments.second}, *layer.parameters);
+  }
+}
+
+void LayerContract::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
+                                const TestMoments& of_other) {
+  EXPECT_EQ(flat(layer.parameters->master()), flat(other.parameters->master()));
+  EXPECT_EQ(flat(*moments.first), flat(*of_other.first));
+  EXPECT_EQ(flat(*moments.second), flat(*of_other.second));
+}
+
 void LayerContract::add_loss(const Device::Activations& hidden, const TestBatch& batch,
                              const TestLayer& layer, Device::StepState& state) {
   const auto d_hidden = device().make_activations(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());

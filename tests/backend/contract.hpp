@@ -123,6 +123,12 @@ struct TestLayer {
   Matrix bias;
 };
 
+/// Both moments of a layer's elements, zero at first.
+struct TestMoments {
+  std::unique_ptr<Device::Buffer> first;
+  std::unique_ptr<Device::Buffer> second;
+};
+
 /// A batch on both sides. Users come from a set whose first user is number 1000, in shuffled order.
 struct TestBatch {
   HostBatch host;
@@ -136,6 +142,13 @@ class LayerContract : public Contract {
   TestLayer random_layer(backend::TensorKind kind, std::int64_t inputs, std::int64_t outputs);
   std::vector<float> weight_gradient(const TestLayer& layer);
   std::vector<float> bias_gradient(const TestLayer& layer);
+
+  TestMoments make_moments(const TestLayer& layer);
+  /// Updates both tensors by the step's rule; weights decay, biases do not.
+  void update(const TestLayer& layer, const TestMoments& moments);
+  /// The same bits in weights and moments.
+  void expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
+                   const TestMoments& of_other);
 
   /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
   void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch);

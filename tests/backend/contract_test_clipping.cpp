@@ -25,15 +25,13 @@ class Clipping : public LayerContract {
  protected:
   struct Side {
     TestLayer layer;
-    std::unique_ptr<Device::Buffer> first;
-    std::unique_ptr<Device::Buffer> second;
+    TestMoments moments;
     Matrix gradient[2];
     double squares = 0.0;  // of the unscaled gradient
   };
   Side make_side(std::int64_t inputs = 33, std::int64_t outputs = 257) {
-    Side side{random_layer(TensorKind::output_table, inputs, outputs), nullptr, nullptr, {}, 0.0};
-    side.first = device().make_buffer(side.layer.layout.size);
-    side.second = device().make_buffer(side.layer.layout.size);
+    Side side{random_layer(TensorKind::output_table, inputs, outputs), {}, {}, 0.0};
+    side.moments = make_moments(side.layer);
     device().fill(*side.layer.gradients, 0.0F);
     const Matrix* weights[2] = {&side.layer.weight, &side.layer.bias};
     for (int tensor = 0; tensor < 2; ++tensor) {
@@ -52,12 +50,7 @@ class Clipping : public LayerContract {
   void add_all(const Side& side) {
     device().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
   }
-  void update(const Side& side) {
-    for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
-      device().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
-                      {*side.first, *side.second}, *side.layer.parameters);
-    }
-  }
+  void update(const Side& side) { LayerContract::update(side.layer, side.moments); }
   static UpdateRule clipped(UpdateRule rule, double to) {
     rule.clip_norm = static_cast<float>(to);
     return rule;
@@ -77,9 +70,7 @@ TEST_P(Clipping, BelowTheNormNothingChanges) {
     add_all(clips);
     EXPECT_GT(squares(), 0.0F);
     update(clips);
-    EXPECT_EQ(flat(clips.layer.parameters->master()), flat(plain.layer.parameters->master()));
-    EXPECT_EQ(flat(*clips.first), flat(*plain.first));
-    EXPECT_EQ(flat(*clips.second), flat(*plain.second));
+    expect_same(clips.layer, clips.moments, plain.layer, plain.moments);
   }
 }
 
@@ -106,8 +97,8 @@ TEST_P(Clipping, AboveItTheWholeGradientIsScaledAndTheDecayIsNot) {
         }
         const auto& layout = side.layer.layout;
         expect_near(export_tensor(layout, tensor, side.layer.parameters->master()), w, tight, "w");
-        expect_near(export_tensor(layout, tensor, *side.first), m, tight, "m");
-        expect_near(export_tensor(layout, tensor, *side.second), v, tight, "v");
+        expect_near(export_tensor(layout, tensor, *side.moments.first), m, tight, "m");
+        expect_near(export_tensor(layout, tensor, *side.moments.second), v, tight, "v");
       }
       expect_zero_padding(side.layer.layout, side.layer.parameters->master());
     }
@@ -162,7 +153,7 @@ TEST_P(Clipping, AFusedUpdateIsRefused) {
   const auto hidden = activations(random_matrix(9, 33, 2));
   const auto d_hidden = device().make_activations(9, 33);
   begin({}, 0.0F, clipped(rules[0], 1.0));
-  const FusedUpdate update{*side.layer.parameters, *side.first, *side.second};
+  const FusedUpdate update{*side.layer.parameters, *side.moments.first, *side.moments.second};
   EXPECT_THROW(device().softmax_layer_step(*hidden, *batch.device, *side.layer.parameters, side.layer.layer,
                                            step(), *d_hidden, *side.layer.gradients, {}, &update),
                std::logic_error);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace vaecf::testing {
@@ -18,35 +19,26 @@ class Fused : public LayerContract {
  protected:
   struct Side {
     TestLayer layer;
-    std::unique_ptr<Device::Buffer> first;
-    std::unique_ptr<Device::Buffer> second;
+    TestMoments moments;
     std::unique_ptr<Device::Activations> d_hidden;
   };
   Side make_side(TensorKind kind, std::int64_t width, std::int64_t items, std::int64_t users) {
     const bool input = kind == TensorKind::input_table;
-    Side side{random_layer(kind, input ? items : width, input ? width : items), nullptr, nullptr, nullptr};
-    side.first = device().make_buffer(side.layer.layout.size);
-    side.second = device().make_buffer(side.layer.layout.size);
-    side.d_hidden = device().make_activations(users, width);
-    return side;
+    TestLayer layer = random_layer(kind, input ? items : width, input ? width : items);
+    TestMoments moments = make_moments(layer);
+    return {std::move(layer), std::move(moments), device().make_activations(users, width)};
   }
-  void update_all(Side& side) {
-    for (const backend::TensorLayout& tensor : side.layer.layout.tensors) {
-      device().update(step(), tensor.spec.decays, tensor.range, *side.layer.gradients,
-                      {*side.first, *side.second}, *side.layer.parameters);
-    }
-  }
-  void expect_same(const Side& fused, const Side& apart) {
+  void expect_near_same(const Side& fused, const Side& apart) {
     const Tolerance tight{1e-6, 1e-6, 1e-7};
     const auto near = [&](const std::vector<float>& a, const std::vector<float>& b, const char* what) {
       expect_near(a, Matrix(1, static_cast<std::int64_t>(b.size()), b), tight, what);
     };
     near(read(*fused.d_hidden), read(*apart.d_hidden), "d_hidden");
     near(flat(fused.layer.parameters->master()), flat(apart.layer.parameters->master()), "weights");
-    near(flat(*fused.first), flat(*apart.first), "first moment");
-    near(flat(*fused.second), flat(*apart.second), "second moment");
+    near(flat(*fused.moments.first), flat(*apart.moments.first), "first moment");
+    near(flat(*fused.moments.second), flat(*apart.moments.second), "second moment");
     expect_zero_padding(fused.layer.layout, fused.layer.parameters->master());
-    expect_zero_padding(fused.layer.layout, *fused.second);
+    expect_zero_padding(fused.layer.layout, *fused.moments.second);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
@@ -74,20 +66,20 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
       begin({1, number}, 0.0F, rule);
       device().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
                                   *apart.d_hidden, *apart.layer.gradients, {});
-      update_all(apart);
+      update(apart.layer, apart.moments);
       const backend::LossSums expected = losses();
 
       begin({1, number}, 0.0F, rule);
-      const FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+      const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};
       int reports = 0;
       device().softmax_layer_step(
           *hidden, *batch.device, *fused.layer.parameters, fused.layer.layer, step(), *fused.d_hidden,
-          *fused.layer.gradients, [&](Range, backend::Completion) { ++reports; }, &update);
+          *fused.layer.gradients, [&](Range, backend::Completion) { ++reports; }, &fusing);
       const backend::LossSums found = losses();
       EXPECT_EQ(reports, 0);
       EXPECT_NEAR(found.nll, expected.nll, 1e-6 * expected.nll);
       EXPECT_EQ(found.users, users);
-      expect_same(fused, apart);
+      expect_near_same(fused, apart);
       ++number;
     }
   }
@@ -101,7 +93,7 @@ TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
   for (const UpdateRule& rule : fused_rules) {
     Side apart = make_side(TensorKind::input_table, width, items, 40);
     Side fused = make_side(TensorKind::input_table, width, items, 40);
-    const FusedUpdate update{*fused.layer.parameters, *fused.first, *fused.second};
+    const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};
     std::uint32_t number = 0;
     for (const std::int64_t users : {33, 1, 0, 40}) {
       SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
@@ -112,10 +104,10 @@ TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
         write(*side->d_hidden, random_matrix(users, width, 9, 0.5F));
         device().input_gradient(*batch.device, side->layer.layout, side->layer.layer,
                                 backend::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
-                                *side->layer.gradients, {}, side == &fused ? &update : nullptr);
+                                *side->layer.gradients, {}, side == &fused ? &fusing : nullptr);
       }
-      update_all(apart);
-      expect_same(fused, apart);
+      update(apart.layer, apart.moments);
+      expect_near_same(fused, apart);
     }
   }
 }

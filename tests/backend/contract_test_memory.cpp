@@ -14,7 +14,25 @@ using backend::ParameterLayout;
 using backend::TensorKind;
 using backend::TensorSpec;
 
-class Memory : public LayerContract {};
+class Memory : public LayerContract {
+ protected:
+  /// Random values into all tensors, each from a seed of its own.
+  void import_all(const ParameterLayout& layout, Device::Buffer& to) {
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i), to);
+    }
+  }
+  /// A buffer that begins with these values.
+  std::unique_ptr<Device::Buffer> buffer_of(const std::vector<float>& values) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const ParameterLayout row =
+        device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+    auto buffer = device().make_buffer(row.size);
+    device().import_rows(row, 0, {0, 1}, values, *buffer);
+    return buffer;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Devices, Memory, ::testing::ValuesIn(contract_devices()), contract_name);
 
 /// A whole model's tensors, in the order of readiness.
@@ -67,11 +85,7 @@ TEST_P(Memory, TensorsComeBackBitForBit) {
     const ParameterLayout layout =
         device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
     const auto parameters = device().make_parameters(layout);
-    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-      const TensorSpec& spec = layout.tensors[i].spec;
-      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
-                    parameters->master());
-    }
+    import_all(layout, parameters->master());
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
       EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters->master()),
@@ -123,11 +137,7 @@ TEST_P(Memory, MastersHaveTheRoomAskedFor) {
   for (const std::int64_t extra : {-1, 0, 1000}) {
     const auto parameters = device().make_parameters(layout, layout.size + extra);
     EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
-    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-      const TensorSpec& spec = layout.tensors[i].spec;
-      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i),
-                    parameters->master());
-    }
+    import_all(layout, parameters->master());
     device().weights_changed(*parameters);
     expect_zero_padding(layout, parameters->master());
   }
@@ -144,10 +154,7 @@ Matrix awkward_numbers(std::int64_t n) {
 TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = awkward_numbers(size).floats();
-  const ParameterLayout one_row =
-      device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
-  const auto from = device().make_buffer(one_row.size);
-  device().import_rows(one_row, 0, {0, 1}, values, *from);
+  const auto from = buffer_of(values);
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
     for (const std::int64_t begin : {0, 5, 64}) {
       SCOPED_TRACE(n);
@@ -168,10 +175,7 @@ TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
 TEST_P(Memory, CopyMovesARangeAndNothingElse) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = random_values(size, 61);
-  const ParameterLayout one_row =
-      device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
-  const auto from = device().make_buffer(one_row.size);
-  device().import_rows(one_row, 0, {0, 1}, values, *from);
+  const auto from = buffer_of(values);
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
     const auto to = device().make_buffer(size);
     device().fill(*to, 9.0F);
@@ -232,17 +236,13 @@ TEST_P(Memory, SumOfSquaresOfOneTensor) {
     const ParameterLayout layout =
         device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
     const auto parameters = device().make_parameters(layout);
-    std::vector<double> expected;
+    import_all(layout, parameters->master());
+    device().weights_changed(*parameters);
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
-      const Matrix values = random_matrix(spec.rows, spec.columns, 40 + i);
-      import_tensor(layout, static_cast<int>(i), values, parameters->master());
-      expected.push_back(0.0);
-      for (const double x : values.values) expected.back() += x * x;
-    }
-    device().weights_changed(*parameters);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), expected[i], 1e-6 * expected[i]);
+      double expected = 0.0;
+      for (const double x : random_values(spec.rows * spec.columns, 10 + i)) expected += x * x;
+      EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), expected, 1e-6 * expected);
     }
   }
 }

@@ -16,22 +16,7 @@ using backend::OptimizerKind;
 using backend::TensorKind;
 using backend::UpdateRule;
 
-class Overflow : public LayerContract {
- protected:
-  struct Moments {
-    std::unique_ptr<Device::Buffer> first;
-    std::unique_ptr<Device::Buffer> second;
-  };
-  Moments make_moments(const TestLayer& layer) {
-    return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
-  }
-  void update(const TestLayer& layer, const Moments& moments) {
-    for (const backend::TensorLayout& tensor : layer.layout.tensors) {
-      device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
-                      {*moments.first, *moments.second}, *layer.parameters);
-    }
-  }
-};
+class Overflow : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Overflow, ::testing::ValuesIn(contract_devices()), contract_name);
 
 const UpdateRule plain_rule{OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 33, 0.0F};
@@ -91,7 +76,7 @@ TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
 TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   const TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
-  const Moments moments = make_moments(layer);
+  const TestMoments moments = make_moments(layer);
   TestBatch batch;
   gather(random_rows(9, 257, 1), 257, true, batch);
   const auto hidden = activations(random_matrix(9, 33, 2));
@@ -131,7 +116,7 @@ TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
   Matrix bias(1, items);
   bias.at(0, 5) = -1e5;
   const TestLayer layer = make_layer(TensorKind::output_table, random_matrix(6, items, 2, 0.1F), bias);
-  const Moments moments = make_moments(layer);
+  const TestMoments moments = make_moments(layer);
   TestBatch batch;
   const Csr rows{{0, 2, 3, 4}, {5, 7, 1, 2}};
   gather(rows, items, true, batch);
@@ -174,7 +159,7 @@ TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
 TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   if (fp16()) GTEST_SKIP() << "fp16 has both";
   const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
-  const Moments moments = make_moments(layer);
+  const TestMoments moments = make_moments(layer);
   Matrix gradient(7, 33);
   gradient.at(1, 2) = std::numeric_limits<float>::infinity();
   gradient.at(3, 4) = 33.0;

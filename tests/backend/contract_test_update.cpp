@@ -19,15 +19,12 @@ class Update : public LayerContract {
  protected:
   /// The moments beside a layer, and what fp64 makes of them.
   struct State {
-    std::unique_ptr<Device::Buffer> first;
-    std::unique_ptr<Device::Buffer> second;
+    TestMoments moments;
     Matrix gradient[2], m[2], v[2], w[2];  // weight, bias
   };
 
   State make_state(TestLayer& layer) {
-    State state;
-    state.first = device().make_buffer(layer.layout.size);
-    state.second = device().make_buffer(layer.layout.size);
+    State state{make_moments(layer), {}, {}, {}, {}};
     const Matrix* weights[2] = {&layer.weight, &layer.bias};
     for (int tensor = 0; tensor < 2; ++tensor) {
       const std::int64_t rows = weights[tensor]->rows;
@@ -45,22 +42,23 @@ class Update : public LayerContract {
         if (i % 2 == 0) state.gradient[tensor].values[i] = 0.0;
       }
       import_tensor(layer.layout, tensor, state.gradient[tensor], *layer.gradients);
-      import_tensor(layer.layout, tensor, state.m[tensor], *state.first);
-      import_tensor(layer.layout, tensor, state.v[tensor], *state.second);
+      import_tensor(layer.layout, tensor, state.m[tensor], *state.moments.first);
+      import_tensor(layer.layout, tensor, state.v[tensor], *state.moments.second);
     }
     return state;
   }
 
-  /// One update of a tensor on both sides; weights decay, biases do not.
-  void update(const UpdateRule& rule, int tensor, TestLayer& layer, State& state) {
-    const backend::TensorLayout& t = layer.layout.tensors[static_cast<std::size_t>(tensor)];
-    device().update(begin({}, 0.0F, rule), t.spec.decays, t.range, *layer.gradients,
-                    {*state.first, *state.second}, *layer.parameters);
-    UpdateRule applied = rule;
-    if (!t.spec.decays) applied.decay = 0.0F;
-    for (std::size_t i = 0; i < state.w[tensor].values.size(); ++i) {
-      reference::update(applied, state.gradient[tensor].values[i], state.m[tensor].values[i],
-                        state.v[tensor].values[i], state.w[tensor].values[i]);
+  /// One update on both sides; weights decay, biases do not.
+  void update(const UpdateRule& rule, const TestLayer& layer, State& state) {
+    begin({}, 0.0F, rule);
+    LayerContract::update(layer, state.moments);
+    for (int tensor = 0; tensor < 2; ++tensor) {
+      UpdateRule applied = rule;
+      if (tensor == 1) applied.decay = 0.0F;
+      for (std::size_t i = 0; i < state.w[tensor].values.size(); ++i) {
+        reference::update(applied, state.gradient[tensor].values[i], state.m[tensor].values[i],
+                          state.v[tensor].values[i], state.w[tensor].values[i]);
+      }
     }
   }
 
@@ -71,12 +69,12 @@ class Update : public LayerContract {
       SCOPED_TRACE(tensor == 0 ? "weight" : "bias");
       expect_near(export_tensor(layer.layout, tensor, layer.parameters->master()), state.w[tensor], tight,
                   "w");
-      expect_near(export_tensor(layer.layout, tensor, *state.first), state.m[tensor], tight, "m");
-      expect_near(export_tensor(layer.layout, tensor, *state.second), state.v[tensor], tight, "v");
+      expect_near(export_tensor(layer.layout, tensor, *state.moments.first), state.m[tensor], tight, "m");
+      expect_near(export_tensor(layer.layout, tensor, *state.moments.second), state.v[tensor], tight, "v");
     }
     expect_zero_padding(layer.layout, layer.parameters->master());
-    expect_zero_padding(layer.layout, *state.first);
-    expect_zero_padding(layer.layout, *state.second);
+    expect_zero_padding(layer.layout, *state.moments.first);
+    expect_zero_padding(layer.layout, *state.moments.second);
   }
 
   static std::vector<UpdateRule> rules() {
@@ -103,11 +101,7 @@ TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
                           static_cast<int>(rule.kind), rule.decay));
       TestLayer layer = random_layer(shape.kind, shape.inputs, shape.outputs);
       State state = make_state(layer);
-      for (int step = 0; step < 2; ++step) {
-        for (int tensor = 0; tensor < 2; ++tensor) {
-          update(rule, tensor, layer, state);
-        }
-      }
+      for (int step = 0; step < 2; ++step) update(rule, layer, state);
       expect_state(layer, state);
     }
   }
@@ -121,17 +115,15 @@ TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
     State in_pieces = make_state(pieces);
     const Range range = whole.layout.tensors[0].range;
     begin({}, 0.0F, rule);
-    device().update(step(), true, range, *whole.gradients, {*in_whole.first, *in_whole.second},
-                    *whole.parameters);
+    device().update(step(), true, range, *whole.gradients,
+                    {*in_whole.moments.first, *in_whole.moments.second}, *whole.parameters);
     const std::int64_t cuts[] = {range.begin,        range.begin + 1,    range.begin + 1000,
                                  range.begin + 1000, range.begin + 4097, range.end};
     for (int i = 0; i < 5; ++i) {
       device().update(step(), true, {cuts[i], cuts[i + 1]}, *pieces.gradients,
-                      {*in_pieces.first, *in_pieces.second}, *pieces.parameters);
+                      {*in_pieces.moments.first, *in_pieces.moments.second}, *pieces.parameters);
     }
-    EXPECT_EQ(flat(whole.parameters->master()), flat(pieces.parameters->master()));
-    EXPECT_EQ(flat(*in_whole.first), flat(*in_pieces.first));
-    EXPECT_EQ(flat(*in_whole.second), flat(*in_pieces.second));
+    expect_same(whole, in_whole.moments, pieces, in_pieces.moments);
     EXPECT_EQ(export_tensor(whole.layout, 1, whole.parameters->master()), whole.bias.floats());
   }
 }
@@ -152,17 +144,17 @@ TEST_P(Update, PackedMomentsEqualTheWhole) {
         device().copy(of, kept, *buffer, 0);
         return buffer;
       };
-      const auto first = packed(*state.first);
-      const auto second = packed(*state.second);
+      const auto first = packed(*state.moments.first);
+      const auto second = packed(*state.moments.second);
       this->begin({}, 0.0F, rule);
       for (const bool decays : {true, false}) {
         device().update(step(), decays, {begin, begin + n}, *whole.gradients, {*first, *second, -packed_from},
                         *part.parameters);
-        device().update(step(), decays, {begin, begin + n}, *whole.gradients, {*state.first, *state.second},
-                        *whole.parameters);
+        device().update(step(), decays, {begin, begin + n}, *whole.gradients,
+                        {*state.moments.first, *state.moments.second}, *whole.parameters);
       }
-      EXPECT_EQ(flat(*first), flat(*packed(*state.first)));
-      EXPECT_EQ(flat(*second), flat(*packed(*state.second)));
+      EXPECT_EQ(flat(*first), flat(*packed(*state.moments.first)));
+      EXPECT_EQ(flat(*second), flat(*packed(*state.moments.second)));
       EXPECT_EQ(flat(part.parameters->master()), flat(whole.parameters->master()));
     }
   }
@@ -177,9 +169,7 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
 
   TestLayer dense = random_layer(TensorKind::matrix, 33, 20);
   State state = make_state(dense);
-  for (int tensor = 0; tensor < 2; ++tensor) {
-    update(rule, tensor, dense, state);
-  }
+  update(rule, dense, state);
   const auto output = device().make_activations(9, 20);
   device().linear(*input, *dense.parameters, dense.layer, backend::Activation::identity, *output);
   expect_near(read(*output), reference::linear(hidden, state.w[0], state.w[1], backend::Activation::identity),
@@ -187,9 +177,7 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
 
   TestLayer table = random_layer(TensorKind::output_table, 33, 100);
   State table_state = make_state(table);
-  for (int tensor = 0; tensor < 2; ++tensor) {
-    update(rule, tensor, table, table_state);
-  }
+  update(rule, table, table_state);
   const auto d_hidden = device().make_activations(9, 33);
   device().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, begin(), *d_hidden,
                               *table.gradients, {});

@@ -39,19 +39,12 @@ Device::~Device() = default;
 std::string Device::description() const {
   std::string products = "fp32";
   if (bf16()) {
+    const Bf16Products how = bf16_products();
     products = "bf16 with fp32 sums and master weights";
-    if (!portable_) {
-      switch (bf16_products()) {
-        case Bf16Products::amx:
-          products += " (AMX)";
-          break;
-        case Bf16Products::avx512:
-          products += " (AVX-512)";
-          break;
-        case Bf16Products::rounded:
-          products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
-          break;
-      }
+    if (!portable_ && how == Bf16Products::rounded) {
+      products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
+    } else if (!portable_) {
+      products += how == Bf16Products::amx ? " (AMX)" : " (AVX-512)";
     }
   }
   const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;

@@ -102,25 +102,22 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, back
   if (beside != nullptr && beside->users() != batch.users()) {
     throw std::logic_error("a side input is of the same users as the batch");
   }
-  on_ranges(threads_, batch.users(), 1, [&](int, Range users) {
-    for (std::int64_t u = users.begin; u < users.end; ++u) {
-      float* row = output.row(u);
-      std::fill_n(row, width, 0.0F);
-      if (beside != nullptr) {
-        const auto columns = beside->rows().row(u);
-        const float part = math::input_scale(static_cast<std::int64_t>(columns.size()));
-        for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
-      }
-      const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
-      for (const std::int32_t item : items) {
-        if (keep.items < 1.0F && !math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
-                                                           static_cast<std::uint32_t>(item), threshold)) {
-          continue;
-        }
+  on_each(threads_, batch.users(), [&](int, std::int64_t u) {
+    float* row = output.row(u);
+    std::fill_n(row, width, 0.0F);
+    if (beside != nullptr) {
+      const auto columns = beside->rows().row(u);
+      const float part = math::input_scale(std::ssize(columns));
+      for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
+    }
+    const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
+    for (const std::int32_t item : items) {
+      if (keep.items >= 1.0F || math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
+                                                         static_cast<std::uint32_t>(item), threshold)) {
         add_scaled(row, table + item * width, scale[u], width);
       }
-      add_bias(row, bias, act == Activation::tanh, width);
     }
+    add_bias(row, bias, act == Activation::tanh, width);
   });
 }
 
@@ -136,11 +133,10 @@ void Device::input_gradient(const Batch& batch, const backend::ParameterLayout& 
     throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
   }
 
-  on_ranges(threads_, batch.users(), 1, [&](int, Range users) {
-    for (std::int64_t u = users.begin; u < users.end; ++u) {
-      if (act == Activation::tanh) tanh_backward(d_output.row(u), output.row(u), width);
-    }
-  });
+  if (act == Activation::tanh) {
+    on_each(threads_, batch.users(),
+            [&](int, std::int64_t u) { tanh_backward(d_output.row(u), output.row(u), width); });
+  }
   const std::vector<float> scale = input_scales(batch, keep, step.numbers);
   const TableGradient gradient{batch, step.numbers, keep.items, d_output, scale, width};
   column_sums(d_output, gradients.data() + bias.range.begin);

@@ -3,14 +3,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <utility>
+#include <limits>
 
 #include "parallel.hpp"
 #include "product.hpp"
 
 namespace vaecf::cpu {
 
-using Clock = std::chrono::steady_clock;
+/// Of several runs of work(thread) on all threads, the seconds of the fastest.
+template <class Work>
+static double fastest(int threads, int repetitions, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    const auto start = Stopwatch::Clock::now();
+    on_each_thread(threads, work);
+    best = std::min(best, std::chrono::duration<double>(Stopwatch::Clock::now() - start).count());
+  }
+  return best;
+}
 
 std::vector<double> Stopwatch::read() {
   std::vector<double> seconds;
@@ -33,14 +43,9 @@ double Device::measure_gemm_rate() {
     a[t].resize(size * size);
     c[t].resize(size * size);
   });
-  double best = 0.0;
-  for (int repetition = 0; repetition < 8; ++repetition) {
-    const auto start = std::chrono::steady_clock::now();
-    on_each_thread(threads_, [&](int t) { engines_[t]->run(spec, a[t].data(), b.data(), c[t].data()); });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * threads_ * size * size * size / seconds.count() * 1e-9);
-  }
-  return best;
+  const double seconds =
+      fastest(threads_, 8, [&](int t) { engines_[t]->run(spec, a[t].data(), b.data(), c[t].data()); });
+  return 2.0 * threads_ * size * size * size / seconds * 1e-9;
 }
 
 double Device::measure_memory_rate() {
@@ -54,15 +59,10 @@ double Device::measure_memory_rate() {
     std::memset(from[t].data(), 1, static_cast<std::size_t>(share));
     std::memset(to[t].data(), 2, static_cast<std::size_t>(share));
   });
-  double best = 0.0;
-  for (int repetition = 0; repetition < 4; ++repetition) {
-    const auto start = Clock::now();
-    on_each_thread(
-        threads_, [&](int t) { std::memcpy(to[t].data(), from[t].data(), static_cast<std::size_t>(share)); });
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    best = std::max(best, 2.0 * threads_ * static_cast<double>(share) / seconds.count() * 1e-9);
-  }
-  return best;
+  const double seconds = fastest(threads_, 4, [&](int t) {
+    std::memcpy(to[t].data(), from[t].data(), static_cast<std::size_t>(share));
+  });
+  return 2.0 * threads_ * static_cast<double>(share) / seconds * 1e-9;
 }
 
 }  // namespace vaecf::cpu

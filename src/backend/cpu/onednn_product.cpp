@@ -4,8 +4,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <map>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
 #include <utility>
 
 #include "product.hpp"
@@ -16,16 +16,6 @@ namespace vaecf::cpu {
 namespace {
 
 using dnnl::memory;
-
-struct SpecHash {
-  std::size_t operator()(const ProductSpec& s) const {
-    std::size_t h = 0;
-    for (std::int64_t x : {s.m, s.n, s.k, s.lda, s.ldb, s.ldc})
-      h = h * 1000003U + static_cast<std::size_t>(x);
-    return h * 16U + (s.a_transposed ? 1U : 0U) + (s.b_transposed ? 2U : 0U) + (s.accumulate ? 4U : 0U) +
-           (s.bf16 ? 8U : 0U);
-  }
-};
 
 memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t stride, bool transposed,
                     memory::data_type type) {
@@ -134,7 +124,7 @@ class OnednnEngine : public ProductEngine {
     memory::desc b_layout;
     memory a, b, c, scratch;
   };
-  using Plans = std::unordered_map<ProductSpec, Plan, SpecHash>;
+  using Plans = std::map<ProductSpec, Plan>;
 
   template <class Layout>
   Plan& plan_for(const ProductSpec& spec, Plans& plans, Layout b_layout) {

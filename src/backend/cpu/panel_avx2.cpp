@@ -1,4 +1,3 @@
-#include "machine_kernels.hpp"
 #include "panels.hpp"
 
 #include <immintrin.h>

@@ -27,6 +27,8 @@ struct PanelProduct {
 
 using PanelKernel = void (*)(const PanelProduct&);
 
+/// Out of a file built for AVX2, see tile_kernels.hpp; the caller has asked the CPU.
+PanelKernel avx2_panel_kernel();
 /// Null where this CPU has no AVX2.
 PanelKernel make_avx2_panels();
 /// The kernel for this machine, where it is faster than the library: with AVX2 and no AVX-512. Else null.

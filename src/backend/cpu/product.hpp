@@ -2,6 +2,7 @@
 
 #include <vaecf/backend/cpu/storage.hpp>
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@ struct ProductSpec {
   bool b_transposed = false;
   bool accumulate = false;
   bool bf16 = false;
-  bool operator==(const ProductSpec&) const = default;
+  auto operator<=>(const ProductSpec&) const = default;
 };
 
 /// The right operand of a fp32 product in whatever order the kernels like best, for use by many products of

@@ -6,9 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "parallel.hpp"
-#include "tile_slice.hpp"
-#include "vector_kernels.hpp"
+#include "output_slice.hpp"
 
 namespace vaecf::cpu {
 namespace {

@@ -64,9 +64,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   const std::int64_t n = weight.spec.columns;
 
   if (act == Activation::tanh) {
-    on_ranges(threads_, rows, 1, [&](int, Range part) {
-      for (std::int64_t r = part.begin; r < part.end; ++r) tanh_backward(d_output.row(r), output.row(r), n);
-    });
+    on_each(threads_, rows, [&](int, std::int64_t r) { tanh_backward(d_output.row(r), output.row(r), n); });
   }
   const void* x = operand(input.row(0), rows * k, workspace_->input16);
   const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);
@@ -101,23 +99,26 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   });
 }
 
+/// Calls use(j, noise) for each latent of a user: the same noise forward and backward.
+template <class Use>
+static void for_noise(const backend::StepNumbers& key, std::uint32_t user, std::int64_t latents, Use&& use) {
+  for (std::int64_t k = 0; k < latents; k += 4) {
+    float noise[4];
+    math::latent_noise_block(key.seed, key.step, user, static_cast<std::uint32_t>(k / 4), noise);
+    for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) use(j, noise[j - k]);
+  }
+}
+
 void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                            Activations& z) {
   const backend::StepNumbers& key = step.numbers;
   z.set_rows(statistics.rows());
   const std::int64_t latents = z.columns();
-  on_ranges(threads_, statistics.rows(), 1, [&](int, Range users) {
-    for (std::int64_t u = users.begin; u < users.end; ++u) {
-      const float* row = statistics.row(u);
-      for (std::int64_t k = 0; k < latents; k += 4) {
-        float noise[4];
-        math::latent_noise_block(key.seed, key.step, batch.user_numbers[u], static_cast<std::uint32_t>(k / 4),
-                                 noise);
-        for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
-          z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise[j - k]);
-        }
-      }
-    }
+  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+      z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise);
+    });
   });
 }
 
@@ -132,24 +133,16 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
   std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
-  on_ranges(threads_, statistics.rows(), 1, [&](int, Range users) {
-    const math::OneLane lane;
-    for (std::int64_t u = users.begin; u < users.end; ++u) {
-      const float* row = statistics.row(u);
-      kl[u] =
-          lane.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
-      for (std::int64_t k = 0; k < latents; k += 4) {
-        float noise[4];
-        math::latent_noise_block(key.seed, key.step, batch.user_numbers[u], static_cast<std::uint32_t>(k / 4),
-                                 noise);
-        for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) {
-          const float gradient = d_z.row(u)[j];
-          d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
-          d_statistics.row(u)[latents + j] =
-              math::latent_gradient_logvar(gradient, noise[j - k], key.beta, row[latents + j]);
-        }
-      }
-    }
+  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    kl[u] = math::OneLane().sum(
+        latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+      const float gradient = d_z.row(u)[j];
+      d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
+      d_statistics.row(u)[latents + j] =
+          math::latent_gradient_logvar(gradient, noise, key.beta, row[latents + j]);
+    });
   });
   for (const double value : kl) step.kl += value;
 }

@@ -6,10 +6,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "parallel.hpp"
 #include "softmax_slice.hpp"
-#include "vector_kernels.hpp"
-#include "workspace.hpp"
 
 namespace vaecf::cpu {
 namespace {

@@ -7,12 +7,8 @@
 #include <memory>
 
 #include "output_slice.hpp"
-#include "vector_kernels.hpp"
 
 namespace vaecf::cpu {
-
-class TileKernels;
-struct Workspace;
 
 /// Takes the output layer's gradients: into the flat buffer, which the first slice overwrites and later ones
 /// add to, and with `fused`, on the last slice, from there or straight out of the cache into the weights.
@@ -61,14 +57,12 @@ struct GradientSink {
   }
 };
 
-/// A slice of users on its way through the output layer, in two passes over blocks of items. Both ways
-/// through it, SoftmaxLayer with the library's products and TileSoftmax with a kernel of our own, keep
-/// exponentials from the first pass and make gradients of them in the second, and share the slices, the sink
-/// and the reports of finished ranges. They do not share a loop over blocks: SoftmaxLayer scales E by a
-/// factor per tile and user before the products, since each tile has a maximum of its own, and adds later
-/// slices within the product. TileSoftmax has one reference and factor per user, which it moves from E to the
-/// hidden units, so that E is multiplied as pass 1 left it; it works on several blocks in turn and adds
-/// slices in the sink. Sums would round differently either way.
+/// A slice of users on its way through the output layer, in two passes over blocks of items: exponentials
+/// from the first become gradients in the second. SoftmaxLayer does it with the library's products,
+/// TileSoftmax with a kernel of our own. They do not share a loop over blocks, since sums would round
+/// differently: SoftmaxLayer scales E by a factor per tile and user before the products and adds later slices
+/// within them; TileSoftmax has one factor per user, which it moves from E to the hidden units, and adds
+/// slices in the sink.
 class SoftmaxSlice {
  public:
   virtual ~SoftmaxSlice() = default;

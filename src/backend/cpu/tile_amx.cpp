@@ -1,5 +1,3 @@
-#include "machine_kernels.hpp"
-
 #include "tile_amx_product.hpp"
 #include "tile_avx512_blocks.hpp"
 

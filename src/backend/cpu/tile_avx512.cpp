@@ -1,6 +1,5 @@
-#include "machine_kernels.hpp"
-
 #include "tile_avx512_blocks.hpp"
+#include "tile_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // What AMX and AVX-512 BF16 share: all but the product. For files built with AVX-512 BF16; see
-// machine_kernels.hpp.
+// tile_kernels.hpp.
 namespace vaecf::cpu {
 namespace {
 

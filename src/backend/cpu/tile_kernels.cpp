@@ -5,7 +5,7 @@
 
 #include <cpuid.h>
 
-#include "machine_kernels.hpp"
+#include "panels.hpp"
 
 namespace vaecf::cpu {
 

@@ -73,6 +73,13 @@ class TileScope {
   const TileKernels& kernels_;
 };
 
+/// Out of files built for one instruction set; the caller owns what it gets, and has asked the CPU. Such
+/// files may use no inline function or template of the standard library: the linker keeps one copy of such a
+/// function for the whole program, and it might be the one that only this machine can run.
+/// tests/backend/machine_files_check looks for them.
+const TileKernels* new_amx_tiles();
+const TileKernels* new_avx512_tiles();
+
 /// The operating system has yet to allow the tiles.
 bool cpu_has_amx_bf16();
 /// AMX, asked of the operating system on the way; null where this CPU or system has none.

@@ -8,9 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "parallel.hpp"
 #include "softmax_slice.hpp"
-#include "tile_slice.hpp"
 
 namespace vaecf::cpu {
 namespace {

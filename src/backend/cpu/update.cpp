@@ -15,11 +15,8 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
   constexpr std::int64_t block = 1 << 16;
   const std::int64_t blocks = (n + block - 1) / block;
   std::vector<double> sums(static_cast<std::size_t>(blocks), 0.0);
-  on_ranges(threads, blocks, 1, [&](int, Range part) {
-    for (std::int64_t b = part.begin; b < part.end; ++b) {
-      const std::int64_t begin = b * block;
-      sums[static_cast<std::size_t>(b)] = sum_of_squares(values + begin, std::min(block, n - begin));
-    }
+  on_each(threads, blocks, [&](int, std::int64_t b) {
+    sums[b] = sum_of_squares(values + b * block, std::min(block, n - b * block));
   });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
