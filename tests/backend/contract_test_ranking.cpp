@@ -202,10 +202,10 @@ TEST_P(Ranking, RankAgreesWithTopK) {
 // waits for the device: targets on their way there must not be overwritten.
 TEST_P(Ranking, MetricsAddUpOverBatches) {
   constexpr std::int64_t items = 61;
-  const std::vector<math::Metric> metrics = {
-      {math::MetricKind::ndcg, 100},    {math::MetricKind::ndcg, 3},     {math::MetricKind::recall, 5},
-      {math::MetricKind::recall, 1000}, {math::MetricKind::recall_n, 5}, {math::MetricKind::hit, 5},
-      {math::MetricKind::mrr, 100},     {math::MetricKind::map, 100}};
+  std::vector<math::Metric> metrics;
+  for (const char* name :
+       {"ndcg@100", "ndcg@3", "recall@5", "recall@1000", "recall_n@5", "hit@5", "mrr@100", "map@100"})
+    metrics.push_back(math::parse_metric(name));
   const Csr all = random_rows(1000, items, 5, 30);
   std::vector<Case> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40}) cases.push_back(whole_case(users, items, 5));
