@@ -6,7 +6,6 @@
 #include "support/sealed_checkpoint.hpp"
 #include "support/temporary_folder.hpp"
 
-#include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>
@@ -23,11 +22,6 @@ namespace {
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 void read_all(const std::string& path) {
@@ -68,16 +62,6 @@ void damage(fuzz::Input& input, std::string& bytes) {
   }
 }
 
-bool refused(const std::string& path) {
-  try {
-    read_all(path);
-    return false;
-  } catch (const InputError& error) {
-    fuzz::require_message(error);
-    return true;
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -89,8 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string& whole = whole_checkpoint(folder);
     std::string bytes = whole;
     damage(input, bytes);
-    write_bytes(path, bytes);
-    fuzz::require(refused(path) != (bytes == whole), "damage is found out, and nothing else refused");
+    fuzz::write_bytes(path, bytes);
+    fuzz::require(fuzz::refused([&] { read_all(path); }) != (bytes == whole),
+                  "damage is found out, and nothing else refused");
     return 0;
   }
   const std::string hdf5 = (folder.path() / "inner.h5").string();
@@ -105,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const std::logic_error&) {
     return 0;  // not even the library would write that
   }
-  write_bytes(path, testing::sealed_checkpoint(bytes_of(hdf5)));
-  refused(path);
+  fuzz::write_bytes(path, testing::sealed_checkpoint(bytes_of(hdf5)));
+  fuzz::refused([&] { read_all(path); });
   return 0;
 }

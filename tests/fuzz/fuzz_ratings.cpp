@@ -3,13 +3,11 @@
 #include "fuzz/support.hpp"
 #include "support/temporary_folder.hpp"
 
-#include <vaecf/base/error.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 using namespace vaecf;
 
@@ -45,10 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (size < 2) return 0;
   static const testing::TemporaryFolder folder;
   const data::SourceOptions source = source_of(bytes[0], folder.path());
-  {
-    std::ofstream file(source.path, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes + 2), static_cast<std::streamsize>(size - 2));
-  }
+  fuzz::write_bytes(source.path, {reinterpret_cast<const char*>(bytes + 2), size - 2});
   data::PrepareOptions options;
   options.min_rating = 1.0;
   options.min_user_items = 1;
@@ -62,15 +57,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   std::filesystem::remove(output);
   Log log;
   Progress progress;
-  try {
+  const bool was_refused = fuzz::refused([&] {
     data::prepare(source, options, "fuzz", output, mode, log, progress);
     const io::DatasetFile file(output);
     for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "test/fold_in"}) {
       file.read_rows(matrix, {0, file.rows(matrix)});
     }
-  } catch (const InputError& error) {
-    fuzz::require_message(error);
-    fuzz::require(!std::filesystem::exists(output), "a refused source leaves no dataset");
-  }
+  });
+  fuzz::require(was_refused != std::filesystem::exists(output), "a refused source leaves no dataset");
   return 0;
 }

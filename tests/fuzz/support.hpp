@@ -1,13 +1,19 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/views.hpp>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,9 +48,30 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// A message must say something.
-inline void require_message(const std::exception& error) {
-  require(std::string_view(error.what()).size() > 10, "an error says what is wrong");
+/// Runs `work`. Returns whether it refused its input, which must be with a message that says something.
+template <class Work>
+bool refused(Work&& work) {
+  try {
+    work();
+    return false;
+  } catch (const InputError& error) {
+    require(std::string_view(error.what()).size() > 10, "an error says what is wrong");
+    return true;
+  }
+}
+
+/// Columns of a row must ascend, once each, within 0 to `width`.
+inline void require_sound(std::span<const std::int32_t> row, std::int64_t width) {
+  require(std::is_sorted(row.begin(), row.end(), std::less_equal<>()), "columns ascend, once each");
+  require(row.empty() || (row.front() >= 0 && row.back() < width), "columns are in range");
+}
+inline void require_sound(const Csr& rows, std::int64_t count, std::int64_t width) {
+  require(rows.rows() == count, "as many rows as were told");
+  for (std::int64_t row = 0; row < count; ++row) require_sound(rows.view().row(row), width);
+}
+
+inline void write_bytes(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 }  // namespace vaecf::fuzz
