@@ -1,186 +1,229 @@
 #include "support/thread_communicator.hpp"
 
-#include "support/mailboxes.hpp"
-#include "support/started_collective.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/parameter_server/messages.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace vaecf::comm {
 namespace {
 
-/// What a rank brings to a collective.
-struct Offer {
-  const char* call = nullptr;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::int64_t count = 0;
-  int detail = 0;  // root, or element type and reduction
+using Bytes = std::vector<std::byte>;
+/// Makes the result of a collective from what the ranks bring.
+using Join = std::function<Bytes(const std::vector<Bytes> &)>;
 
-  bool matches(const Offer& other) const {
-    return std::strcmp(call, other.call) == 0 && count == other.count && detail == other.detail;
-  }
+/// A collective on copies: a rank that fails may free its memory while others
+/// still work.
+struct Collective {
+  std::vector<std::string> calls; // what each rank calls; they must agree
+  std::vector<Bytes> inputs;
+  Bytes result;
+  int started = 0;
+  int collected = 0;
+  bool done = false;
 };
 
-template <class T>
-T combine(T a, T b, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return static_cast<T>(a + b);
-    case Reduction::max:
-      return std::max(a, b);
-    case Reduction::min:
-      return std::min(a, b);
-  }
-  throw std::logic_error("unknown reduction");
-}
-
 class World {
- public:
-  explicit World(int ranks)
-      : offers(static_cast<std::size_t>(ranks)), size_(ranks), left_(static_cast<std::size_t>(ranks)) {}
+public:
+  explicit World(int ranks) : size_(ranks) {}
 
-  std::vector<Offer> offers;  // one per rank, stable between two barriers
   int size() const { return size_; }
 
-  void barrier() {
-    std::unique_lock lock(mutex_);
+  /// The last rank to come works for all, so that nobody waits here.
+  void start(std::int64_t number, int rank, const std::string &call,
+             std::span<const std::byte> input, const Join &join) {
+    const std::lock_guard lock(mutex_);
     check_alive();
-    if (std::ranges::find(left_, true) != left_.end()) fail_left();
-    const std::int64_t mine = generation_;
-    if (++waiting_ == size_) {
-      waiting_ = 0;
-      ++generation_;
-      changed_.notify_all();
+    Collective &all = collectives_[number];
+    all.calls.resize(static_cast<std::size_t>(size_));
+    all.inputs.resize(static_cast<std::size_t>(size_));
+    all.calls[static_cast<std::size_t>(rank)] =
+        vaecf::format("{} with {} bytes", call, input.size());
+    all.inputs[static_cast<std::size_t>(rank)].assign(input.begin(),
+                                                      input.end());
+    if (++all.started < size_)
       return;
+    for (std::size_t r = 1; r < all.calls.size(); ++r) {
+      if (all.calls[r] == all.calls[0])
+        continue;
+      throw std::logic_error(vaecf::format("rank 0 calls {}, rank {} calls {}",
+                                           all.calls[0], r, all.calls[r]));
     }
-    changed_.wait(lock, [&] {
-      return generation_ != mine || aborted_ || std::ranges::find(left_, true) != left_.end();
+    all.result = join(all.inputs);
+    all.done = true;
+    changed_.notify_all();
+  }
+
+  /// Waits for the result and copies it from byte `begin` on.
+  void wait(std::int64_t number, std::size_t begin,
+            std::span<std::byte> output) {
+    std::unique_lock lock(mutex_);
+    const auto found = collectives_.find(number);
+    Collective &all = found->second;
+    wait_until(lock, [&] { return all.done; });
+    if (!output.empty())
+      std::memcpy(output.data(), all.result.data() + begin, output.size());
+    if (++all.collected == size_)
+      collectives_.erase(found);
+  }
+
+  void send(int from, int to, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    check_alive();
+    mail_[{to, from}].emplace_back(bytes.begin(), bytes.end());
+    changed_.notify_all();
+  }
+
+  void receive(int from, int to, std::span<std::byte> bytes) {
+    std::unique_lock lock(mutex_);
+    std::deque<Bytes> &messages = mail_[{to, from}];
+    wait_until(lock, [&] { return !messages.empty(); });
+    if (messages.front().size() != bytes.size()) {
+      throw std::logic_error(vaecf::format(
+          "send_recv: rank {} sent {} bytes where rank {} receives {}", from,
+          messages.front().size(), to, bytes.size()));
+    }
+    std::ranges::copy(messages.front(), bytes.begin());
+    messages.pop_front();
+  }
+
+  /// Waits for a message to `to` and returns its sender; all senders have their
+  /// turn.
+  int probe(int to) {
+    std::unique_lock lock(mutex_);
+    int &last = last_sender_[to];
+    wait_until(lock, [&] {
+      for (int k = 1; k <= size_; ++k) {
+        const int from = (last + k) % size_;
+        if (mail_[{to, from}].empty())
+          continue;
+        last = from;
+        return true;
+      }
+      return false;
     });
-    if (generation_ != mine) return;
-    check_alive();
-    fail_left();
+    return last;
   }
 
-  void start(std::int64_t number, int rank, const StartedCall& call) {
+  /// Ends all ranks after the error that is being handled; `others` is what the
+  /// other ranks throw.
+  void fail(const RanksAborted &others) {
     const std::lock_guard lock(mutex_);
-    check_alive();
-    StartedCollective& collective = started_.try_emplace(number, size_).first->second;
-    collective.post(rank, call);
-    if (collective.done()) changed_.notify_all();
-  }
-
-  void wait(std::int64_t number, int rank, std::span<std::byte> output) {
-    std::unique_lock lock(mutex_);
-    const auto found = started_.find(number);
-    const auto somebody_left_before = [&] {
-      return std::ranges::any_of(next_ticket_of_left_,
-                                 [&](const auto& left) { return left.second <= number; });
-    };
-    changed_.wait(lock, [&] { return found->second.done() || aborted_ || somebody_left_before(); });
-    if (!found->second.done()) {
-      check_alive();
-      fail_left();
-    }
-    if (found->second.collect(rank, output)) started_.erase(found);
-  }
-
-  void post(int from, int to, std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    check_alive();
-    mail_.post(from, to, bytes);
+    if (aborted_)
+      return;
+    aborted_ = others;
+    error_ = std::current_exception();
     changed_.notify_all();
-  }
-
-  void collect(int from, int to, std::span<std::byte> bytes) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock,
-                  [&] { return mail_.has(from, to) || aborted_ || left_[static_cast<std::size_t>(from)]; });
-    check_alive();
-    if (!mail_.has(from, to)) fail_left();
-    mail_.take(from, to, bytes);
-  }
-
-  int await_mail(int to) {
-    std::unique_lock lock(mutex_);
-    int from = -1;
-    changed_.wait(lock, [&] {
-      from = mail_.next_sender(to);
-      return from >= 0 || aborted_ || std::ranges::count(left_, false) == 1;
-    });
-    check_alive();
-    if (from < 0) fail_left();
-    return from;
-  }
-
-  /// The rank's body has ended; `next_ticket` is the first sum that it never started.
-  void leave(int rank, std::int64_t next_ticket) {
-    const std::lock_guard lock(mutex_);
-    left_[static_cast<std::size_t>(rank)] = true;
-    next_ticket_of_left_[rank] = next_ticket;
-    changed_.notify_all();
-  }
-
-  void abort(const std::string& why, int code) {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) return;
-    aborted_ = true;
-    why_ = why;
-    code_ = code;
-    changed_.notify_all();
-  }
-
-  /// Called when a body threw something; keeps the first error that is not an echo of another rank's.
-  void failed(int rank, std::exception_ptr error, bool echo) {
-    {
-      const std::lock_guard lock(mutex_);
-      std::exception_ptr& slot = echo ? echo_ : error_;
-      if (!slot) slot = error;
-    }
-    abort(vaecf::format("rank {} failed", rank), 1);
   }
 
   void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-    if (echo_) std::rethrow_exception(echo_);
+    if (error_)
+      std::rethrow_exception(error_);
   }
 
- private:
+private:
   void check_alive() const {
-    if (aborted_) throw RanksAborted(why_, code_);
+    if (aborted_)
+      throw *aborted_;
   }
-  [[noreturn]] void fail_left() const {
-    const auto rank = std::ranges::find(left_, true) - left_.begin();
-    throw std::logic_error(vaecf::format("rank {} has returned while others wait for it", rank));
+  template <class Ready>
+  void wait_until(std::unique_lock<std::mutex> &lock, Ready &&ready) {
+    constexpr std::chrono::seconds longest(200);
+    bool is_ready = false;
+    changed_.wait_for(lock, longest,
+                      [&] { return (is_ready = ready()) || aborted_; });
+    if (is_ready)
+      return;
+    check_alive();
+    throw std::logic_error(
+        "a rank waits for another that does not call, or has returned");
   }
 
   const int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int waiting_ = 0;
-  std::int64_t generation_ = 0;
-  std::vector<bool> left_;
-  std::map<int, std::int64_t> next_ticket_of_left_;
-  std::map<std::int64_t, StartedCollective> started_;
-  Mailboxes mail_{size_};
-  bool aborted_ = false;
-  std::string why_;
-  int code_ = 1;
-  std::exception_ptr error_, echo_;
+  std::map<std::int64_t, Collective> collectives_; // by number
+  std::map<std::pair<int, int>, std::deque<Bytes>>
+      mail_;                       // by receiver and sender
+  std::map<int, int> last_sender_; // by receiver
+  std::optional<RanksAborted> aborted_;
+  std::exception_ptr error_;
 };
 
-class ThreadCommunicator final : public Communicator, public Messages, public MessageBytes {
- public:
-  ThreadCommunicator(World& world, int rank) : world_(world), rank_(rank) {}
+Bytes concatenate(const std::vector<Bytes> &inputs) {
+  Bytes all;
+  for (const Bytes &input : inputs)
+    all.insert(all.end(), input.begin(), input.end());
+  return all;
+}
+
+/// Element by element in rank order; bf16 numbers are added up in fp32 and
+/// rounded once.
+template <class T> Join combine(Reduction reduction) {
+  constexpr bool narrow = std::is_same_v<T, Bf16>;
+  return [reduction](const std::vector<Bytes> &inputs) {
+    Bytes result(inputs[0].size());
+    for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
+      const auto element = [at](const Bytes &input) {
+        T value;
+        std::memcpy(&value, input.data() + at, sizeof value);
+        if constexpr (narrow)
+          return value.value();
+        else
+          return value;
+      };
+      auto total = element(inputs[0]);
+      for (std::size_t rank = 1; rank < inputs.size(); ++rank) {
+        const auto value = element(inputs[rank]);
+        total = reduction == Reduction::sum
+                    ? static_cast<decltype(total)>(total + value)
+                : reduction == Reduction::max ? std::max(total, value)
+                                              : std::min(total, value);
+      }
+      T rounded;
+      if constexpr (narrow)
+        rounded = Bf16::from(total);
+      else
+        rounded = total;
+      std::memcpy(result.data() + at, &rounded, sizeof rounded);
+    }
+    return result;
+  };
+}
+
+Join combine(ElementType type, Reduction reduction) {
+  switch (type) {
+  case ElementType::byte:
+    return combine<unsigned char>(reduction);
+  case ElementType::int64:
+    return combine<std::int64_t>(reduction);
+  case ElementType::float32:
+    return combine<float>(reduction);
+  case ElementType::float64:
+    return combine<double>(reduction);
+  case ElementType::bf16:
+    return combine<Bf16>(reduction);
+  }
+  throw std::logic_error("unknown type of elements");
+}
+
+class ThreadCommunicator final : public Communicator,
+                                 public Messages,
+                                 public MessageBytes {
+public:
+  ThreadCommunicator(World &world, int rank, const ThreadDevice &device)
+      : world_(world), rank_(rank), device_(device) {}
 
   int rank() const override { return rank_; }
   int size() const override { return world_.size(); }
@@ -190,143 +233,122 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
   std::string description() const override {
     return vaecf::format("threads, {} ranks in one process", world_.size());
   }
-  std::int64_t next_ticket() const { return next_ticket_; }
+  bool recordable() const override { return device_.recordable; }
 
-  void barrier() override {
-    meet({.call = "barrier"});
-    world_.barrier();
-  }
-
+  void barrier() override { wait(start("barrier", {}, {}, concatenate)); }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
-    if (root < 0 || root >= size()) throw std::logic_error(vaecf::format("broadcast: no rank {}", root));
-    meet({.call = "broadcast", .input = bytes.data(), .count = length(bytes), .detail = root});
-    if (rank_ != root && !bytes.empty()) {
-      std::memcpy(bytes.data(), world_.offers[static_cast<std::size_t>(root)].input, bytes.size());
-    }
-    world_.barrier();
+    wait(start(vaecf::format("broadcast of rank {}", root), bytes, bytes,
+               [root](const auto &inputs) {
+                 return inputs.at(static_cast<std::size_t>(root));
+               }));
+  }
+  void all_gather_bytes(std::span<const std::byte> part,
+                        std::span<std::byte> all) override {
+    wait(start("all-gather", part, all, concatenate));
+  }
+  void all_reduce_raw(void *values, std::int64_t count, ElementType type,
+                      Reduction reduction) override {
+    const std::size_t sizes[] = {1, sizeof(std::int64_t), sizeof(float),
+                                 sizeof(double), sizeof(Bf16)};
+    const std::span<std::byte> bytes(static_cast<std::byte *>(values),
+                                     static_cast<std::size_t>(count) *
+                                         sizes[static_cast<int>(type)]);
+    wait(start(vaecf::format("all-reduce {} of type {}",
+                             static_cast<int>(reduction),
+                             static_cast<int>(type)),
+               bytes, bytes, combine(type, reduction)));
   }
 
-  void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
-    meet({.call = "all_gather", .input = part.data(), .count = length(part)});
-    for (std::size_t r = 0; r < world_.offers.size() && !part.empty(); ++r) {
-      std::memcpy(all.data() + r * part.size(), world_.offers[r].input, part.size());
+  Ticket start(const StartedCall &call, backend::Completion after) override {
+    const std::span input(static_cast<const std::byte *>(call.in),
+                          call.in_bytes(size()));
+    const std::span output(static_cast<std::byte *>(call.out),
+                           call.out_bytes(size()));
+    if (device_.reach) {
+      device_.reach(input, after);
+      device_.reach(output, after);
     }
-    world_.barrier();
-  }
-
-  void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
-    meet({.call = "all_reduce",
-          .output = values,
-          .count = count,
-          .detail = static_cast<int>(type) * 16 + static_cast<int>(reduction)});
-    switch (type) {
-      case ElementType::byte:
-        reduce_slice<unsigned char>(count, reduction);
-        break;
-      case ElementType::int64:
-        reduce_slice<std::int64_t>(count, reduction);
-        break;
-      case ElementType::float32:
-        reduce_slice<float>(count, reduction);
-        break;
-      case ElementType::float64:
-        reduce_slice<double>(count, reduction);
-        break;
-      case ElementType::bf16:
-        throw std::logic_error("blocking sums know no bf16");
-    }
-    world_.barrier();
-  }
-
-  Ticket start(const StartedCall& call, backend::Completion) override {
-    world_.start(next_ticket_, rank_, call);
-    open_.emplace(next_ticket_, std::span(static_cast<std::byte*>(call.out), call.out_bytes(size())));
-    return {next_ticket_++};
+    const bool sums = call.kind != StartedKind::all_gather;
+    const bool has_part = call.kind == StartedKind::reduce_scatter_sum;
+    return start(vaecf::format("started {} of type {}", to_string(call.kind),
+                               static_cast<int>(call.type)),
+                 input, output,
+                 sums ? combine(call.type, Reduction::sum) : Join(concatenate),
+                 has_part ? static_cast<std::size_t>(rank_) * output.size()
+                          : 0);
   }
   backend::Completion wait(Ticket ticket) override {
     const auto found = open_.find(ticket.number);
     if (found == open_.end()) {
       throw std::logic_error(
-          vaecf::format("rank {} waits for ticket {}, which is not open", rank_, ticket.number));
+          vaecf::format("rank {} waits for ticket {}, which is not open", rank_,
+                        ticket.number));
     }
-    world_.wait(ticket.number, rank_, found->second);
+    world_.wait(ticket.number, found->second.begin, found->second.bytes);
     open_.erase(found);
     return {};
   }
 
-  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
-    for (const SendBuffer& send : sends) {
-      if (!send.bytes.empty()) world_.post(rank_, send.peer, send.bytes);
-      sent += length(send.bytes);
+  void send_recv(std::span<const SendBuffer> sends,
+                 std::span<const RecvBuffer> recvs) override {
+    for (const SendBuffer &send : sends) {
+      if (!send.bytes.empty())
+        world_.send(rank_, send.peer, send.bytes);
+      sent += std::ssize(send.bytes);
     }
-    for (const RecvBuffer& recv : recvs) {
-      if (!recv.bytes.empty()) world_.collect(recv.peer, rank_, recv.bytes);
-      received += length(recv.bytes);
+    for (const RecvBuffer &recv : recvs) {
+      if (!recv.bytes.empty())
+        world_.receive(recv.peer, rank_, recv.bytes);
+      received += std::ssize(recv.bytes);
     }
   }
-  int probe_any() override { return world_.await_mail(rank_); }
+  int probe_any() override { return world_.probe(rank_); }
 
   [[noreturn]] void abort(int code) override {
-    const std::string why = vaecf::format("rank {} aborted with code {}", rank_, code);
-    world_.abort(why, code);
-    throw RanksAborted(why, code);
+    throw RanksAborted(
+        vaecf::format("rank {} aborted with code {}", rank_, code), code);
   }
 
- private:
-  template <class Bytes>
-  static std::int64_t length(const Bytes& values) {
-    return static_cast<std::int64_t>(values.size());
+private:
+  /// The place for a result, or for the part of it that begins at byte `begin`.
+  struct Output {
+    std::span<std::byte> bytes;
+    std::size_t begin = 0;
+  };
+
+  Ticket start(const std::string &call, std::span<const std::byte> input,
+               std::span<std::byte> output, const Join &join,
+               std::size_t begin = 0) {
+    world_.start(next_ticket_, rank_, call, input, join);
+    open_[next_ticket_] = {output, begin};
+    return {next_ticket_++};
   }
 
-  /// Shows this rank's offer, waits for all others and checks that they agree.
-  void meet(const Offer& mine) {
-    world_.offers[static_cast<std::size_t>(rank_)] = mine;
-    world_.barrier();
-    for (std::size_t r = 0; r < world_.offers.size(); ++r) {
-      const Offer& other = world_.offers[r];
-      if (!mine.matches(other)) {
-        throw std::logic_error(vaecf::format("rank {} calls {} with {} elements, rank {} calls {} with {}",
-                                             rank_, mine.call, mine.count, r, other.call, other.count));
-      }
-    }
-  }
-
-  /// Each rank combines its share of the elements and writes it into everybody's buffer.
-  template <class T>
-  void reduce_slice(std::int64_t count, Reduction reduction) {
-    const std::int64_t begin = count * rank_ / size();
-    const std::int64_t end = count * (rank_ + 1) / size();
-    for (std::int64_t i = begin; i < end; ++i) {
-      T total = static_cast<const T*>(world_.offers[0].output)[i];
-      for (std::size_t r = 1; r < world_.offers.size(); ++r) {
-        total = combine(total, static_cast<const T*>(world_.offers[r].output)[i], reduction);
-      }
-      for (const Offer& offer : world_.offers) static_cast<T*>(offer.output)[i] = total;
-    }
-  }
-
-  World& world_;
+  World &world_;
   int rank_;
+  const ThreadDevice &device_;
   std::int64_t next_ticket_ = 0;
-  std::map<std::int64_t, std::span<std::byte>> open_;  // outputs of what started and was not yet waited for
+  std::map<std::int64_t, Output>
+      open_; // of what started and was not yet waited for
 };
 
-}  // namespace
+} // namespace
 
-void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  if (ranks < 1) throw std::logic_error("run_ranks needs at least one rank");
+void run_ranks(int ranks, const std::function<void(Communicator &)> &body,
+               const ThreadDevice &device) {
+  if (ranks < 1)
+    throw std::logic_error("run_ranks needs at least one rank");
   World world(ranks);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&world, &body, rank] {
-      ThreadCommunicator communicator(world, rank);
+    threads.emplace_back([&, rank] {
+      ThreadCommunicator communicator(world, rank, device);
       try {
         body(communicator);
-        world.leave(rank, communicator.next_ticket());
-      } catch (const RanksAborted&) {
-        world.failed(rank, std::current_exception(), true);
+      } catch (const RanksAborted &aborted) {
+        world.fail(aborted);
       } catch (...) {
-        world.failed(rank, std::current_exception(), false);
+        world.fail(RanksAborted(vaecf::format("rank {} failed", rank)));
       }
     });
   }
@@ -334,4 +356,4 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
   world.rethrow();
 }
 
-}  // namespace vaecf::comm
+} // namespace vaecf::comm

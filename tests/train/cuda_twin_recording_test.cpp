@@ -44,12 +44,6 @@ class Repeating : public cuda::Device {
   std::string& steps;  ///< recorded o, replayed >
 };
 
-class Recordable : public cuda::twin::TwinCommunicator {
- public:
-  using TwinCommunicator::TwinCommunicator;
-  bool recordable() const override { return true; }
-};
-
 class CudaTwinRecording : public WorldOfRanks {
  protected:
   struct Outcome {
@@ -61,10 +55,9 @@ class CudaTwinRecording : public WorldOfRanks {
   std::vector<Outcome> train_on(int ranks, Toggle graph) {
     backend_.graph = graph;
     std::vector<Outcome> all(static_cast<std::size_t>(ranks));
-    comm::run_ranks(ranks, [&](comm::Communicator& host) {
-      Outcome& outcome = all[static_cast<std::size_t>(host.rank())];
+    const auto train = [&](comm::Communicator& communicator) {
+      Outcome& outcome = all[static_cast<std::size_t>(communicator.rank())];
       EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
-      Recordable communicator(host);
       Log log;
       Progress progress;
       const Services services{communicator, engine, log, progress};
@@ -79,7 +72,8 @@ class CudaTwinRecording : public WorldOfRanks {
         });
       });
       outcome.weights = read_all(engine, FlatState::weights);
-    });
+    };
+    comm::run_ranks(ranks, train, cuda::twin::thread_device(true));
     return all;
   }
 };

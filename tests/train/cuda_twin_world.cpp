@@ -3,20 +3,19 @@
 #include <vaecf/backend/cuda/device.hpp>
 
 #include "support/cuda_twin/communicator.hpp"
-#include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
 
 namespace vaecf::train {
 
 void run_world(int ranks, const backend::BackendOptions& options,
                const std::function<void(const Services&)>& body) {
-  comm::run_ranks(ranks, [&](comm::Communicator& host) {
+  const auto run = [&](comm::Communicator& communicator) {
     EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(options, 0));
-    cuda::twin::TwinCommunicator communicator(host);
     Log log;
     Progress progress;
     body({communicator, engine, log, progress});
-  });
+  };
+  comm::run_ranks(ranks, run, cuda::twin::thread_device());
 }
 
 }  // namespace vaecf::train
