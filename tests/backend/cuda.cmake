@@ -1,12 +1,7 @@
-# Included at the end of tests/backend/CMakeLists.txt.
+# Included at the end of tests/backend/CMakeLists.txt. A program that needs a GPU is one of its own: without a GPU its
+# tests are skipped, or fail when VAECF_REQUIRE_GPU=1.
 vaecf_test(cuda_device_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_device_test.cpp LIBRARIES vaecf_backend)
 target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:${VAECF_HAS_CUDA}>)
-
-# A program of its own: without a GPU its tests are skipped, or fail when VAECF_REQUIRE_GPU=1.
-if(VAECF_HAS_CUDA)
-  vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
-             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_backend vaecf_cudart)
-endif()
 
 # The twin: the CUDA room's verbs and kernel bodies as plain C++ over host memory, so that a machine without a
 # GPU, and without CUDA, runs them. It takes the room's objects of its own making in the place of those in
@@ -31,6 +26,37 @@ vaecf_test(contract_cuda_twin_test IN_PARTS
   LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
   NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16)  # as fp32 and fp16
 
+# Recordings, users' rows and batches, and the layers on sizes that the contract does not reach.
 vaecf_test(cuda_twin_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp
-  LIBRARIES vaecf_cuda_twin)
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_test.cpp
+          ${CMAKE_CURRENT_LIST_DIR}/cuda_layers_twin_test.cpp
+  LIBRARIES vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
+  # Slices of several chunks in fp32, chunks in bf16: all that is read and written.
+  NOT_SANITIZED *ChunksAndSlices*/cuda_twin_fp32 *ChunksAndSlices*/cuda_twin_bf16_small)
+
+# The contract of vaecf/backend/cuda/platform.hpp, compiled once: the twin and the GPU must both fulfill it.
+vaecf_test_objects(vaecf_platform_contract
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_matmul_test.cpp
+  LIBRARIES vaecf_math vaecf_base)
+target_include_directories(vaecf_platform_contract PRIVATE ${CMAKE_SOURCE_DIR}/src)
+# Products in fp64, one by one: optimised in every build.
+target_compile_options(vaecf_platform_contract PRIVATE -O1)
+set_target_properties(vaecf_platform_contract PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they are read unoptimised
+vaecf_test(cuda_platform_twin_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_twin.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_kernels.cpp
+  LIBRARIES vaecf_platform_contract vaecf_cuda_twin)
+vaecf_test_holds_kernels(cuda_platform_twin_test)
+
+if(VAECF_HAS_CUDA)
+  vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda.cpp
+             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_backend vaecf_cudart)
+  vaecf_test(cuda_platform_gpu_test NEEDS_GPU
+             SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_kernels.cu
+             LIBRARIES vaecf_platform_contract vaecf_backend vaecf_cuda_flags vaecf_cudart)
+  vaecf_test(cuda_sparse_oracle_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_sparse_oracle_test.cpp
+             LIBRARIES vaecf_backend vaecf_cudart vaecf_cusparse)
+  vaecf_test(cuda_errors_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_errors_test.cpp
+             LIBRARIES vaecf_backend vaecf_cudart vaecf_cublaslt)
+  target_include_directories(cuda_platform_gpu_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(cuda_errors_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
+endif()

@@ -20,10 +20,3 @@ TEST(CudaDevice, GivesAReasonExactlyWhereThereIsNoDevice) {
     EXPECT_NE(found.reason.find("-DVAECF_CUDA=ON"), std::string::npos) << found.reason;
   }
 }
-
-TEST(CudaDevice, AnswersTheSameWhenAskedAgain) {
-  const vaecf::cuda::Availability first = vaecf::cuda::availability();
-  const vaecf::cuda::Availability second = vaecf::cuda::availability();
-  EXPECT_EQ(first.devices, second.devices);
-  EXPECT_EQ(first.reason, second.reason);
-}

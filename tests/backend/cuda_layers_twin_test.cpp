@@ -1,7 +1,9 @@
-// What the sizes of the contract do not reach in the CUDA backend's layers: batches in several chunks and
-// slices, sums over thousands of rows, and the largest loss scale. On the twin.
+// The CUDA device's layers on sizes that the contract does not reach, on the twin: batches in several chunks
+// and slices, sums over thousands of rows, items that thousands of a batch's users hold, users with thousands
+// of items, gradients too large to be cached, and the largest loss scale.
 #include <vaecf/backend/cuda/device.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -86,6 +88,138 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
   // Sums of fp32 numbers in every precision.
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
+}
+
+/// In each precision: its products of large gradients read narrow copies.
+class CudaInputLayer : public LayerContract {
+ protected:
+  static constexpr std::int64_t items = 40;
+
+  /// Each user has item 0; items 1 and 2 have as many users as one part takes and one more; item 3 has
+  /// nobody; the others have some.
+  static Csr popular_items(std::int64_t users) {
+    Csr rows;
+    for (std::int64_t user = 0; user < users; ++user) {
+      rows.columns.push_back(0);
+      if (user < 1024) rows.columns.push_back(1);
+      if (user % 2 == 0 && user < 2 * 1025) rows.columns.push_back(2);
+      rows.columns.push_back(static_cast<std::int32_t>(4 + user * 7 % (items - 4)));
+      rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    }
+    return rows;
+  }
+
+  void input_gradient(const TestLayer& layer, const TestBatch& batch, backend::Keep keep,
+                      const cuda::Activations& output, cuda::Activations& d_output,
+                      const backend::GradientReady& ready = {}) {
+    device().input_gradient(*batch.device, layer.layout, layer.layer, backend::Activation::identity, keep,
+                            step(), output, d_output, *layer.gradients, ready);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Twins, CudaInputLayer,
+                         ::testing::Values(twin(backend::Precision::fp32, 0),
+                                           twin(backend::Precision::bf16, 0),
+                                           twin(backend::Precision::fp16, 0)),
+                         contract_name);
+
+TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
+  TestBatch batch;
+  gather(popular_items(2100), items, true, batch);
+  const double narrow = fp16() ? 1e-3 : 8e-3;
+  // Rows of the wider gradient do not stay in the cache: they are read by their narrow copies.
+  for (const std::int64_t width : {24, 2048}) {
+    const bool reads_copy = width > 24 && low_precision();
+    const Tolerance sums = reads_copy ? Tolerance{narrow, narrow, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
+    const TestLayer layer = random_layer(backend::TensorKind::input_table, items, width);
+    const Matrix y = random_matrix(2100, width, 1);
+    const Matrix d_y = random_matrix(2100, width, 2);
+    for (const float keep : {1.0F, 0.5F}) {
+      begin({5, 6});
+      const auto output = activations(y);
+      const auto d_output = activations(d_y);
+      input_gradient(layer, batch, keep, *output, *d_output);
+      const auto expected =
+          reference::input_gradient(batch.host, keep, {5, 6}, backend::Activation::identity, y, d_y);
+      const std::vector<float> found = weight_gradient(layer);
+      expect_near(found, expected.d_weight, sums, "d_weight");
+      expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 1e-5, 0.0}, "d_bias");
+      double error = 0.0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        error += std::abs(found[i] - expected.d_weight.values[i]);
+      EXPECT_EQ(error / static_cast<double>(found.size()) > 1e-5, reads_copy);
+      device().side_gradient({*batch.device, layer.layer.weight}, layer.layout, *d_output, *layer.gradients,
+                             {});
+      expect_near(weight_gradient(layer), reference::side_gradient(batch.host, d_y), sums, "side");
+    }
+  }
+}
+
+TEST_P(CudaInputLayer, RecordingsOfSumsInPartsGiveTheSameBits) {
+  const Csr rows = popular_items(1500);
+  const TestLayer layer = random_layer(backend::TensorKind::input_table, items, 16);
+  const auto held = device().hold_rows(rows.view(), 0, items);
+  const auto order = device().make_batch_order();
+  std::vector<std::int64_t> all(1500);
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  device().set_batch_order(*held, all, std::vector<std::int64_t>{0, 1500}, *order);
+  TestBatch batch{{}, device().make_batch()};
+  const auto output = activations(random_matrix(1500, 16, 1));
+  const auto d_output = activations(random_matrix(1500, 16, 2));
+  begin({5, 6});
+  const auto recording = device().record([&] {
+    device().gather_step(*held, *order, step(), 1500, *batch.device);
+    input_gradient(layer, batch, 0.5F, *output, *d_output);
+  });
+  const std::vector<float> eager = weight_gradient(layer);
+  for (const std::uint32_t number : {7U, 6U}) {
+    device().fill(*layer.gradients, 0.0F);
+    begin({5, number});
+    ASSERT_TRUE(device().replay(*recording));
+    EXPECT_EQ(weight_gradient(layer) == eager, number == 6U) << "another step drops other items";
+  }
+}
+
+TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
+  // Passes hold 768 candidates: one less, all, one more, and several.
+  Csr rows;
+  for (const std::int64_t n : {767, 768, 769, 3000, 0, 1}) {
+    for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 3000 / n));
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  TestBatch batch;
+  gather(rows, 3000, true, batch);
+  const TestLayer layer = random_layer(backend::TensorKind::input_table, 3000, 20);
+  const auto output = device().make_activations(6, 20);
+  for (const float keep : {1.0F, 0.5F, 0.01F}) {
+    const auto encode = [&](const cuda::SideInput* side) {
+      device().encode_input(*batch.device, *layer.parameters, layer.layer, backend::Activation::tanh, keep,
+                            begin({5, 6}), *output, side);
+      return read(*output);
+    };
+    expect_near(encode(nullptr),
+                reference::encode_input(batch.host, layer.weight, layer.bias, backend::Activation::tanh, keep,
+                                        {5, 6}),
+                "encoded");
+    // The same rows beside themselves: both sums in passes.
+    const cuda::SideInput side{*batch.device, layer.layer.weight};
+    expect_near(encode(&side),
+                reference::encode_input(batch.host, layer.weight, layer.bias, backend::Activation::tanh, keep,
+                                        {5, 6}, batch.host, layer.weight),
+                "encoded with a side input");
+  }
+}
+
+TEST_P(CudaInputLayer, ReportsAFewRanges) {
+  TestBatch batch;
+  gather(popular_items(10), 50000, true, batch);
+  const TestLayer layer = random_layer(backend::TensorKind::input_table, 50000, 8);
+  begin();
+  const auto output = activations(Matrix(10, 8));
+  const auto d_output = activations(random_matrix(10, 8, 2));
+  Reports reports(*this, layer);
+  input_gradient(layer, batch, 1.0F, *output, *d_output, reports.callback());
+  EXPECT_EQ(reports.count(), 9U);
+  reports.check();
 }
 
 // With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.

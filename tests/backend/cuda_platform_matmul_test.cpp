@@ -61,8 +61,8 @@ struct Matrix {
 class Matmul : public Platform {
  protected:
   /// Random numbers in its columns, NaN around them, which no product may read.
-  Matrix random(Number number, std::int64_t rows, std::int64_t columns, std::int64_t padding,
-                std::int64_t offset) {
+  Matrix random(Number number, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
+                std::int64_t offset = 0) {
     Matrix matrix{number, columns + padding, offset, {}, {}};
     matrix.host.assign(static_cast<std::size_t>(offset + rows * matrix.stride),
                        std::numeric_limits<float>::quiet_NaN());
@@ -82,20 +82,24 @@ class Matmul : public Platform {
     matrix.host = decode(matrix.number, bytes);
   }
 
-  /// Multiplies and compares with fp64 sums; `pad` elements behind each row, memory begins `offset` elements
-  /// into an allocation.
-  void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, std::int64_t pad, std::int64_t offset) {
+  /// Multiplies and compares with fp64 sums. Matrices begin within an allocation and rows have padding, so
+  /// that both are multiples of 16 bytes if `aligned` is set, and else are not.
+  void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, bool aligned) {
+    const auto operand = [&](Number number, std::int64_t rows, std::int64_t columns) {
+      return aligned ? random(number, rows, columns, 16 - columns % 8, 8)
+                     : random(number, rows, columns, 3, 1);
+    };
     SCOPED_TRACE(::testing::Message()
                  << "(" << spec.m << ", " << spec.k << ") by (" << spec.k << ", " << spec.n << ")"
                  << (spec.a_transposed ? ", a'" : "") << (spec.b_transposed ? ", b'" : "")
-                 << (spec.accumulate ? ", accumulated" : "") << (spec.bias ? ", bias" : "") << ", padding "
-                 << pad << ", offset " << offset);
-    Matrix a = spec.a_transposed ? random(spec.operands, spec.k, spec.m, pad, offset)
-                                 : random(spec.operands, spec.m, spec.k, pad, offset);
-    Matrix b = spec.b_transposed ? random(spec.operands, spec.n, spec.k, pad, offset)
-                                 : random(spec.operands, spec.k, spec.n, pad, offset);
-    Matrix c = random(spec.result, spec.m, spec.n, pad, offset);
-    Matrix bias = random(spec.result, 1, spec.n, 0, offset);
+                 << (spec.accumulate ? ", accumulated" : "") << (spec.bias ? ", bias" : "")
+                 << (aligned ? ", aligned" : ""));
+    Matrix a =
+        spec.a_transposed ? operand(spec.operands, spec.k, spec.m) : operand(spec.operands, spec.m, spec.k);
+    Matrix b =
+        spec.b_transposed ? operand(spec.operands, spec.n, spec.k) : operand(spec.operands, spec.k, spec.n);
+    Matrix c = operand(spec.result, spec.m, spec.n);
+    Matrix bias = random(spec.result, 1, spec.n);
     for (float& value : c.host) {
       if (std::isnan(value))
         value = untouched;
@@ -158,17 +162,16 @@ class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pai
 TEST_P(MatmulKinds, EqualSumsInFp64) {
   cuda::Matmuls matmuls(gpu(), false);
   for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
-    for (int kind = 0; kind < 16; ++kind) {
+    for (int kind = 0; kind < 12; ++kind) {
       MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
       spec.operands = GetParam().first;
       spec.result = GetParam().second;
       spec.a_transposed = (kind & 1) != 0;
       spec.b_transposed = (kind & 2) != 0;
-      spec.accumulate = (kind & 4) != 0;
-      spec.bias = (kind & 8) != 0;
-      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 0, 0));
-      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 3, 1));
-      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 8 - sizes.k % 8, 8));
+      spec.accumulate = kind / 4 == 1;
+      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, false));
+      spec.bias = kind / 4 == 2;
+      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
     }
   }
 }
@@ -178,10 +181,10 @@ TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
   MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
   spec.operands = GetParam().first;
   spec.result = GetParam().second;
-  ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 0, 0));
-  Matrix a = random(spec.operands, spec.m, spec.k, 0, 0);
-  Matrix b = random(spec.operands, spec.k, spec.n, 0, 0);
-  Matrix c = random(spec.result, spec.m, spec.n, 0, 0);
+  ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+  Matrix a = random(spec.operands, spec.m, spec.k);
+  Matrix b = random(spec.operands, spec.k, spec.n);
+  Matrix c = random(spec.result, spec.m, spec.n);
   cuda::Matmuls others(gpu(), true);
   matmuls.run(queue(), spec, a.data(), b.data(), c.data());
   const auto first = download(c.device);
@@ -189,18 +192,6 @@ TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
   EXPECT_TRUE(download(c.device) == first);
   others.run(queue(), spec, a.data(), b.data(), c.data());
   EXPECT_TRUE(download(c.device) == first);
-}
-
-TEST_P(MatmulKinds, RowsStartWithBiasZerosOrWhatIsThere) {
-  for (int kind = 0; kind < 4; ++kind) {
-    MatmulSpec spec{.m = 5, .n = 300, .k = 0};
-    spec.operands = GetParam().first;
-    spec.result = GetParam().second;
-    spec.accumulate = (kind & 1) != 0;
-    spec.bias = (kind & 2) != 0;
-    cuda::Matmuls matmuls(gpu(), false);
-    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 3, 1));
-  }
 }
 
 std::string kind_name(const ::testing::TestParamInfo<std::pair<Number, Number>>& kind) {
@@ -217,34 +208,13 @@ INSTANTIATE_TEST_SUITE_P(Numbers, MatmulKinds,
                                            std::pair(Number::fp16, Number::fp16)),
                          kind_name);
 
-TEST_F(Matmul, NothingToWriteTouchesNothing) {
-  cuda::Matmuls matmuls(gpu(), false);
-  Matrix c = random(Number::fp32, 2, 2, 0, 0);
-  const auto before = download(c.device);
-  for (const Sizes& sizes : {Sizes{0, 2, 2}, {2, 0, 2}, {0, 0, 0}}) {
-    const MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k, .lda = 2, .ldb = 2, .ldc = 2};
-    matmuls.run(queue(), spec, nullptr, nullptr, c.data());
-  }
-  EXPECT_TRUE(download(c.device) == before);
-}
-
-TEST_F(Matmul, ABiasMustComeWhereOneIsAskedFor) {
-  cuda::Matmuls matmuls(gpu(), false);
-  Matrix a = random(Number::fp32, 2, 2, 0, 0);
-  Matrix c = random(Number::fp32, 2, 2, 0, 0);
-  MatmulSpec spec{.m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
-  EXPECT_THROW(matmuls.run(queue(), spec, a.data(), a.data(), c.data(), a.data()), std::logic_error);
-  spec.bias = true;
-  EXPECT_THROW(matmuls.run(queue(), spec, a.data(), a.data(), c.data()), std::logic_error);
-}
-
 TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   cuda::Matmuls exact(gpu(), true);
   cuda::Matmuls rounding(gpu(), true, cuda::Fp32Products::tf32);
   const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
-  Matrix a = random(Number::fp32, 64, 64, 0, 0);
-  Matrix b = random(Number::fp32, 64, 64, 0, 0);
-  Matrix c = random(Number::fp32, 64, 64, 0, 0);
+  Matrix a = random(Number::fp32, 64, 64);
+  Matrix b = random(Number::fp32, 64, 64);
+  Matrix c = random(Number::fp32, 64, 64);
   // Each sum has one term: 1 + 2^-13 is lost with 10 bits of fraction, 1 + 2^-10 is not.
   std::fill(a.host.begin(), a.host.end(), 0.0F);
   for (std::size_t i = 0; i < 64; ++i) a.host[65 * i] = i % 2 == 0 ? 1.0F + 0x1p-13F : 1.0F + 0x1p-10F;
@@ -265,37 +235,15 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   }
 }
 
-TEST_F(Matmul, TimedEventsTellWhenTheDeviceReachedThem) {
-  cuda::Matmuls matmuls(gpu(), false);
-  const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
-  Matrix a = random(Number::fp32, 64, 64, 0, 0);
-  Matrix c = random(Number::fp32, 64, 64, 0, 0);
-  cuda::Event begin(cuda::Timing::on);
-  cuda::Event middle(cuda::Timing::on);
-  cuda::Event end(cuda::Timing::on);
-  queue().record(begin);
-  queue().record(middle);
-  for (int i = 0; i < 10; ++i) matmuls.run(queue(), spec, a.data(), a.data(), c.data());
-  queue().record(end);
-  queue().finish();
-  EXPECT_GE(cuda::Event::seconds_between(begin, middle), 0.0);
-  EXPECT_GT(cuda::Event::seconds_between(middle, end), 0.0);
-  EXPECT_LT(cuda::Event::seconds_between(begin, end), 60.0);
-  // Recorded again, it forgets.
-  queue().record(begin);
-  queue().finish();
-  EXPECT_GE(cuda::Event::seconds_between(end, begin), 0.0);
-}
-
 TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
   cuda::Matmuls matmuls(gpu(), false);
-  MatmulSpec spec{.m = 20, .n = 30, .k = 40, .lda = 40, .ldb = 30, .ldc = 30, .bias = true};
+  MatmulSpec spec{.m = 20, .n = 32, .k = 40, .lda = 40, .ldb = 32, .ldc = 32, .bias = true};
   spec.operands = Number::bf16;
-  Matrix a = random(Number::bf16, 20, 40, 0, 0);
-  Matrix b = random(Number::bf16, 40, 30, 0, 0);
-  Matrix c = random(Number::fp32, 20, 30, 0, 0);
-  Matrix bias = random(Number::fp32, 1, 30, 0, 0);
-  Matrix other_bias = random(Number::fp32, 1, 30, 0, 0);
+  Matrix a = random(Number::bf16, 20, 40);
+  Matrix b = random(Number::bf16, 40, 32);
+  Matrix c = random(Number::fp32, 20, 32);
+  Matrix bias = random(Number::fp32, 1, 32);
+  Matrix other_bias = random(Number::fp32, 1, 32);
   matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
   queue().finish();
   queue().begin_capture();
@@ -318,11 +266,11 @@ TEST_F(Matmul, LargeProductsHold) {
   for (const Sizes& sizes : {Sizes{640, 600, 1536}, {600, 1536, 640}}) {
     MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
     spec.operands = Number::bf16;
-    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 0, 0));
+    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
     spec.b_transposed = true;
     spec.bias = true;
-    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, 8, 8));
-    ASSERT_NO_FATAL_FAILURE(expect_product(fixed, spec, 0, 0));
+    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+    ASSERT_NO_FATAL_FAILURE(expect_product(fixed, spec, true));
   }
 }
 

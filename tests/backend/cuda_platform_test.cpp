@@ -5,7 +5,6 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
-#include <thread>
 
 #include "cuda_platform_support.hpp"
 
@@ -27,7 +26,6 @@ std::vector<std::int64_t> counted(std::size_t size) {
 TEST_F(Platform, TheDeviceTellsWhatItIs) {
   EXPECT_EQ(gpu().index(), 0);
   EXPECT_FALSE(gpu().name().empty());
-  EXPECT_GT(gpu().multiprocessors(), 0);
   EXPECT_GT(gpu().total_bytes(), 0);
   EXPECT_GT(gpu().free_bytes(), 0);
   EXPECT_LE(gpu().free_bytes(), gpu().total_bytes());
@@ -41,20 +39,15 @@ TEST_F(Platform, TheDeviceTellsWhatItIs) {
 }
 
 TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
-  const std::int64_t before = gpu().used_bytes();
-  {
+  for (int i = 0; i < 2; ++i) {
     DeviceArray<std::int64_t> first(gpu(), 3, "a test");
     DeviceArray<std::int64_t> array(gpu(), 100000, "a test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % 256, 0U);
     EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0));
-    EXPECT_EQ(gpu().used_bytes(), before + 800024);
     DeviceArray<std::int64_t> moved(std::move(array));
     array = std::move(moved);
-    EXPECT_EQ(gpu().used_bytes(), before + 800024);
-    EXPECT_GE(gpu().peak_bytes(), before + 800024);
   }
-  EXPECT_EQ(gpu().used_bytes(), before);
-  EXPECT_GE(gpu().peak_bytes(), before + 800024);
+  EXPECT_EQ(gpu().peak_bytes(), 800024) << "what was released counts no more";
   EXPECT_EQ(DeviceArray<float>(gpu(), 0, "a test").data(), nullptr);
 }
 
@@ -68,15 +61,14 @@ TEST_F(Platform, MemoryThatWasUsedBeforeIsZeroAgain) {
 }
 
 TEST_F(Platform, FullMemoryIsAnErrorThatNamesWhatAskedForIt) {
-  const std::int64_t before = gpu().used_bytes();
   try {
     gpu().allocate(std::int64_t{1} << 50, "the moon");
     FAIL() << "a pebibyte was had";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("the moon"), std::string::npos) << error.what();
   }
-  EXPECT_EQ(gpu().used_bytes(), before);
   DeviceArray<std::int64_t> array(gpu(), 10, "a test");
+  EXPECT_EQ(gpu().peak_bytes(), 80);
   double_and_add_one(queue(), array);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
@@ -139,7 +131,7 @@ TEST_F(Platform, KernelsReadAndWritePinnedMemory) {
 }
 
 TEST_F(Platform, EventsOrderQueues) {
-  Queue other(cuda::Urgency::high);
+  Queue other;
   Event event;
   EXPECT_TRUE(event.done());
   EXPECT_NE(event.native(), nullptr);
@@ -162,16 +154,20 @@ TEST_F(Platform, EventsOrderQueues) {
   EXPECT_TRUE(moved.done());
 }
 
-TEST_F(Platform, AThreadOfItsOwnMayUseAQueue) {
-  DeviceArray<std::int64_t> array = upload(counted(10));
-  std::thread thread([&] {
-    gpu().use();
-    Queue mine;
-    double_and_add_one(mine, array);
-    mine.finish();
-  });
-  thread.join();
-  EXPECT_EQ(download(array)[3], 17);
+TEST_F(Platform, TimedEventsTellWhenTheDeviceReachedThem) {
+  DeviceArray<std::int64_t> array = upload(counted(100000));
+  Event begin(cuda::Timing::on);
+  Event end(cuda::Timing::on);
+  queue().record(begin);
+  double_and_add_one(queue(), array);
+  queue().record(end);
+  queue().finish();
+  EXPECT_GT(Event::seconds_between(begin, end), 0.0);
+  EXPECT_LT(Event::seconds_between(begin, end), 60.0);
+  // Recorded again, it forgets.
+  queue().record(begin);
+  queue().finish();
+  EXPECT_GE(Event::seconds_between(end, begin), 0.0);
 }
 
 TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
@@ -213,7 +209,7 @@ TEST_F(Platform, ReplayedCopiesSeeWhatPinnedMemoryHoldsThen) {
 }
 
 TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
-  Queue other(cuda::Urgency::high);
+  Queue other;
   Event fork;
   Event join;
   DeviceArray<std::int64_t> a(gpu(), 100, "a test");
@@ -269,7 +265,6 @@ TEST_F(Platform, RunningSumsGoBeyond32Bits) {
     for (const std::int32_t value : in) expected.push_back(expected.back() + value);
     const auto values = upload(in);
     auto sums = upload(std::vector<std::int64_t>(in.size() + 1, -1));
-    primitives.reserve(n);
     primitives.running_sum(queue(), values.data(), n, sums.data());
     EXPECT_TRUE(download(sums) == expected) << n;
   }
@@ -279,7 +274,7 @@ TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
   cuda::Primitives primitives(gpu());
   std::mt19937 random(7);
   for (const std::int64_t n : {0, 1, 31, 257, 5000, on_gpu() ? 500000 : 20000}) {
-    for (const int bits : {0, 1, 9, 15, 32}) {
+    for (const int bits : {1, 9, 15, 32}) {
       std::vector<std::uint32_t> keys(static_cast<std::size_t>(n));
       std::vector<std::uint32_t> numbers(keys.size());
       for (auto& key : keys) key = static_cast<std::uint32_t>(random());
@@ -301,42 +296,39 @@ TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
   }
 }
 
-TEST_F(Platform, ScanAndSortCanBeCapturedWhereRoomWasReserved) {
+TEST_F(Platform, ScanAndSortCanBeCapturedIfTheyRanBefore) {
   cuda::Primitives primitives(gpu());
   constexpr std::int64_t n = 3000;
-  primitives.reserve(n);
   std::vector<std::int32_t> ones(n, 1);
   const auto in = upload(ones);
   DeviceArray<std::int64_t> sums(gpu(), n + 1, "a test");
-  DeviceArray<std::uint32_t> keys(gpu(), n, "a test");
-  DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
-  DeviceArray<std::uint32_t> values(gpu(), n, "a test");
+  DeviceArray<std::uint32_t> keys(gpu(), 50 * n, "a test");
+  DeviceArray<std::uint32_t> sorted(gpu(), 50 * n, "a test");
+  DeviceArray<std::uint32_t> values(gpu(), 50 * n, "a test");
+  const auto run = [&](std::int64_t size) {
+    primitives.running_sum(queue(), in.data(), n, sums.data());
+    primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), values.data(), size, 12);
+  };
+  run(n);
   queue().begin_capture();
-  primitives.running_sum(queue(), in.data(), n, sums.data());
-  primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), values.data(), n, 12);
+  run(n);
   const CapturedGraph graph = queue().end_capture();
+  queue().begin_capture();
+  EXPECT_THROW(run(50 * n), std::logic_error) << "a capture cannot make room";
+  queue().end_capture();
 
-  primitives.reserve(50 * n);  // room for more must not take the captured work's away
+  run(50 * n);  // room for more must not take the captured work's away
   std::vector<std::uint32_t> falling(n);
   std::iota(falling.rbegin(), falling.rend(), 1U);
-  queue().copy_in(keys.data(), falling.data(), keys.bytes());
+  queue().copy_in(keys.data(), falling.data(), 4 * n);
   queue().run(graph);
   std::sort(falling.begin(), falling.end());
-  EXPECT_TRUE(download(sorted) == falling);
-  EXPECT_TRUE(download(values) == falling);
+  for (const auto* array : {&sorted, &values}) {
+    auto found = download(*array);
+    found.resize(n);
+    EXPECT_TRUE(found == falling);
+  }
   EXPECT_EQ(download(sums).back(), n);
-}
-
-TEST_F(Platform, ACaptureCannotMakeRoom) {
-  cuda::Primitives primitives(gpu());
-  primitives.reserve(10);
-  constexpr std::int64_t n = 1 << 20;
-  DeviceArray<std::uint32_t> keys(gpu(), n, "a test");
-  DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
-  queue().begin_capture();
-  EXPECT_THROW(primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), sorted.data(), n, 32),
-               std::logic_error);
-  queue().end_capture();
 }
 
 }  // namespace

@@ -196,7 +196,6 @@ void Device::gather_step(const UserRows& source, const BatchOrder& order, const 
     throw std::logic_error("the step's batch is not one of its order, or has another number of users");
   }
   batch.reserve(order.max_users, order.max_entries, source.items(), true);
-  if (!generation_.recording) primitives_.reserve(std::max(order.max_users, order.max_entries));
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, order.max_users, row_sizes);
   const Choice choice{order.device_rows.data(), order.device_begin.data(), step.record.data()};
   gather(queue_, primitives_, counts, source, choice, users, order.max_entries, false, true, batch);

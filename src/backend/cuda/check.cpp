@@ -8,65 +8,34 @@
 namespace vaecf::cuda {
 namespace {
 
-std::string version_text(int version) {
-  return format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-/// These end the process's use of the GPU, and come up at whatever call is next, which is innocent.
-bool from_earlier_work(cudaError_t status) {
-  switch (static_cast<int>(status)) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case 226:  // cudaErrorContained, which older toolkits have no name for
-    case cudaErrorExternalDevice:
-    case cudaErrorUnknown:
-    case cudaErrorIllegalAddress:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorInvalidPc:
-    case cudaErrorHardwareStackError:
-    case cudaErrorAssert:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string advice(cudaError_t status) {
   switch (status) {
-    case cudaErrorLaunchTimeout:
-      return "; the GPU also drives a display, whose watchdog ends long kernels: use one without a display";
     case cudaErrorInsufficientDriver:
     case cudaErrorCallRequiresNewerDriver:
     case cudaErrorUnsupportedPtxVersion:
-      return "; " + explain_old_driver();
+      return explain_old_driver();
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return "; configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use "
+      return "configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use "
              "device: cpu";
     case cudaErrorMemoryAllocation:
-      return "; see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
-    case cudaErrorDevicesUnavailable:
-    case cudaErrorDeviceAlreadyInUse:
-      return "; see nvidia-smi for the GPU's processes and compute mode";
+      return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
     case cudaErrorSystemNotReady:
-      return "; see systemctl status nvidia-fabricmanager, which GPUs joined by NVSwitch need";
-    case cudaErrorSystemDriverMismatch:
-      return "; restart the machine";
+      return "see systemctl status nvidia-fabricmanager, which GPUs joined by NVSwitch need";
     default:
       break;
   }
-  if (from_earlier_work(status)) {
-    return "; see `dmesg` for Xid messages and nvidia-smi for the GPU's state; start again, from the last "
-           "checkpoint if there is one; if it comes again, compute-sanitizer names the kernel";
-  }
   if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
-    return "; this is a bug: set backend.graph: off";
+    return "this is a bug: set backend.graph: off";
   }
-  return "";
+  // A fault of a kernel or of the GPU comes up at whatever call is next, which is innocent.
+  return "unless this call is to blame, earlier work on the GPU is: see `dmesg` for Xid messages and "
+         "nvidia-smi for the GPU's state and processes; start again, from the last checkpoint if there is "
+         "one; if it comes again, compute-sanitizer names the kernel";
+}
+
+std::string version_text(int version) {
+  return format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -77,10 +46,7 @@ std::string size_text(std::int64_t bytes) {
 }  // namespace
 
 std::string explain(cudaError_t status, const char* what) {
-  const std::string failed = from_earlier_work(status)
-                                 ? format("work on the GPU failed at or before {}", what)
-                                 : format("GPU: {} failed", what);
-  return format("{}: {} ({}){}", failed, cudaGetErrorString(status), cudaGetErrorName(status),
+  return format("GPU: {} failed: {} ({}); {}", what, cudaGetErrorString(status), cudaGetErrorName(status),
                 advice(status));
 }
 
@@ -98,11 +64,12 @@ std::string explain_old_driver() {
                 version_text(driver), version_text(CUDART_VERSION));
 }
 
-std::string explain_full_memory(const char* what, std::int64_t bytes, const MemoryState& memory) {
+std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
+                                std::int64_t ours) {
   return format(
       "GPU memory: {} for {} are needed, {} of {} are free ({} are this run's own; for other programs see "
       "nvidia-smi); lower train.batch_size, or set backend.resident: off, or spread the run over more GPUs",
-      size_text(bytes), what, size_text(memory.free), size_text(memory.total), size_text(memory.ours));
+      size_text(bytes), what, size_text(free), size_text(total), size_text(ours));
 }
 
 }  // namespace vaecf::cuda

@@ -21,21 +21,6 @@ VAECF_HD inline void add(const Eight& numbers, Eight& sums) {
 }
 
 template <class T>
-struct NarrowCopy {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const float* from;
-  std::int64_t eights;
-  T* to;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, eights,
-                          [&](std::int64_t e) { store_eight(to + 8 * e, load_eight(from + 8 * e)); });
-  }
-};
-
-template <class T>
 struct AddBias {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -185,13 +170,8 @@ constexpr std::int64_t rows_of_strand = 8;
 }  // namespace
 
 void renew_copy(Queue& queue, Number number, Activations& activations) {
-  with_number(number, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, float>) {
-      const std::int64_t eights = activations.rows() * activations.stride() / 8;
-      const NarrowCopy<T> body{activations.values(), eights, copy_of<T>(activations)};
-      launch(queue, blocks_for(eights, body.threads), body);
-    }
-  });
+  make_copies(queue, number, activations.values(), activations.copy(),
+              activations.rows() * activations.stride());
 }
 
 void add_bias(Queue& queue, Number number, const float* bias, bool tanh, Activations& output) {

@@ -7,7 +7,10 @@
 /// What the dense layers, the latent layer and the output layer do beside their products.
 namespace vaecf::cuda {
 
-/// The narrow copy of what stands in `values`; in fp32 runs nothing.
+/// Copies `n` numbers as operands of products, of 16 bits each; does nothing in fp32 runs.
+void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n);
+
+/// Makes the narrow copy of what stands in `values`; does nothing in fp32 runs.
 void renew_copy(Queue& queue, Number number, Activations& activations);
 
 /// values = act(values + bias), and the copy.

@@ -171,7 +171,7 @@ void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrVie
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
-  const UserRows lists(gpu_, queue_, targets, 0, scorer.items(), UserRows::Place::device, "");
+  const UserRows lists(gpu_, queue_, targets, 0, scorer.items(), true, "");
   count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   queue_.copy_out(back.data(), found, entries * 4);

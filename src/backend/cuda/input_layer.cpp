@@ -309,7 +309,6 @@ void Device::table_gradient(const Batch& b, const backend::TensorLayout& table, 
   // As many at most: an item's last part may hold few users, but then it is not its only one.
   const std::int64_t parts = users > users_of_part ? 2 * b.max_entries / users_of_part : 0;
   if (parts > 0) {
-    if (!generation_.recording) primitives_.reserve(items);
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
     auto* begin = scratch_.get<std::int64_t>(Scratch::per_entry, items + 1, "parts of items");
     partial = scratch_.get<float>(Scratch::products, parts * d.stride(), "sums of gradients");

@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -26,17 +25,10 @@ void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   // Behind a failed start there often is an older error of the device, which says more.
   vaecf::cuda::check(cudaGetLastError(), what);
-  const char* advice = "";
-  if (status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED) {
-    advice =
-        "; mostly the GPU's memory is full: see nvidia-smi for other programs, and lower train.batch_size";
-  } else if (status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_NOT_SUPPORTED) {
-    advice = "; this GPU cannot do it: train.precision: fp32 asks for least";
-  } else if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
-    advice = "; see `dmesg` for Xid messages, and start again, from the last checkpoint where there is one";
-  }
-  throw RunError(format("GPU: {} failed: {} ({}){}", what, cublaslt().GetStatusString(status),
-                        cublaslt().GetStatusName(status), advice));
+  throw RunError(
+      format("GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid "
+             "messages; of all train.precision: fp32 asks a GPU for least",
+             what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
 }
 
 struct Destroy {
@@ -126,24 +118,8 @@ struct Operands {
   const void* bias;
 };
 
-using PlanKey = std::array<std::int64_t, 15>;
-PlanKey key_of(const MatmulSpec& s, const Operands& x) {
-  return {s.m,
-          s.n,
-          s.k,
-          s.lda,
-          s.ldb,
-          s.ldc,
-          s.a_transposed,
-          s.b_transposed,
-          s.accumulate,
-          s.bias,
-          static_cast<std::int64_t>(s.operands),
-          static_cast<std::int64_t>(s.result),
-          alignment_of(x.a),
-          alignment_of(x.b),
-          alignment_of(x.c)};
-}
+/// What decides on a product's algorithm: besides the product, how its operands are aligned.
+using PlanKey = std::pair<MatmulSpec, std::array<std::uint32_t, 3>>;
 
 }  // namespace
 
@@ -171,14 +147,13 @@ struct Matmuls::State {
                      cudaStream_t stream);
   std::size_t fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
                       const Operands& x, cudaStream_t stream);
-  Plan* plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x);
-  bool try_run(Queue& queue, const MatmulSpec& spec, const Operands& x);
+  Plan& plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x);
 
   bool deterministic;
   Fp32Products fp32;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
-  std::map<PlanKey, std::optional<Plan>> plans;  // nothing: cuBLASLt has no algorithm for it that runs
+  std::map<PlanKey, Plan> plans;
 };
 
 /// The algorithms that cuBLASLt expects to be fastest, best first.
@@ -251,15 +226,19 @@ std::size_t Matmuls::State::fastest(const std::vector<cublasLtMatmulAlgo_t>& alg
   return best;
 }
 
-/// Null where cuBLASLt has no algorithm, or none that runs.
-Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
-  const auto [place, is_new] = plans.try_emplace(key_of(spec, x));
-  std::optional<Plan>& plan = place->second;
-  if (!is_new) return plan ? &*plan : nullptr;
+Plan& Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
+  const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
   Plan made = describe(spec, fp32);
   if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
   made.algorithms = candidates(made, spec, x);
-  if (made.algorithms.empty()) return nullptr;
+  if (made.algorithms.empty()) {
+    throw RunError(
+        format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: "
+               "fp32, which needs the least support",
+               spec.m, spec.k, spec.k, spec.n));
+  }
   // Trials overwrite the result and wait for the device: where either matters, the first guess stands. Small
   // products are not worth it.
   const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
@@ -268,39 +247,27 @@ Plan* Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Opera
     std::swap(made.algorithms.front(),
               made.algorithms[fastest(made.algorithms, made, x, static_cast<cudaStream_t>(queue.native()))]);
   }
-  plan = std::move(made);
-  return &*plan;
-}
-
-bool Matmuls::State::try_run(Queue& queue, const MatmulSpec& spec, const Operands& x) {
-  Plan* plan = plan_for(queue, spec, x);
-  if (plan == nullptr) return false;
-  if (spec.bias) set(plan->description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
-  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
-  while (!plan->algorithms.empty()) {
-    status =
-        start(*plan, plan->algorithms.front(), spec.accumulate, x, static_cast<cudaStream_t>(queue.native()));
-    const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-                         status == CUBLAS_STATUS_ARCH_MISMATCH;
-    if (!refused) {
-      check(status, "a product");
-      return true;
-    }
-    cudaGetLastError();  // nothing ran: the advice was wrong, the next may be better
-    plan->algorithms.erase(plan->algorithms.begin());
-  }
-  plans[key_of(spec, x)].reset();
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "a product");
-  return false;
+  return plans.emplace(key, std::move(made)).first->second;
 }
 
 Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
-    : gpu_(gpu), state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
+    : state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
 Matmuls::~Matmuls() = default;
 
-bool Matmuls::try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
-                      const void* bias) {
-  return state_->try_run(queue, spec, {a, b, c, bias});
+void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+                  const void* bias) {
+  const Operands x{a, b, c, bias};
+  Plan& plan = state_->plan_for(queue, spec, x);
+  if (spec.bias) set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  for (;;) {
+    const cublasStatus_t status = state_->start(plan, plan.algorithms.front(), spec.accumulate, x,
+                                                static_cast<cudaStream_t>(queue.native()));
+    const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+                         status == CUBLAS_STATUS_ARCH_MISMATCH;
+    if (!refused || plan.algorithms.size() == 1) return check(status, "a product");
+    cudaGetLastError();  // nothing ran: the advice was wrong, the next may be better
+    plan.algorithms.erase(plan.algorithms.begin());
+  }
 }
 
 }  // namespace vaecf::cuda

@@ -36,20 +36,16 @@ cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* keys, s
 struct Primitives::State {
   explicit State(Gpu& owner) : gpu(owner) {}
 
-  /// Scratch memory of at least `bytes`.
+  /// Scratch memory of at least `bytes`. What was outgrown stays: captured work still refers to it. Doubling
+  /// bounds it by what is in use.
   void* take(const Queue& queue, std::size_t bytes) {
     const auto size = static_cast<std::int64_t>(bytes);
-    if (scratch.empty() || scratch.back().size() < size) {
-      if (queue.capturing()) throw std::logic_error("a scan or sort in a capture larger than was reserved");
-      grow(size);
+    const std::int64_t has = scratch.empty() ? 0 : scratch.back().size();
+    if (has < size) {
+      if (queue.capturing()) throw std::logic_error("a scan or sort without room in a capture");
+      scratch.emplace_back(gpu, std::max(size, 2 * has), "scratch of scan and sort");
     }
     return scratch.back().data();
-  }
-
-  // What was outgrown stays: captured work still refers to it. Doubling bounds it by what is in use.
-  void grow(std::int64_t bytes) {
-    const std::int64_t least = scratch.empty() ? 256 : 2 * scratch.back().size();
-    scratch.emplace_back(gpu, std::max(bytes, least), "scratch of scan and sort");
   }
 
   Gpu& gpu;
@@ -58,15 +54,6 @@ struct Primitives::State {
 
 Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
 Primitives::~Primitives() = default;
-
-void Primitives::reserve(std::int64_t n) {
-  std::size_t scan_bytes = 0;
-  std::size_t sort_bytes = 0;
-  check(scan(nullptr, scan_bytes, nullptr, nullptr, n, nullptr), "planning a scan");
-  check(sort(nullptr, sort_bytes, nullptr, nullptr, nullptr, nullptr, n, 32, nullptr), "planning a sort");
-  const auto bytes = static_cast<std::int64_t>(std::max(scan_bytes, sort_bytes));
-  if (state_->scratch.empty() || state_->scratch.back().size() < bytes) state_->grow(bytes);
-}
 
 void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
   queue.clear(out, sizeof *out);
@@ -81,11 +68,6 @@ void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32
                             const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
                             int bits) {
   if (n == 0) return;
-  if (bits == 0) {
-    queue.copy(sorted_keys, keys, n * 4);
-    queue.copy(sorted_values, values, n * 4);
-    return;
-  }
   const auto stream = static_cast<cudaStream_t>(queue.native());
   std::size_t bytes = 0;
   check(sort(nullptr, bytes, keys, sorted_keys, values, sorted_values, n, bits, stream), "planning a sort");

@@ -14,7 +14,7 @@ class Shares {
  public:
   static constexpr int threads = 256;
   static constexpr std::int64_t most_blocks = 1024;
-  /// What callers keep of all shares: a sum of each, and one of them all.
+  /// What callers keep: a sum of each share, and one of them all.
   static constexpr std::int64_t most_sums = most_blocks + 1;
 
   Shares(const float* values, std::int64_t n)

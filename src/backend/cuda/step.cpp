@@ -7,29 +7,9 @@
 
 #include "launch.hpp"
 #include "nvtx.hpp"
-#include "shares.hpp"
 
 namespace vaecf::cuda {
 namespace {
-
-VAECF_HD inline bool finite(double x) {
-  return x - x == 0.0;
-}
-
-struct StartState {
-  static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
-  StepRecord* record;
-  backend::LossScale scale;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) {
-      *record = StepRecord{};
-      record->scale = scale;
-    });
-  }
-};
 
 struct BeginStep {
   static constexpr int threads = 32;
@@ -67,7 +47,7 @@ struct EndStep {
       if (skipped) {
         ++sums.skipped;
       } else {
-        if (sums.broken_step < 0 && !(finite(record->nll) && finite(record->kl))) {
+        if (sums.broken_step < 0 && !record->finite()) {
           sums.broken_step = record->numbers.step;
           sums.broken_nll = record->nll;
           sums.broken_kl = record->kl;
@@ -95,52 +75,6 @@ struct EndStep {
   }
 };
 
-/// One value that came as an argument, into the device's memory.
-template <class T>
-struct Assign {
-  static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
-  T* to;
-  T value;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) { *to = value; });
-  }
-};
-
-/// How many of a block's share of the elements are not finite.
-struct CountBroken {
-  static constexpr int threads = Shares::threads;
-  static constexpr int scratch_bytes = 0;
-  Shares shares;
-  std::int64_t* counts;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    const std::int64_t count =
-        shares.sum(lanes, block, [](float value) -> std::int64_t { return finite(value) ? 0 : 1; });
-    lanes.each(1, [&](std::int64_t) { counts[block] = count; });
-  }
-};
-
-/// A loss that is no number counts too: its step must be skipped on all ranks alike.
-struct AddBroken {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const std::int64_t* counts;
-  std::int64_t n;
-  const StepRecord* record;
-  float* overflow;
-
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    const std::int64_t count = lanes.sum(n, [&](std::int64_t i) { return counts[i]; });
-    const std::int64_t losses = finite(record->nll) && finite(record->kl) ? 0 : 1;
-    lanes.each(1, [&](std::int64_t) { *overflow += static_cast<float>(count + losses); });
-  }
-};
-
 void wait_on_host(const Event& event) {
   for (int look = 0; !event.done(); ++look) {
     if (look < 100) {
@@ -163,9 +97,9 @@ void abandon_capture(Queue& queue) noexcept {
 
 std::unique_ptr<StepState> Device::make_step_state() {
   auto step = std::make_unique<StepState>(gpu_);
-  const backend::LossScale scale =
-      precision_ == backend::Precision::fp16 ? backend::LossScale{} : backend::LossScale{1.0F, 0};
-  launch(queue_, 1, StartState{step->record.data(), scale});
+  StepRecord start;
+  if (precision_ == backend::Precision::fp16) start.scale = backend::LossScale();
+  queue_.copy_in(step->record.data(), &start, sizeof start);
   return step;
 }
 
@@ -178,18 +112,6 @@ void Device::begin_step(const backend::StepNumbers& numbers, StepState& step) {
   next_begun_ = (next_begun_ + 1) % begun_.size();
   step.numbers = numbers;
   launch(queue_, 1, BeginStep{step.record.data(), step.verdict.data(), numbers});
-}
-
-void Device::inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step) {
-  if (precision_ == backend::Precision::fp16) count_overflows(gradients, range, step);
-  if (step.numbers.rule.clip_norm > 0.0F) add_squares(gradients, range, step);
-}
-
-void Device::count_overflows(const FloatBuffer& gradients, Range range, StepState& step) {
-  const Shares shares(gradients.data() + range.begin, range.size());
-  auto* counts = scratch_.get<std::int64_t>(Scratch::sums, Shares::most_sums, "counts of overflows");
-  launch(queue_, shares.blocks(), CountBroken{shares, counts});
-  launch(queue_, 1, AddBroken{counts, shares.blocks(), step.record.data(), step.verdict.data()});
 }
 
 FloatBuffer& Device::verdict(StepState& step) {
@@ -206,7 +128,8 @@ void Device::clear_losses(StepState& step) {
 }
 
 void Device::set_losses(const backend::LossSums& sums, StepState& step) {
-  launch(queue_, 1, Assign<backend::LossSums>{&step.record.data()->sums, sums.unbroken()});
+  const backend::LossSums start = sums.unbroken();
+  queue_.copy_in(&step.record.data()->sums, &start, sizeof start);
   // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
   step.looking = false;
   step.has_looked = false;
@@ -245,7 +168,7 @@ backend::LossScale Device::loss_scale(StepState& step) {
 void Device::set_loss_scale(backend::LossScale scale, StepState& step) {
   // Only fp16 gradients carry one.
   if (precision_ != backend::Precision::fp16) return;
-  launch(queue_, 1, Assign<backend::LossScale>{&step.record.data()->scale, scale});
+  queue_.copy_in(&step.record.data()->scale, &scale, sizeof scale);
 }
 
 std::unique_ptr<Graph> Device::record(const std::function<void()>& work) {

@@ -104,7 +104,6 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
   const std::int64_t room = sorted_users * scorer.items();
-  primitives_.reserve(room);
   auto* keys = scratch_.get<std::uint32_t>(Scratch::products, 4 * room, "best items");
   auto* sorted_keys = keys + room;
   auto* entries = keys + 2 * room;

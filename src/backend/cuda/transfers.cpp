@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "dense_kernels.hpp"
 #include "eights.hpp"
 #include "launch.hpp"
 
@@ -46,14 +47,6 @@ void convert(Queue& queue, const From* from, To* to, std::int64_t n) {
          Convert<From, To>{from, to, n, aligned(from) && aligned(to)});
 }
 
-/// Copies of fp32 numbers as operands of products.
-void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n) {
-  with_number(number, [&](auto type) {
-    using T = decltype(type);
-    if constexpr (!std::is_same_v<T, float>) convert(queue, from, reinterpret_cast<T*>(to), n);
-  });
-}
-
 struct Fill {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -78,6 +71,12 @@ bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
 }
 
 }  // namespace
+
+void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n) {
+  with_number(number, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, float>) convert(queue, from, reinterpret_cast<T*>(to), n);
+  });
+}
 
 PinnedArray<float>& Device::staging(std::int64_t row) const {
   if (staging_.size() < std::max(row, staging_size)) {

@@ -101,7 +101,6 @@ Gpu::Gpu(int index) : state_(std::make_unique<State>()) {
   state_->total = index > 0 ? std::int64_t{index} << 20 : std::int64_t{1} << 40;
 }
 Gpu::~Gpu() = default;
-void Gpu::use() const {}
 int Gpu::index() const {
   return state_->index;
 }
@@ -111,17 +110,11 @@ std::string Gpu::name() const {
 std::string Gpu::id() const {
   return "TWIN-" + std::to_string(state_->index);
 }
-int Gpu::multiprocessors() const {
-  return 3;
-}
 std::int64_t Gpu::free_bytes() const {
   return state_->total - state_->used;
 }
 std::int64_t Gpu::total_bytes() const {
   return state_->total;
-}
-std::int64_t Gpu::used_bytes() const {
-  return state_->used;
 }
 std::int64_t Gpu::peak_bytes() const {
   return state_->peak;

@@ -107,13 +107,16 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride
 struct Matmuls::State {
   Fp32Products fp32;
 };
-Matmuls::Matmuls(Gpu& gpu, bool, Fp32Products fp32)
-    : gpu_(gpu), state_(std::make_unique<State>(State{fp32})) {}
+Matmuls::Matmuls(Gpu&, bool, Fp32Products fp32) : state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
-bool Matmuls::try_run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
-                      const void* bias) {
-  if (s.bias && !aligned(bias)) throw std::logic_error("a product's bias is not aligned to 16 bytes");
+void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
+                  const void* bias) {
+  if (s.m < 1 || s.n < 1 || s.k < 1) throw std::logic_error("a product of nothing");
+  if (s.bias != (bias != nullptr) || (s.bias && s.accumulate)) {
+    throw std::logic_error("a product's bias is missing, or too much");
+  }
+  if (!aligned(bias)) throw std::logic_error("a product's bias is not aligned to 16 bytes");
   if (s.result != Number::fp32 && s.result != s.operands) {
     throw std::logic_error("a product's result is neither fp32 nor of its operands' kind");
   }
@@ -127,23 +130,21 @@ bool Matmuls::try_run(Queue& queue, const MatmulSpec& s, const void* a, const vo
   if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "a product's bias");
   const Fp32Products fp32 = state_->fp32;
   perform(queue, [=] { multiply(s, a, b, c, bias, fp32); });
-  return true;
 }
 
 struct Primitives::State {
+  /// Makes room for `n`, which a capture cannot.
+  void reserve(const Queue& queue, std::int64_t n) {
+    if (n > reserved && queue.capturing()) throw std::logic_error("a scan or sort without room in a capture");
+    reserved = std::max(reserved, n);
+  }
   std::int64_t reserved = 0;
 };
 Primitives::Primitives(Gpu&) : state_(std::make_unique<State>()) {}
 Primitives::~Primitives() = default;
 
-void Primitives::reserve(std::int64_t n) {
-  state_->reserved = std::max(state_->reserved, n);
-}
-
 void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
-  if (n > state_->reserved && queue.capturing())
-    throw std::logic_error("running_sum: not reserved for so many");
-  reserve(n);
+  state_->reserve(queue, n);
   twin::require_device(in, n * 4, "running_sum");
   twin::require_device(out, (n + 1) * 8, "running_sum");
   perform(queue, [=] {
@@ -155,14 +156,12 @@ void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t 
 void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                             const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
                             int bits) {
-  if (n > state_->reserved && queue.capturing())
-    throw std::logic_error("sort_pairs: not reserved for so many");
-  reserve(n);
+  state_->reserve(queue, n);
   for (const void* memory : {static_cast<const void*>(keys), static_cast<const void*>(sorted_keys),
                              static_cast<const void*>(values), static_cast<const void*>(sorted_values)}) {
     twin::require_device(memory, n * 4, "sort_pairs");
   }
-  const std::uint32_t mask = bits >= 32 ? ~0U : (1U << bits) - 1U;
+  const std::uint32_t mask = ~0U >> (32 - bits);
   perform(queue, [=] {
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), std::int64_t{0});

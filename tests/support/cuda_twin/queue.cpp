@@ -17,12 +17,9 @@ namespace {
 
 }  // namespace
 
-Event::Event(Timing timing) : state_(std::make_unique<State>()) {
+Event::Event(Timing timing) : state_(std::make_shared<State>()) {
   if (timing == Timing::on) state_->point.reached = std::make_shared<twin::Reached>();
 }
-Event::~Event() = default;
-Event::Event(Event&&) noexcept = default;
-Event& Event::operator=(Event&&) noexcept = default;
 
 bool Event::done() const {
   const std::lock_guard lock(twin::world().mutex);
@@ -49,11 +46,7 @@ double Event::seconds_between(const Event& from, const Event& to) {
   return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
 
-CapturedGraph::CapturedGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
-CapturedGraph::~CapturedGraph() = default;
-CapturedGraph::CapturedGraph(CapturedGraph&&) noexcept = default;
-
-Queue::Queue(Urgency) : state_(std::make_unique<State>()) {
+Queue::Queue() : state_(std::make_unique<State>()) {
   const std::lock_guard lock(twin::world().mutex);
   twin::world().timelines.push_back(state_->timeline);
 }
@@ -177,7 +170,7 @@ CapturedGraph Queue::end_capture() {
   for (const auto& [timeline, branch] : capture.branches) {
     if (timeline != capture.origin && branch.joined < branch.queued) refuse("a capture with loose ends");
   }
-  auto graph = std::make_unique<CapturedGraph::State>();
+  auto graph = std::make_shared<CapturedGraph::State>();
   graph->work = std::move(capture.work);
   return CapturedGraph(std::move(graph));
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/backend/cuda/rows.hpp>
 #include <vaecf/backend/cuda/storage.hpp>
 #include <vaecf/backend/device.hpp>
 
@@ -128,8 +127,6 @@ class Device {
   std::int64_t peak_device_bytes() const;
 
  private:
-  void count_overflows(const FloatBuffer& gradients, Range range, StepState& step);
-  void add_squares(const FloatBuffer& gradients, Range range, StepState& step);
   Number number() const;  ///< of operands
   bool narrow_run() const { return number() != Number::fp32; }
   /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,

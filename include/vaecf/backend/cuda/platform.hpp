@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,34 +9,29 @@
 #include <utility>
 #include <vector>
 
-/// All that the CUDA room asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
+/// All that the CUDA module asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
 /// products, scan and sort; kernels are started by src/backend/cuda/launch.hpp. There are two of it.
-/// platform_device.cpp, platform_runtime.cpp, matmuls.cpp and primitives.cu speak to the CUDA runtime,
-/// cuBLASLt and CUB. The twin in tests/support/cuda_twin keeps "device memory" on the host, runs each block
-/// of a kernel on EmulatedLanes and multiplies with plain loops: so every kernel body and all logic of this
-/// room are tested on machines without a GPU, and only this layer is not.
+/// platform.cpp, matmuls.cpp and primitives.cu speak to the CUDA runtime, cuBLASLt and CUB. The twin in
+/// tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on EmulatedLanes
+/// and multiplies with plain loops: so every kernel body and all logic of this module are tested on machines
+/// without a GPU, and only this layer is not.
 namespace vaecf::cuda {
 
 /// One GPU. Allocations are counted, zeroed, and 256-byte aligned.
 class Gpu {
  public:
-  /// RunError where the device cannot be used.
+  /// Makes it the calling thread's device, which is the one thread that uses it. RunError if the device
+  /// cannot be used.
   explicit Gpu(int index);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  /// Makes it the calling thread's device; the thread that constructs it has done so. Before a thread's first
-  /// other call, or the runtime would wake device 0 for it.
-  void use() const;
-
   int index() const;
   std::string name() const;  ///< "NVIDIA H100 80GB HBM3"
   std::string id() const;    ///< "GPU-01234567-..."
-  int multiprocessors() const;
   std::int64_t free_bytes() const;
   std::int64_t total_bytes() const;
-  std::int64_t used_bytes() const;  ///< by us
   std::int64_t peak_bytes() const;  ///< the most that was ever used by us
 
   /// `what` names it in the RunError that says how much was needed, how much is free and which setting helps.
@@ -54,9 +50,6 @@ class Event {
  public:
   /// With `timing`, seconds_between() can tell when the point was reached.
   explicit Event(Timing timing = Timing::off);
-  ~Event();
-  Event(Event&&) noexcept;
-  Event& operator=(Event&&) noexcept;
   /// Whether the work before it is done. RunError where the device failed. True where nothing was recorded.
   bool done() const;
   void* native() const;  ///< cudaEvent_t
@@ -65,28 +58,24 @@ class Event {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 /// Work captured from a queue, to be run again.
 class CapturedGraph {
  public:
   struct State;
-  explicit CapturedGraph(std::unique_ptr<State> state);
-  ~CapturedGraph();
-  CapturedGraph(CapturedGraph&&) noexcept;
+  explicit CapturedGraph(std::shared_ptr<State> state) : state_(std::move(state)) {}
   State& state() const { return *state_; }
 
  private:
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
-
-enum class Urgency { normal, high };
 
 /// Work in order (a stream). Nothing here waits for the device but `finish`.
 class Queue {
  public:
-  explicit Queue(Urgency urgency = Urgency::normal);
+  Queue();
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -189,9 +178,9 @@ inline std::int64_t size_of(Number number) {
   return number == Number::fp32 ? 4 : 2;
 }
 
-/// c (m, n) = a (m, k) b (k, n), plus what was in c where `accumulate`, plus `bias` (n) on every row where
-/// one is given. Row-major with leading dimensions; a transposed operand is stored (k, m) or (n, k). Sums in
-/// fp32.
+/// c (m, n) = a (m, k) b (k, n), plus what was in c if `accumulate` is set, or plus `bias` (n) on every row
+/// if one is given. Row-major with leading dimensions; a transposed operand is stored (k, m) or (n, k). Sums
+/// in fp32.
 struct MatmulSpec {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
@@ -201,15 +190,14 @@ struct MatmulSpec {
   bool bias = false;
   Number operands = Number::fp32;
   Number result = Number::fp32;  ///< of c and of the bias: fp32 or the operands' own
-  bool operator==(const MatmulSpec&) const = default;
+  auto operator<=>(const MatmulSpec&) const = default;
 };
 
 /// What becomes of fp32 operands: `tf32` rounds them to 10 bits of fraction on their way into tensor cores.
 enum class Fp32Products { exact, tf32 };
 
-/// Products, each planned once. Leading dimensions times the number's size should be multiples of 16 bytes:
-/// other ones are correct and slow, and so is a bias that is not aligned to 16 bytes, whose first product
-/// must not be captured. m = 0 or n = 0: nothing; k = 0: zeros (and bias).
+/// Products, each planned once. Sizes are at least 1. Leading dimensions times the number's size should be
+/// multiples of 16 bytes: other ones are correct and slow. A bias must be aligned to 16 bytes.
 class Matmuls {
  public:
   /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
@@ -220,25 +208,18 @@ class Matmuls {
            const void* bias = nullptr);
 
  private:
-  /// Runs a product whose bias, if any, is aligned to 16 bytes: kernels of cuBLASLt read it in pieces of that
-  /// size, and no preference can tell it otherwise. Returns false if the library has no algorithm that runs.
-  bool try_run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c, const void* bias);
-
   struct State;
-  Gpu& gpu_;
   std::unique_ptr<State> state_;
-  std::vector<DeviceArray<std::byte>> bias_copies_;  ///< aligned; kept, as graphs may read them
 };
 
-/// Whole-array primitives with their scratch memory. `reserve` before a capture, for the largest n to come.
+/// Whole-array primitives with their scratch memory. What is captured must have run before: it then has room.
 class Primitives {
  public:
   explicit Primitives(Gpu& gpu);
   ~Primitives();
-  void reserve(std::int64_t n);
   /// out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n + 1).
   void running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out);
-  /// Stable, by the lowest `bits` bits of the keys, ascending.
+  /// Stable, by the lowest `bits` bits of the keys (1 to 32), ascending.
   void sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                   const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n, int bits);
 

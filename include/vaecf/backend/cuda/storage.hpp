@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -107,7 +109,7 @@ class Activations {
   DeviceArray<std::uint16_t> copy_;
 };
 
-/// Bytes of item ids: 16 bits each where all items fit.
+/// Bytes of an item's id: two if those of all items fit.
 inline std::int64_t id_bytes(std::int64_t items) {
   return items <= 65536 ? 2 : 4;
 }
@@ -126,6 +128,49 @@ class ItemIds {
  private:
   const std::uint16_t* narrow_ = nullptr;
   const std::uint32_t* wide_ = nullptr;
+};
+
+/// Users' item lists. Item ids are in the device's memory, or in pinned memory of the host, which kernels
+/// read over the bus; offsets are always on the device.
+class UserRows {
+ public:
+  /// InputError for an item that is not one of `items`.
+  UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items, bool on_device,
+           std::string description);
+  std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
+  std::string description() const { return description_; }
+
+  ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
+  const std::int64_t* offsets() const { return offsets_.data(); }
+  std::int64_t first_user() const { return first_user_; }
+  std::int64_t items() const { return items_; }
+  std::int64_t entries_of(std::span<const std::int64_t> rows) const;
+
+  std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
+
+ private:
+  std::int64_t first_user_;
+  std::int64_t items_;
+  std::string description_;
+  DeviceArray<std::int64_t> offsets_;
+  // One of them:
+  DeviceArray<std::byte> device_ids_;
+  PinnedArray<std::byte> host_ids_;
+};
+
+/// The epoch's rows on the device, and how large its largest batch is.
+class BatchOrder {
+ public:
+  std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const { return begin[batch + 1] - begin[batch]; }
+
+  std::vector<std::int64_t> begin{0};      // (batches + 1)
+  DeviceArray<std::int64_t> device_begin;  // (batches + 1)
+  DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
+  // Of any batch so far; entries with some room, so that later epochs fit into what recordings were made
+  // with.
+  std::int64_t max_users = 0;
+  std::int64_t max_entries = 0;
 };
 
 /// The batch in work. What it holds on the device, by kernels alone, has room for `max_users` users and
@@ -164,6 +209,9 @@ struct StepRecord {
   double squares = 0.0;  // of the parts of the gradient so far
   backend::LossSums sums;
   backend::LossScale scale{1.0F, 0};
+
+  /// Whether the losses of the step in work are numbers.
+  VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
 };
 
 class StepState {

@@ -1,6 +1,11 @@
-#include <cuda_runtime_api.h>
 #include <vaecf/backend/cuda/platform.hpp>
+#include <vaecf/backend/cuda_facts.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -8,6 +13,102 @@
 #include "check.cuh"
 
 namespace vaecf::cuda {
+
+struct Gpu::State {
+  explicit State(int index) : number(index) {
+    // First of all: any other call would wake device 0, and hold memory there.
+    check(cudaSetDevice(index), "taking the GPU");
+    facts = cuda_facts().gpus.at(static_cast<std::size_t>(index));
+    check(cudaStreamCreateWithFlags(&clearing, cudaStreamNonBlocking), "making a stream");
+  }
+  ~State() { cudaStreamDestroy(clearing); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  int number;
+  GpuFacts facts;
+  cudaStream_t clearing = nullptr;
+  std::int64_t used = 0;
+  std::int64_t peak = 0;
+};
+
+Gpu::Gpu(int index) : state_(std::make_unique<State>(index)) {}
+Gpu::~Gpu() = default;
+
+int Gpu::index() const {
+  return state_->number;
+}
+std::string Gpu::name() const {
+  return state_->facts.name;
+}
+std::string Gpu::id() const {
+  return state_->facts.id;
+}
+
+std::int64_t Gpu::free_bytes() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking how much memory is free");
+  return static_cast<std::int64_t>(free);
+}
+std::int64_t Gpu::total_bytes() const {
+  return state_->facts.memory_bytes;
+}
+std::int64_t Gpu::peak_bytes() const {
+  return state_->peak;
+}
+
+void* Gpu::allocate(std::int64_t bytes, const char* what) {
+  void* memory = nullptr;
+  const auto size = static_cast<std::size_t>(bytes);
+  const cudaError_t status = cudaMalloc(&memory, size);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // passes: the next call must not find it
+    throw RunError(explain_full_memory(what, bytes, free_bytes(), total_bytes(), state_->used));
+  }
+  check(status, what);
+  state_->used += bytes;
+  state_->peak = std::max(state_->peak, state_->used);
+  try {
+    // The queues do not wait for the default stream, where a plain cudaMemset would run: zeros first, then
+    // the pointer.
+    check(cudaMemsetAsync(memory, 0, size, state_->clearing), what);
+    check(cudaStreamSynchronize(state_->clearing), what);
+  } catch (...) {
+    release(memory, bytes);
+    throw;
+  }
+  return memory;
+}
+
+void Gpu::release(void* memory, std::int64_t bytes) noexcept {
+  // cudaFree may wait for what still uses the memory, but does not promise to.
+  cudaDeviceSynchronize();
+  cudaFree(memory);
+  cudaGetLastError();
+  state_->used -= bytes;
+}
+
+void* allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw RunError(format(
+        "{:.1f} MiB of pinned host memory are not to be had: free host memory, or raise the limit of locked "
+        "memory (ulimit -l; in containers --ulimit memlock=-1)",
+        static_cast<double>(bytes) / (1 << 20)));
+  }
+  check(status, "pinned host memory");
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept {
+  if (memory == nullptr) return;
+  cudaDeviceSynchronize();  // copies may be under way
+  cudaFreeHost(memory);
+  cudaGetLastError();
+}
 
 struct Event::State {
   explicit State(Timing timing) {
@@ -20,10 +121,7 @@ struct Event::State {
   cudaEvent_t event = nullptr;
 };
 
-Event::Event(Timing timing) : state_(std::make_unique<State>(timing)) {}
-Event::~Event() = default;
-Event::Event(Event&&) noexcept = default;
-Event& Event::operator=(Event&&) noexcept = default;
+Event::Event(Timing timing) : state_(std::make_shared<State>(timing)) {}
 
 bool Event::done() const {
   const cudaError_t status = cudaEventQuery(state_->event);
@@ -56,19 +154,10 @@ struct CapturedGraph::State {
   cudaGraphExec_t runnable = nullptr;
 };
 
-CapturedGraph::CapturedGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
-CapturedGraph::~CapturedGraph() = default;
-CapturedGraph::CapturedGraph(CapturedGraph&&) noexcept = default;
-
 struct Queue::State {
-  explicit State(Urgency urgency) {
-    int least = 0;
-    int greatest = 0;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+  State() {
     // Non-blocking: never ordered with the default stream, which libraries may use.
-    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-                                       urgency == Urgency::high ? greatest : least),
-          "making a stream");
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   }
   ~State() {
     if (capturing) abandon_capture();
@@ -88,7 +177,7 @@ struct Queue::State {
   bool capturing = false;
 };
 
-Queue::Queue(Urgency urgency) : state_(std::make_unique<State>(urgency)) {}
+Queue::Queue() : state_(std::make_unique<State>()) {}
 Queue::~Queue() = default;
 
 void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
@@ -161,7 +250,7 @@ CapturedGraph Queue::end_capture() {
   state_->capturing = false;
   cudaGraph_t captured = nullptr;
   check(cudaStreamEndCapture(state_->stream, &captured), "recording a step");
-  auto graph = std::make_unique<CapturedGraph::State>();
+  auto graph = std::make_shared<CapturedGraph::State>();
   // Work keeps the priority of the queue that it was put into: the communicator's stays urgent.
   const cudaError_t status =
       cudaGraphInstantiate(&graph->runnable, captured, cudaGraphInstantiateFlagUseNodePriority);
