@@ -49,6 +49,10 @@ inline void PrintTo(const ContractDevice& device, std::ostream* out) {
 
 /// The devices (with their precisions and kernels) of this executable.
 std::vector<ContractDevice> contract_devices();
+#ifdef VAECF_CONTRACT_CUDA
+/// Devices with so little memory that they cut batches into slices; none that are real GPUs.
+std::vector<ContractDevice> small_cuda_devices();
+#endif
 
 /// How far a result may be from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element
 /// |a - b| <= worst max|b| + floor.

@@ -38,4 +38,8 @@ std::vector<ContractDevice> contract_devices() {
   return all;
 }
 
+std::vector<ContractDevice> small_cuda_devices() {
+  return {};
+}
+
 }  // namespace vaecf::testing

@@ -7,26 +7,34 @@
 
 namespace vaecf::testing {
 
+namespace {
+
+ContractDevice twin(const std::string& name, backend::Precision precision, bool fast = false, int device = 0,
+                    Toggle resident = Toggle::automatic) {
+  const backend::BackendOptions options{
+      .device = backend::DeviceChoice::cuda, .precision = precision, .resident = resident};
+  return {"cuda_twin_" + name, [=] { return std::make_unique<Device>(options, device); },
+          // The twin's memory is the host's; callers have waited for what writes it.
+          [](const Device::Buffer& buffer) {
+            return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
+          },
+          fast};
+}
+
+}  // namespace
+
 std::vector<ContractDevice> contract_devices() {
-  std::vector<ContractDevice> all;
-  const auto add = [&](const std::string& name, const backend::BackendOptions& options, bool fast) {
-    all.push_back({"cuda_twin_" + name, [options] { return std::make_unique<Device>(options, 0); },
-                   // The twin's memory is the host's; callers have waited for what writes it.
-                   [](const Device::Buffer& buffer) {
-                     return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
-                   },
-                   fast});
-  };
-  for (const backend::Precision precision : {backend::Precision::fp32, backend::Precision::bf16,
-                                             backend::Precision::fp16, backend::Precision::tf32}) {
-    // The real size takes its time: once, in the precision that runs use.
-    add(vaecf::to_string(precision), {.device = backend::DeviceChoice::cuda, .precision = precision},
-        precision == backend::Precision::bf16);
-  }
-  add("host_rows",
-      {.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp32, .resident = Toggle::off},
-      false);
-  return all;
+  using backend::Precision;
+  // The real size takes its time: once, in the precision that runs use.
+  return {twin("fp32", Precision::fp32), twin("bf16", Precision::bf16, true), twin("fp16", Precision::fp16),
+          twin("tf32", Precision::tf32), twin("host_rows", Precision::fp32, false, 0, Toggle::off)};
+}
+
+std::vector<ContractDevice> small_cuda_devices() {
+  // Number n has n MiB: of this one, 32 may hold logits.
+  constexpr int small = 256;
+  return {twin("fp32_small", backend::Precision::fp32, false, small),
+          twin("bf16_small", backend::Precision::bf16, false, small)};
 }
 
 }  // namespace vaecf::testing

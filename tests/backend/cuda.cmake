@@ -21,18 +21,17 @@ target_include_directories(vaecf_cuda_twin PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
+target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract_test_cuda_layers.cpp)
 vaecf_test(contract_cuda_twin_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract_cuda_twin.cpp
   LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
-  NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16)  # as fp32 and fp16
+  # As fp32 and fp16; in slices of several chunks.
+  NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16 *ChunksAndSlices*/cuda_twin_fp* *ChunksAndSlices*/*bf16_small)
 
-# Recordings, users' rows and batches, and the layers on sizes that the contract does not reach.
+# Recordings, and users' rows.
 vaecf_test(cuda_twin_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_twin_rows_test.cpp
-          ${CMAKE_CURRENT_LIST_DIR}/cuda_layers_twin_test.cpp
-  LIBRARIES vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
-  # Slices of several chunks in fp32, chunks in bf16: all that is read and written.
-  NOT_SANITIZED *ChunksAndSlices*/cuda_twin_fp32 *ChunksAndSlices*/cuda_twin_bf16_small)
+  LIBRARIES vaecf_cuda_twin)
 
 # The contract of vaecf/backend/cuda/platform.hpp, compiled once: the twin and the GPU must both fulfill it.
 vaecf_test_objects(vaecf_platform_contract
@@ -53,8 +52,6 @@ if(VAECF_HAS_CUDA)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_backend vaecf_cuda_flags vaecf_cudart)
-  vaecf_test(cuda_sparse_oracle_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_sparse_oracle_test.cpp
-             LIBRARIES vaecf_backend vaecf_cudart vaecf_cusparse)
   vaecf_test(cuda_errors_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_errors_test.cpp
              LIBRARIES vaecf_backend vaecf_cudart vaecf_cublaslt)
   target_include_directories(cuda_platform_gpu_test PRIVATE ${CMAKE_SOURCE_DIR}/src)

@@ -7,7 +7,6 @@
 
 #include "eights.hpp"
 #include "launch.hpp"
-#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include <vaecf/backend/cuda/device.hpp>
 
 #include "dense_kernels.hpp"
-#include "nvtx.hpp"
+#include "launch.hpp"
 
 namespace vaecf::cuda {
 

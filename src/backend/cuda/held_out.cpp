@@ -6,7 +6,6 @@
 
 #include "eights.hpp"
 #include "launch.hpp"
-#include "nvtx.hpp"
 #include "scores.hpp"
 
 namespace vaecf::cuda {

@@ -8,11 +8,9 @@
 
 #include "dense_kernels.hpp"
 #include "launch.hpp"
-#include "nvtx.hpp"
 #include "row_sums.hpp"
 
-// Kernels of our own and not cuSPARSE, which is their oracle in the tests: its products read stored values,
-// where dropout and scale are computed on the fly and stored nowhere; it fuses neither bias nor tanh nor the
+// Kernels of our own and not cuSPARSE: its products read stored values, where dropout and scale are computed on the fly and stored nowhere; it fuses neither bias nor tanh nor the
 // narrow copy; and its product with the transpose, which the gradient is, adds in an order that changes from
 // run to run.
 namespace vaecf::cuda {

@@ -5,7 +5,6 @@
 #include "dense_kernels.hpp"
 #include "eights.hpp"
 #include "launch.hpp"
-#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -28,12 +28,19 @@ struct FillWithNoise {
   }
 };
 
-void fill_with_noise(Queue& queue, Number kind, void* values, std::int64_t size) {
-  with_number(kind, [&](auto number) {
-    using T = decltype(number);
-    launch(queue, blocks_for(size, FillWithNoise<T>::threads),
-           FillWithNoise<T>{static_cast<T*>(values), size});
-  });
+// A measurement takes so many seconds at least, so that the start of the work does not count.
+constexpr double enough = 20e-3;
+constexpr int repetitions = 8;
+
+/// Returns the seconds that `work` takes several times; a first time, which may be slower, does not count.
+template <class F>
+double measure(Queue& queue, F&& work) {
+  work();
+  queue.finish();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) work();
+  queue.finish();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -49,9 +56,6 @@ std::int64_t Device::peak_device_bytes() const {
 double Device::measure_gemm_rate() {
   // As large as a few milliseconds allow: small products do not fill the device.
   constexpr std::int64_t largest = 8192;
-  constexpr int repetitions = 8;
-  constexpr double enough = 20e-3;  // seconds
-  double rate = 0.0;
   for (std::int64_t size = 128;; size *= 2) {
     const MatmulSpec spec{.m = size,
                           .n = size,
@@ -65,35 +69,27 @@ double Device::measure_gemm_rate() {
     DeviceArray<std::byte> a(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> b(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> c(gpu_, bytes, "a measurement");
-    fill_with_noise(queue_, number(), a.data(), size * size);
-    fill_with_noise(queue_, number(), b.data(), size * size);
-    matmuls_.run(queue_, spec, a.data(), b.data(), c.data());  // plans it
-    queue_.finish();
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < repetitions; ++i) matmuls_.run(queue_, spec, a.data(), b.data(), c.data());
-    queue_.finish();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const double cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
-    rate = 2.0 * repetitions * cube / seconds.count() * 1e-9;
+    with_number(number(), [&]<class T>(T) {
+      for (DeviceArray<std::byte>* operand : {&a, &b}) {
+        launch(queue_, blocks_for(size * size, FillWithNoise<T>::threads),
+               FillWithNoise<T>{reinterpret_cast<T*>(operand->data()), size * size});
+      }
+    });
+    const double seconds = measure(queue_, [&] { matmuls_.run(queue_, spec, a.data(), b.data(), c.data()); });
     const bool next_fits = 4 * 3 * bytes < gpu_.free_bytes() / 2;
-    if (seconds.count() >= enough || size == largest || !next_fits) return rate;
+    if (seconds < enough && size < largest && next_fits) continue;
+    const auto n = static_cast<double>(size);
+    return 2.0 * repetitions * n * n * n / seconds * 1e-9;
   }
 }
 
 double Device::measure_memory_rate() {
   // Up to sizes that no cache holds; device memory is fast, so these are a few milliseconds all the same.
   constexpr std::int64_t largest = std::int64_t{1} << 30;
-  constexpr int repetitions = 8;
-  constexpr double enough = 20e-3;  // seconds
-  const auto stopwatch = make_stopwatch();
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
     const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> to(gpu_, bytes, "a measurement");
-    queue_.copy(to.data(), from.data(), bytes);  // the first one may be slower
-    stopwatch->mark();
-    for (int i = 0; i < repetitions; ++i) queue_.copy(to.data(), from.data(), bytes);
-    stopwatch->mark();
-    const double seconds = stopwatch->read().front();
+    const double seconds = measure(queue_, [&] { queue_.copy(to.data(), from.data(), bytes); });
     const bool next_fits = 4 * 2 * bytes < gpu_.free_bytes() / 2;
     if (seconds < enough && bytes < largest && next_fits) continue;
     return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;

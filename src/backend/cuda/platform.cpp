@@ -104,7 +104,6 @@ void* allocate_pinned(std::int64_t bytes) {
 }
 
 void release_pinned(void* memory) noexcept {
-  if (memory == nullptr) return;
   cudaDeviceSynchronize();  // copies may be under way
   cudaFreeHost(memory);
   cudaGetLastError();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "launch.hpp"
-#include "nvtx.hpp"
 
 namespace vaecf::cuda {
 namespace {

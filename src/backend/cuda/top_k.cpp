@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "launch.hpp"
-#include "nvtx.hpp"
 #include "scores.hpp"
 
 namespace vaecf::cuda {

@@ -70,6 +70,41 @@ bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
   return begin >= 0 && n >= 0 && begin + n <= size;
 }
 
+/// Calls move(first, n) for so many rows at a time as fit into `memory`, which holds one row at least.
+template <class F>
+void for_pieces(PinnedArray<float>& memory, std::int64_t rows, std::int64_t stride, F&& move) {
+  if (rows == 0 || stride == 0) return;
+  const std::int64_t least = std::max(stride, staging_size);
+  if (memory.size() < least) memory = PinnedArray<float>(least);
+  const std::int64_t at_once = memory.size() / stride;
+  for (std::int64_t first = 0; first < rows; first += at_once) move(first, std::min(at_once, rows - first));
+}
+
+/// Unpadded rows on the host to rows `stride` apart on the device, with zeros between.
+void rows_in(Queue& queue, PinnedArray<float>& memory, const float* logical, std::int64_t rows,
+             std::int64_t columns, std::int64_t stride, float* to) {
+  for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
+    for (std::int64_t r = 0; r < n; ++r) {
+      float* row = memory.data() + r * stride;
+      std::copy_n(logical + (first + r) * columns, columns, row);
+      std::fill_n(row + columns, stride - columns, 0.0F);
+    }
+    queue.copy_in(to + first * stride, memory.data(), n * stride * 4);
+    queue.finish();
+  });
+}
+
+void rows_out(Queue& queue, PinnedArray<float>& memory, const float* from, std::int64_t rows,
+              std::int64_t columns, std::int64_t stride, float* logical) {
+  for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
+    queue.copy_out(memory.data(), from + first * stride, n * stride * 4);
+    queue.finish();
+    for (std::int64_t r = 0; r < n; ++r) {
+      std::copy_n(memory.data() + r * stride, columns, logical + (first + r) * columns);
+    }
+  });
+}
+
 }  // namespace
 
 void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n) {
@@ -78,51 +113,12 @@ void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* 
   });
 }
 
-PinnedArray<float>& Device::staging(std::int64_t row) const {
-  if (staging_.size() < std::max(row, staging_size)) {
-    staging_ = PinnedArray<float>(std::max(row, staging_size));
-  }
-  return staging_;
-}
-
-void Device::rows_in(const float* logical, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                     float* to) const {
-  if (rows == 0 || columns == 0) return;
-  PinnedArray<float>& memory = staging(stride);
-  const std::int64_t at_once = memory.size() / stride;
-  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
-    const std::int64_t n = std::min(at_once, rows - begin);
-    for (std::int64_t r = 0; r < n; ++r) {
-      float* row = memory.data() + r * stride;
-      std::copy_n(logical + (begin + r) * columns, columns, row);
-      std::fill_n(row + columns, stride - columns, 0.0F);
-    }
-    queue_.copy_in(to + begin * stride, memory.data(), n * stride * 4);
-    queue_.finish();
-  }
-}
-
-void Device::rows_out(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                      float* logical) const {
-  if (rows == 0 || columns == 0) return;
-  PinnedArray<float>& memory = staging(stride);
-  const std::int64_t at_once = memory.size() / stride;
-  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
-    const std::int64_t n = std::min(at_once, rows - begin);
-    queue_.copy_out(memory.data(), from + begin * stride, n * stride * 4);
-    queue_.finish();
-    for (std::int64_t r = 0; r < n; ++r) {
-      std::copy_n(memory.data() + r * stride, columns, logical + (begin + r) * columns);
-    }
-  }
-}
-
 void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
                          std::span<const float> logical, FloatBuffer& flat) {
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
-  rows_in(logical.data(), rows.size(), t.spec.columns, t.stride,
+  rows_in(queue_, staging_, logical.data(), rows.size(), t.spec.columns, t.stride,
           flat.data() + t.range.begin + rows.begin * t.stride);
 }
 
@@ -131,20 +127,20 @@ void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, 
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
-  rows_out(flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns, t.stride,
-           logical.data());
+  rows_out(queue_, staging_, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns,
+           t.stride, logical.data());
 }
 
 void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
   to.set_rows(rows);
   require(static_cast<std::int64_t>(values.size()) == rows * to.columns());
-  rows_in(values.data(), rows, to.columns(), to.stride(), to.values());
+  rows_in(queue_, staging_, values.data(), rows, to.columns(), to.stride(), to.values());
   make_copies(queue_, number(), to.values(), to.copy(), rows * to.stride());
 }
 
 void Device::read_activations(const Activations& from, std::span<float> values) const {
   require(static_cast<std::int64_t>(values.size()) == from.rows() * from.columns());
-  rows_out(from.values(), from.rows(), from.columns(), from.stride(), values.data());
+  rows_out(queue_, staging_, from.values(), from.rows(), from.columns(), from.stride(), values.data());
 }
 
 void Device::fill(FloatBuffer& buffer, float value) {
@@ -160,9 +156,9 @@ void Device::weights_changed(Parameters& parameters, Range range) {
   require(holds(parameters.master().size(), range.begin, range.size()));
   // Behind the layout there may be room that no product reads.
   const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
-  if (n > 0)
-    make_copies(queue_, number(), parameters.master().data() + range.begin, parameters.copies() + range.begin,
-                n);
+  if (n <= 0) return;
+  make_copies(queue_, number(), parameters.master().data() + range.begin, parameters.copies() + range.begin,
+              n);
 }
 
 void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {

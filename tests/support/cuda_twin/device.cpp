@@ -149,7 +149,6 @@ void* allocate_pinned(std::int64_t bytes) {
 }
 
 void release_pinned(void* memory) noexcept {
-  if (memory == nullptr) return;
   const std::lock_guard lock(twin::world().mutex);
   twin::spoil_captures();
   twin::run_all();

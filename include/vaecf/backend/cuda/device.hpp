@@ -134,13 +134,6 @@ class Device {
   void table_gradient(const Batch& b, const backend::TensorLayout& table, backend::Keep keep,
                       const StepState* step, const Activations& d, FloatBuffer& gradients,
                       const backend::GradientReady& ready);
-  /// Pinned, with room for a row at least. Whoever uses it waits until the copy is done.
-  PinnedArray<float>& staging(std::int64_t row) const;
-  /// Unpadded rows on the host to rows `stride` apart on the device, with zeros between; and back. They wait.
-  void rows_in(const float* logical, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-               float* to) const;
-  void rows_out(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                float* logical) const;
 
   backend::BackendOptions options_;
   backend::Precision precision_;

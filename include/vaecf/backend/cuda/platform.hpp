@@ -116,33 +116,21 @@ template <class T>
 class DeviceArray {
  public:
   DeviceArray() = default;
-  DeviceArray(Gpu& gpu, std::int64_t size, const char* what) : gpu_(&gpu) { reset(size, what); }
-  ~DeviceArray() { release(); }
-  DeviceArray(DeviceArray&& other) noexcept { swap(other); }
-  DeviceArray& operator=(DeviceArray&& other) noexcept {
-    swap(other);
-    return *this;
+  DeviceArray(Gpu& gpu, std::int64_t size, const char* what) : size_(size) {
+    if (size > 0) values_ = {static_cast<T*>(gpu.allocate(bytes(), what)), Release{&gpu, bytes()}};
   }
-  T* data() { return values_; }
-  const T* data() const { return values_; }
+  T* data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
   std::int64_t size() const { return size_; }
   std::int64_t bytes() const { return size_ * static_cast<std::int64_t>(sizeof(T)); }
 
  private:
-  void reset(std::int64_t size, const char* what) {
-    size_ = size;
-    if (size > 0) values_ = static_cast<T*>(gpu_->allocate(bytes(), what));
-  }
-  void release() noexcept {
-    if (values_ != nullptr) gpu_->release(values_, bytes());
-  }
-  void swap(DeviceArray& other) noexcept {
-    std::swap(gpu_, other.gpu_);
-    std::swap(values_, other.values_);
-    std::swap(size_, other.size_);
-  }
-  Gpu* gpu_ = nullptr;
-  T* values_ = nullptr;
+  struct Release {
+    Gpu* gpu = nullptr;
+    std::int64_t bytes = 0;
+    void operator()(T* values) const { gpu->release(values, bytes); }
+  };
+  std::unique_ptr<T, Release> values_;
   std::int64_t size_ = 0;
 };
 
@@ -150,26 +138,20 @@ template <class T>
 class PinnedArray {
  public:
   PinnedArray() = default;
-  explicit PinnedArray(std::int64_t size)
-      : values_(size > 0 ? static_cast<T*>(allocate_pinned(size * static_cast<std::int64_t>(sizeof(T))))
-                         : nullptr),
-        size_(size) {}
-  ~PinnedArray() { release_pinned(values_); }
-  PinnedArray(PinnedArray&& other) noexcept { swap(other); }
-  PinnedArray& operator=(PinnedArray&& other) noexcept {
-    swap(other);
-    return *this;
+  explicit PinnedArray(std::int64_t size) : size_(size) {
+    if (size > 0) {
+      values_.reset(static_cast<T*>(allocate_pinned(size * static_cast<std::int64_t>(sizeof(T)))));
+    }
   }
-  T* data() { return values_; }
-  const T* data() const { return values_; }
+  T* data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
   std::int64_t size() const { return size_; }
 
  private:
-  void swap(PinnedArray& other) noexcept {
-    std::swap(values_, other.values_);
-    std::swap(size_, other.size_);
-  }
-  T* values_ = nullptr;
+  struct Release {
+    void operator()(T* values) const { release_pinned(values); }
+  };
+  std::unique_ptr<T, Release> values_;
   std::int64_t size_ = 0;
 };
 

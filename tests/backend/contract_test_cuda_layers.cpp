@@ -1,8 +1,6 @@
-// The CUDA device's layers on sizes that the contract does not reach, on the twin: batches in several chunks
-// and slices, sums over thousands of rows, items that thousands of a batch's users hold, users with thousands
-// of items, gradients too large to be cached, and the largest loss scale.
-#include <vaecf/backend/cuda/device.hpp>
-
+// The CUDA device's layers on sizes that the other tests do not reach: batches in several chunks and slices,
+// sums over thousands of rows, items that thousands of a batch's users hold, users with thousands of items,
+// gradients too large to be cached, and the largest loss scale.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -15,33 +13,22 @@
 namespace vaecf::testing {
 namespace {
 
-// The twin's device number n has n MiB: of this one, 32 may hold logits.
-constexpr int small_device = 256;
-
-ContractDevice twin(backend::Precision precision, int device) {
-  const backend::BackendOptions options{.device = backend::DeviceChoice::cuda, .precision = precision};
-  return {"cuda_twin_" + vaecf::to_string(precision) + (device == small_device ? "_small" : ""),
-          [=] { return std::make_unique<cuda::Device>(options, device); },
-          [](const cuda::FloatBuffer& buffer) {
-            return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
-          },
-          false};
+/// In the precisions whose kernels differ.
+std::vector<ContractDevice> devices(bool with_small) {
+  std::vector<ContractDevice> all = contract_devices();
+  std::erase_if(all, [](const ContractDevice& device) {
+    return device.name.ends_with("_tf32") || device.name.ends_with("_host_rows");
+  });
+  for (ContractDevice& small : small_cuda_devices()) {
+    if (with_small) all.push_back(std::move(small));
+  }
+  return all;
 }
-
-}  // namespace
-
-std::vector<ContractDevice> contract_devices() {
-  using backend::Precision;
-  return {twin(Precision::fp32, 0), twin(Precision::fp32, small_device), twin(Precision::bf16, 0),
-          twin(Precision::bf16, small_device)};
-}
-
-namespace {
 
 class CudaLayers : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Twins, CudaLayers, ::testing::ValuesIn(contract_devices()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
 
-// Three chunks in fp32 and two in bf16, and as many slices on the small device.
+// Three chunks in fp32 and two in 16 bits, and as many slices on the small device.
 TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   constexpr std::int64_t users = 300;
   constexpr std::int64_t items = 60000;
@@ -116,11 +103,7 @@ class CudaInputLayer : public LayerContract {
                             step(), output, d_output, *layer.gradients, ready);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Twins, CudaInputLayer,
-                         ::testing::Values(twin(backend::Precision::fp32, 0),
-                                           twin(backend::Precision::bf16, 0),
-                                           twin(backend::Precision::fp16, 0)),
-                         contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
 
 TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
   TestBatch batch;
@@ -223,31 +206,20 @@ TEST_P(CudaInputLayer, ReportsAFewRanges) {
 }
 
 // With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
-TEST(CudaLayersInFp16, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
-  cuda::Device backend({.device = backend::DeviceChoice::cuda, .precision = backend::Precision::fp16}, 0);
-  const std::vector<backend::TensorSpec> specs = {
-      {"layer/weight", 1, 1, backend::TensorKind::output_table, true},
-      {"layer/bias", 1, 1, backend::TensorKind::output_bias, false}};
-  const backend::ParameterLayout layout = backend.plan_parameters(specs);
-  const auto parameters = backend.make_parameters(layout, 0);
-  const auto gradients = backend.make_buffer(layout.size);
-  const auto step = backend.make_step_state();
-  const auto hidden = backend.make_activations(2, 1);
-  const auto d_hidden = backend.make_activations(2, 1);
-  const Csr rows{{0, 1, 1}, {0}};
-  const auto held = backend.hold_rows(rows.view(), 0, 1);
-  const auto batch = backend.make_batch();
-  const std::vector<std::int64_t> both{0, 1};
-  backend.gather_batch(*held, both, true, *batch);
-  backend.write_activations(*hidden, 2, std::vector<float>{1.0F, -1.0F});
-  backend.set_loss_scale({65536.0F, 0}, *step);
-  backend.begin_step({}, *step);
-  backend.softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {}, nullptr);
-  backend.inspect_gradients(*gradients, {0, layout.size}, *step);
-  backend.end_step(*step);
-  EXPECT_EQ(backend.read_losses(*step).skipped, 0);
-  const std::vector<float> got(gradients->data(), gradients->data() + layout.size);
-  EXPECT_EQ(got, std::vector<float>(got.size(), 0.0F));
+TEST_P(CudaLayers, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
+  const TestLayer layer = make_layer(backend::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
+  TestBatch batch;
+  gather(Csr{{0, 1, 1}, {0}}, 1, true, batch);
+  const auto hidden = activations(random_matrix(2, 1, 1));
+  const auto d_hidden = device().make_activations(2, 1);
+  begin();
+  device().set_loss_scale({65536.0F, 0}, step());
+  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
+                              *layer.gradients, {});
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(losses().skipped, 0);
+  const std::vector<float> gradients = flat(*layer.gradients);
+  EXPECT_EQ(gradients, std::vector<float>(gradients.size(), 0.0F));
 }
 
 }  // namespace
