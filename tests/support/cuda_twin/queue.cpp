@@ -62,7 +62,6 @@ void perform(Queue& queue, std::function<void()> work) {
   Queue::State& state = queue.state();
   if (state.capturing()) {
     state.capture->work.push_back(std::move(work));
-    ++state.capture->branches[state.timeline.get()].queued;
   } else {
     state.timeline->pending.push_back(std::move(work));
     ++state.timeline->queued;
@@ -117,11 +116,7 @@ void Queue::record(Event& event) {
   point = {};
   point.reached = reached;
   if (reached) perform(*this, [reached] { *reached = twin::Reached::clock::now(); });
-  if (capturing()) {
-    point.capture = state_->capture;
-    point.branch_position = state_->capture->branches[state_->timeline.get()].queued;
-  }
-  // Also in a capture: tells the queues of a capture apart.
+  if (capturing()) point.capture = state_->capture;
   point.timeline = state_->timeline;
   point.position = state_->timeline->queued;
 }
@@ -134,10 +129,6 @@ void Queue::wait_for(void* event) {
     if (point.capture->ended) refuse("waiting for an event of a capture that has ended");
     if (!capturing()) state_->capture = point.capture;
     if (state_->capture != point.capture) refuse("waiting for an event of another capture");
-    if (state_->timeline.get() == point.capture->origin) {
-      auto& branch = point.capture->branches[point.timeline.get()];
-      branch.joined = std::max(branch.joined, point.branch_position);
-    }
     return;
   }
   if (!point.timeline) return;
@@ -167,9 +158,6 @@ CapturedGraph Queue::end_capture() {
   capture.ended = true;
   std::erase(twin::world().captures, &capture);
   if (capture.spoilt) refuse("a capture during which memory was allocated or released");
-  for (const auto& [timeline, branch] : capture.branches) {
-    if (timeline != capture.origin && branch.joined < branch.queued) refuse("a capture with loose ends");
-  }
   auto graph = std::make_shared<CapturedGraph::State>();
   graph->work = std::move(capture.work);
   return CapturedGraph(std::move(graph));

@@ -28,14 +28,9 @@ struct Timeline {
 
 /// What a queue, and those that wait for it meanwhile, capture.
 struct Capture {
-  struct Branch {
-    std::size_t queued = 0;
-    std::size_t joined = 0;  // how much of it the capturing queue has waited for
-  };
   std::vector<std::function<void()>> work;  // in the order of the calls, which respects all waits
   const Timeline* origin = nullptr;
   std::thread::id thread;
-  std::map<const Timeline*, Branch> branches;
   bool ended = false;
   bool spoilt = false;  // memory was released meanwhile
 };
@@ -47,7 +42,6 @@ struct Point {
   std::shared_ptr<Timeline> timeline;  // null: nothing recorded
   std::uint64_t position = 0;
   std::shared_ptr<Capture> capture;  // where it was recorded in one
-  std::size_t branch_position = 0;
   std::shared_ptr<Reached> reached;  // null: takes no time
 };
 
