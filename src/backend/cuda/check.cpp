@@ -8,6 +8,17 @@
 namespace vaecf::cuda {
 namespace {
 
+std::string version_text(int version) {
+  return format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string explain_old_driver() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+  return format("the NVIDIA driver knows CUDA up to {}, this program needs {}: update the driver",
+                version_text(driver), version_text(CUDART_VERSION));
+}
+
 std::string advice(cudaError_t status) {
   switch (status) {
     case cudaErrorInsufficientDriver:
@@ -34,10 +45,6 @@ std::string advice(cudaError_t status) {
          "one; if it comes again, compute-sanitizer names the kernel";
 }
 
-std::string version_text(int version) {
-  return format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 std::string size_text(std::int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   return mib < 100 ? format("{:.1f} MiB", mib) : format("{:.1f} GiB", mib / 1024);
@@ -55,13 +62,6 @@ void check(cudaError_t status, const char* what) {
   // Errors that pass would otherwise show again at the next kernel's start.
   cudaGetLastError();
   throw RunError(explain(status, what));
-}
-
-std::string explain_old_driver() {
-  int driver = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  return format("the NVIDIA driver knows CUDA up to {}, this program needs {}: update the driver",
-                version_text(driver), version_text(CUDART_VERSION));
 }
 
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,

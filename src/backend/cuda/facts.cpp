@@ -14,12 +14,9 @@ namespace vaecf::cuda {
 namespace {
 
 std::string why_not(cudaError_t error) {
-  if (error == cudaErrorInsufficientDriver) {
-    int driver = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-      return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
-    }
-    return explain_old_driver();
+  int driver = 0;
+  if (error == cudaErrorInsufficientDriver && (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)) {
+    return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
   }
   if (error == cudaErrorNoDevice || error == cudaSuccess) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

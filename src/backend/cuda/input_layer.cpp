@@ -10,9 +10,9 @@
 #include "launch.hpp"
 #include "row_sums.hpp"
 
-// Kernels of our own and not cuSPARSE: its products read stored values, where dropout and scale are computed on the fly and stored nowhere; it fuses neither bias nor tanh nor the
-// narrow copy; and its product with the transpose, which the gradient is, adds in an order that changes from
-// run to run.
+// Kernels of our own and not cuSPARSE: its products read stored values, where dropout and scale are computed
+// on the fly and stored nowhere; it fuses neither bias nor tanh nor the narrow copy; and its product with the
+// transpose, which the gradient is, adds in an order that changes from run to run.
 namespace vaecf::cuda {
 namespace {
 

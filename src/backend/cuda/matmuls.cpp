@@ -36,7 +36,6 @@ struct Destroy {
   void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublaslt().MatrixLayoutDestroy(p); }
   void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublaslt().MatmulPreferenceDestroy(p); }
   void operator()(cublasLtContext* p) const { cublaslt().Destroy(p); }
-  void operator()(CUevent_st* p) const { cudaEventDestroy(p); }
 };
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
@@ -133,21 +132,94 @@ struct Matmuls::State {
     handle.reset(made);
   }
 
-  cublasStatus_t start(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, bool accumulate,
-                       const Operands& x, cudaStream_t stream) {
+  cublasStatus_t start(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, bool accumulate,
+                       const Operands& x) {
     const float alpha = 1.0F;
     const float beta = accumulate ? 1.0F : 0.0F;
     return cublaslt().Matmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a,
                              plan.a.get(), &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm,
-                             workspace.data(), workspace_bytes, stream);
+                             workspace.data(), workspace_bytes, static_cast<cudaStream_t>(queue.native()));
   }
 
-  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x);
-  float milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x,
-                     cudaStream_t stream);
-  std::size_t fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
-                      const Operands& x, cudaStream_t stream);
-  Plan& plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x);
+  /// The algorithms that cuBLASLt expects to be fastest, best first.
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x) {
+    cublasLtMatmulPreference_t made = nullptr;
+    check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
+    const Owned<cublasLtMatmulPreference_t> preference(made);
+    set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
+    // order, after the last part, not as they come.
+    const bool in_order = deterministic || spec.result != Number::fp32;
+    set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                            : CUBLASLT_REDUCTION_SCHEME_MASK));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(x.b));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(x.a));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(x.c));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(x.c));
+
+    std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
+    int count = 0;
+    const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
+        handle.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), made,
+        most_candidates, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    check(status, "planning a product");
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < count; ++i) {
+      if (found[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(found[i].algo);
+    }
+    return algorithms;
+  }
+
+  /// Seconds of the fastest of a few runs; infinite if it does not run.
+  double seconds(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x) {
+    Event begin(Timing::on);
+    Event end(Timing::on);
+    constexpr double never = std::numeric_limits<double>::infinity();
+    double best = never;
+    for (int run = 0; run < 4; ++run) {
+      queue.record(begin);
+      if (start(queue, plan, algorithm, false, x) != CUBLAS_STATUS_SUCCESS) {
+        cudaGetLastError();
+        return never;
+      }
+      queue.record(end);
+      queue.finish();
+      // The first run loads the kernel.
+      if (run > 0) best = std::min(best, Event::seconds_between(begin, end));
+    }
+    return best;
+  }
+
+  std::size_t fastest(Queue& queue, const Plan& plan, const Operands& x) {
+    std::vector<double> times;
+    for (const auto& algorithm : plan.algorithms) times.push_back(seconds(queue, plan, algorithm, x));
+    return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
+  }
+
+  Plan& plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
+    const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
+    const auto known = plans.find(key);
+    if (known != plans.end()) return known->second;
+    Plan made = describe(spec, fp32);
+    if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+    made.algorithms = candidates(made, spec, x);
+    if (made.algorithms.empty()) {
+      throw RunError(
+          format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: "
+                 "fp32, which needs the least support",
+                 spec.m, spec.k, spec.k, spec.n));
+    }
+    // Trials overwrite the result and wait for the device: where either matters, the first guess stands.
+    // Small products are not worth it.
+    const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
+    if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
+      queue.finish();  // trials then wait for nobody but themselves
+      std::swap(made.algorithms.front(), made.algorithms[fastest(queue, made, x)]);
+    }
+    return plans.emplace(key, std::move(made)).first->second;
+  }
 
   bool deterministic;
   Fp32Products fp32;
@@ -155,100 +227,6 @@ struct Matmuls::State {
   DeviceArray<std::byte> workspace;
   std::map<PlanKey, Plan> plans;
 };
-
-/// The algorithms that cuBLASLt expects to be fastest, best first.
-std::vector<cublasLtMatmulAlgo_t> Matmuls::State::candidates(const Plan& plan, const MatmulSpec& spec,
-                                                             const Operands& x) {
-  cublasLtMatmulPreference_t made = nullptr;
-  check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
-  const Owned<cublasLtMatmulPreference_t> preference(made);
-  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
-  // order, after the last part, not as they come.
-  const bool in_order = deterministic || spec.result != Number::fp32;
-  set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                          : CUBLASLT_REDUCTION_SCHEME_MASK));
-  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(x.b));
-  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(x.a));
-  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(x.c));
-  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(x.c));
-
-  std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
-  int count = 0;
-  const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
-      handle.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), made,
-      most_candidates, found.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-  check(status, "planning a product");
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
-  for (int i = 0; i < count; ++i) {
-    if (found[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(found[i].algo);
-  }
-  return algorithms;
-}
-
-/// Of the fastest of a few runs; infinite where it does not run.
-float Matmuls::State::milliseconds(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x,
-                                   cudaStream_t stream) {
-  std::array<Owned<cudaEvent_t>, 2> events;
-  for (auto& event : events) {
-    cudaEvent_t made = nullptr;
-    vaecf::cuda::check(cudaEventCreate(&made), "making an event");
-    event.reset(made);
-  }
-  float best = std::numeric_limits<float>::infinity();
-  for (int run = 0; run < 4; ++run) {
-    vaecf::cuda::check(cudaEventRecord(events[0].get(), stream), "timing a product");
-    if (start(plan, algorithm, false, x, stream) != CUBLAS_STATUS_SUCCESS) {
-      cudaGetLastError();
-      return std::numeric_limits<float>::infinity();
-    }
-    vaecf::cuda::check(cudaEventRecord(events[1].get(), stream), "timing a product");
-    vaecf::cuda::check(cudaEventSynchronize(events[1].get()), "timing a product");
-    float time = 0.0F;
-    vaecf::cuda::check(cudaEventElapsedTime(&time, events[0].get(), events[1].get()), "timing a product");
-    if (run > 0) best = std::min(best, time);  // the first one loads the kernel
-  }
-  return best;
-}
-
-std::size_t Matmuls::State::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Plan& plan,
-                                    const Operands& x, cudaStream_t stream) {
-  std::size_t best = 0;
-  float best_time = std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < algorithms.size(); ++i) {
-    const float time = milliseconds(plan, algorithms[i], x, stream);
-    if (time >= best_time) continue;
-    best = i;
-    best_time = time;
-  }
-  return best;
-}
-
-Plan& Matmuls::State::plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
-  const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
-  const auto known = plans.find(key);
-  if (known != plans.end()) return known->second;
-  Plan made = describe(spec, fp32);
-  if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
-  made.algorithms = candidates(made, spec, x);
-  if (made.algorithms.empty()) {
-    throw RunError(
-        format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: "
-               "fp32, which needs the least support",
-               spec.m, spec.k, spec.k, spec.n));
-  }
-  // Trials overwrite the result and wait for the device: where either matters, the first guess stands. Small
-  // products are not worth it.
-  const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
-  if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
-    queue.finish();  // trials then wait for nobody but themselves
-    std::swap(made.algorithms.front(),
-              made.algorithms[fastest(made.algorithms, made, x, static_cast<cudaStream_t>(queue.native()))]);
-  }
-  return plans.emplace(key, std::move(made)).first->second;
-}
 
 Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
     : state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
@@ -260,8 +238,7 @@ void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const voi
   Plan& plan = state_->plan_for(queue, spec, x);
   if (spec.bias) set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   for (;;) {
-    const cublasStatus_t status = state_->start(plan, plan.algorithms.front(), spec.accumulate, x,
-                                                static_cast<cudaStream_t>(queue.native()));
+    const cublasStatus_t status = state_->start(queue, plan, plan.algorithms.front(), spec.accumulate, x);
     const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
                          status == CUBLAS_STATUS_ARCH_MISMATCH;
     if (!refused || plan.algorithms.size() == 1) return check(status, "a product");
