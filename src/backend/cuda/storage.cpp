@@ -90,7 +90,7 @@ UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user
   }
   device_ids_ = {gpu, view.entries() * size, "users' rows"};
   constexpr std::size_t piece_entries = std::size_t{1} << 20;
-  std::vector<std::byte> piece(piece_entries * 4);
+  std::vector<std::byte> piece(std::min(piece_entries, ids.size()) * static_cast<std::size_t>(size));
   for (std::size_t first = 0; first < ids.size(); first += piece_entries) {
     const auto part = ids.subspan(first, std::min(piece_entries, ids.size() - first));
     write_ids(part, size, piece.data());
