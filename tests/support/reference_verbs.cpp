@@ -117,8 +117,10 @@ Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key) {
   Matrix eps(batch.size(), latents);
   for (std::int64_t row = 0; row < eps.rows; ++row) {
     for (std::int64_t k = 0; k < latents; ++k) {
-      eps.at(row, k) = math::latent_noise(key.seed, key.step, batch.users[static_cast<std::size_t>(row)],
-                                          static_cast<std::uint32_t>(k));
+      float block[4];
+      math::latent_noise_block(key.seed, key.step, batch.users[static_cast<std::size_t>(row)],
+                               static_cast<std::uint32_t>(k / 4), block);
+      eps.at(row, k) = block[k % 4];
     }
   }
   return eps;

@@ -16,24 +16,12 @@ VAECF_HD inline T step_gradient(T gradient, T gradient_scale, T decay, T w) {
   return gradient_scale * gradient + decay * w;
 }
 
-/// Adam's running means of the gradient and of its square.
-template <class T>
-VAECF_HD inline void adam_moments(T g, T beta1, T beta2, T& m, T& v) {
-  m = beta1 * m + (T{1} - beta1) * g;
-  v = beta2 * v + (T{1} - beta2) * g * g;
-}
-
-/// By how much Adam moves a weight.
-template <class T>
-VAECF_HD inline T adam_change(T rate, T epsilon, T m, T v) {
-  return rate * m / (std::sqrt(v) + epsilon);
-}
-
 /// Adam in TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them.
 template <class T>
 VAECF_HD inline void adam_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
-  adam_moments(g, beta1, beta2, m, v);
-  w -= adam_change(rate, epsilon, m, v);
+  m = beta1 * m + (T{1} - beta1) * g;
+  v = beta2 * v + (T{1} - beta2) * g * g;
+  w -= rate * m / (std::sqrt(v) + epsilon);
 }
 
 /// RMSProp with momentum beta1; epsilon inside the root.
@@ -69,37 +57,21 @@ VAECF_HD inline T kl_term(T mu, T logvar) {
   return T{0.5} * (std::exp(logvar) + mu * mu - T{1} - logvar);
 }
 
-/// d kl_term / d mu.
-template <class T>
-VAECF_HD inline T kl_gradient_mu(T mu) {
-  return mu;
-}
-
-/// d kl_term / d logvar.
-template <class T>
-VAECF_HD inline T kl_gradient_logvar(T logvar) {
-  return T{0.5} * (std::exp(logvar) - T{1});
-}
-
 /// Gradient of mu from that of z, with beta times the KL term.
 template <class T>
 VAECF_HD inline T latent_gradient_mu(T d_z, T beta, T mu) {
-  return d_z + beta * kl_gradient_mu(mu);
+  return d_z + beta * mu;
 }
 
 /// Gradient of logvar from that of z, with beta times the KL term.
 template <class T>
 VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
-  return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * kl_gradient_logvar(logvar);
+  return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * (T{0.5} * (std::exp(logvar) - T{1}));
 }
 
 /// L2 scale of a binary row of `n` items: 1 / sqrt(n), and 0 for a row without items.
 VAECF_HD inline float input_scale(std::int64_t n) {
   return n > 0 ? 1.0F / std::sqrt(static_cast<float>(n)) : 0.0F;
 }
-
-using vaecf::from_bf16;
-using vaecf::round_to_bf16;
-using vaecf::to_bf16;
 
 }  // namespace vaecf::math

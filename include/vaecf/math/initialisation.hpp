@@ -12,18 +12,13 @@ VAECF_HD inline float xavier_limit(std::int64_t fan_in, std::int64_t fan_out) {
   return static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in + fan_out)));
 }
 
-/// Uniform on [-limit, limit].
-VAECF_HD inline float xavier_uniform(std::uint32_t word, std::int64_t fan_in, std::int64_t fan_out) {
-  return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
-}
-
-/// Weight number `index` (logical, row-major) of tensor number `tensor`.
+/// Weight number `index` (logical, row-major) of tensor number `tensor`: uniform on [-limit, limit].
 VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
                                      std::int64_t fan_in, std::int64_t fan_out) {
-  return xavier_uniform(
+  const std::uint32_t word =
       random_word(seed, RandomPurpose::initialisation, static_cast<std::uint32_t>(index >> 32), tensor,
-                  static_cast<std::uint32_t>(index)),
-      fan_in, fan_out);
+                  static_cast<std::uint32_t>(index));
+  return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
 }
 
 /// N(0, sd^2) without what lies beyond 2 sd, for element `index` of tensor `tensor`. Redrawn by counter:

@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -27,8 +26,9 @@ concept Lanes = requires(L& lanes, std::int64_t n, float (*f)(std::int64_t), dou
   lanes.each(n, v);
 };
 
-/// One thread has the row to itself. Sixteen running sums: independent chains that compilers turn into
-/// vector registers without leave to reorder additions, and a smaller rounding error than one chain.
+/// One thread has the row to itself and only sums. Sixteen running sums: independent chains that compilers
+/// turn into vector registers without leave to reorder additions, and a smaller rounding error than one
+/// chain.
 class OneLane {
  public:
   template <class F>
@@ -46,31 +46,8 @@ class OneLane {
     return part[0];
   }
 
-  template <class F>
-  VAECF_HD float max(std::int64_t n, F&& f) const {
-    float part[width];
-    for (float& p : part) p = -std::numeric_limits<float>::infinity();
-    std::int64_t i = 0;
-    for (; i + width <= n; i += width) {
-      for (int j = 0; j < width; ++j) part[j] = larger(part[j], f(i + j));
-    }
-    for (int j = 0; i + j < n; ++j) part[j] = larger(part[j], f(i + j));
-    for (int half = width / 2; half > 0; half /= 2) {
-      for (int j = 0; j < half; ++j) part[j] = larger(part[j], part[j + half]);
-    }
-    return part[0];
-  }
-
-  template <class F>
-  VAECF_HD void each(std::int64_t n, F&& f) const {
-    for (std::int64_t i = 0; i < n; ++i) f(i);
-  }
-
  private:
   static constexpr int width = 16;
-  VAECF_HD static float larger(float a, float b) { return a > b ? a : b; }
 };
-
-static_assert(Lanes<OneLane>);
 
 }  // namespace vaecf::math

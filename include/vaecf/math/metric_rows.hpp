@@ -24,7 +24,7 @@ VAECF_HD inline double discounted_gain(std::int64_t rank) {
 }
 
 /// The targets of one user in the list of the first k items. Ranks count from 0.
-template <Lanes L>
+template <class L>
 struct RankedTargets {
   L& lanes;
   const std::int32_t* ranks;  ///< of the targets; k or more: not in the list
@@ -125,7 +125,7 @@ using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map>;
 
 /// Returns `metric` of a user whose `count` targets stand at `ranks` among `items` items, in fp64. Ranks of
 /// `items` or more (masked targets) never count. 0 if there is no target.
-template <Lanes L>
+template <class L>
 VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
                            std::int64_t items) {
   const std::int64_t k = metric.k < items ? metric.k : items;

@@ -98,14 +98,7 @@ VAECF_HD inline float normal_of_block(const PhiloxBlock& block, std::uint32_t la
   return lane % 2 == 0 ? pair.first : pair.second;
 }
 
-/// eps of latent dimension `index` of user `user` in step `step`.
-VAECF_HD inline float latent_noise(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
-                                   std::uint32_t index) {
-  return normal_of_block(random_block(seed, RandomPurpose::latent_noise, step, user, index / 4), index % 4);
-}
-
-/// The eps of latent dimensions 4 * block .. 4 * block + 3, bitwise those of `latent_noise`, at a quarter of
-/// its price.
+/// The eps of latent dimensions 4 * block .. 4 * block + 3 of user `user` in step `step`.
 VAECF_HD inline void latent_noise_block(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                         std::uint32_t block, float (&noise)[4]) {
   const PhiloxBlock words = random_block(seed, RandomPurpose::latent_noise, step, user, block);
