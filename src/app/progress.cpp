@@ -2,7 +2,6 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/base/grouped.hpp>
 
 #include <unistd.h>
 

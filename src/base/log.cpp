@@ -6,7 +6,7 @@
 namespace vaecf {
 
 struct Log::Sink {
-  Verbosity verbosity;
+  Level least;
   spdlog::logger logger;
 };
 
@@ -18,10 +18,11 @@ Log::Log(Verbosity verbosity, bool speaks, bool over_bar) {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   sink->set_pattern(over_bar ? "\r\033[K%^%v%$" : "%^%v%$");
   sink->set_color(spdlog::level::info, "");
-  sink->set_color(spdlog::level::debug, "");
-  sink_ = std::make_unique<Sink>(Sink{verbosity, spdlog::logger("vaecf", std::move(sink))});
-  sink_->logger.set_level(spdlog::level::debug);
-  sink_->logger.flush_on(spdlog::level::debug);
+  const Level least = verbosity == Verbosity::quiet    ? Level::warn
+                      : verbosity == Verbosity::normal ? Level::info
+                                                       : Level::debug;
+  sink_ = std::make_unique<Sink>(Sink{least, spdlog::logger("vaecf", std::move(sink))});
+  sink_->logger.flush_on(spdlog::level::info);
 }
 
 Log::~Log() = default;
@@ -29,30 +30,13 @@ Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 
 bool Log::says(Level level) const {
-  if (!sink_) return false;
-  switch (sink_->verbosity) {
-    case Verbosity::quiet:
-      return level == Level::warn;
-    case Verbosity::normal:
-      return level != Level::debug;
-    case Verbosity::verbose:
-      return true;
-  }
-  return true;
+  return sink_ && level >= sink_->least;
 }
 
 void Log::write(Level level, std::string_view line) {
-  switch (level) {
-    case Level::debug:
-      sink_->logger.debug(line);
-      break;
-    case Level::info:
-      sink_->logger.info(line);
-      break;
-    case Level::warn:
-      sink_->logger.warn("warning: {}", line);
-      break;
-  }
+  const bool warns = level == Level::warn;
+  sink_->logger.log(warns ? spdlog::level::warn : spdlog::level::info, "{}{}", warns ? "warning: " : "",
+                    line);
 }
 
 }  // namespace vaecf

@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/base/grouped.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/output_file.hpp>
 

@@ -3,6 +3,8 @@
 // GCC 12 has no std::format; base is the one room that names fmt.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,15 @@ inline constexpr Format format{};
 /// All of `texts` with `between` them.
 inline std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ") {
   return fmt::format("{}", fmt::join(texts, between));
+}
+
+/// Returns the decimal digits of `number` in groups of three: 1234567 -> "1,234,567".
+inline std::string grouped(std::int64_t number) {
+  std::string digits = format("{}", number);
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<std::size_t>(place), 1, ',');
+  }
+  return digits;
 }
 
 }  // namespace vaecf
