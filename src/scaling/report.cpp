@@ -203,38 +203,33 @@ double most_scaled(const std::vector<RunRecord>& runs, const std::function<doubl
   return best;
 }
 
-/// Each once, in order.
-class Warnings {
- public:
-  void add(std::string text) {
-    if (found_.insert(text).second) list_.push_back(std::move(text));
-  }
-  const std::vector<std::string>& list() const { return list_; }
+using Warnings = std::vector<std::string>;
 
- private:
-  std::set<std::string> found_;
-  std::vector<std::string> list_;
-};
+/// Adds what has not been said yet.
+void add(Warnings& warnings, std::string text) {
+  if (std::find(warnings.begin(), warnings.end(), text) == warnings.end())
+    warnings.push_back(std::move(text));
+}
 
 void warn_of_places(const std::vector<RunRecord>& runs, Warnings& warnings) {
   for (const RunRecord& run : runs) {
     const int wanted = run.ranks_per_host * run.threads;
     if (run.device == "cpu" && run.usable_cores > 0 && wanted > run.usable_cores) {
-      warnings.add(
+      add(warnings,
           format("{} ranks of {} threads share {} of the {} cores of {}: what follows for them says nothing "
                  "about scaling",
                  run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
     }
     if (run.ranks_per_gpu > 1) {
-      warnings.add(format("{} of {} ranks share one GPU: their times say nothing about scaling",
-                          run.ranks_per_gpu, run.ranks));
+      add(warnings, format("{} of {} ranks share one GPU: their times say nothing about scaling",
+                           run.ranks_per_gpu, run.ranks));
     }
     if (run.device == "cpu" && run.bound_cores > 0 && run.bound_cores < run.threads) {
-      warnings.add(format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads",
-                          run.ranks, run.bound_cores, run.threads));
+      add(warnings, format("with {} ranks the launcher bound each to {} cores, fewer than its {} threads",
+                           run.ranks, run.bound_cores, run.threads));
     }
     if (run.machine != runs.front().machine) {
-      warnings.add(format("runs are of different machines: {}; and: {}", runs.front().machine, run.machine));
+      add(warnings, format("runs are of different machines: {}; and: {}", runs.front().machine, run.machine));
     }
   }
 }
@@ -245,32 +240,32 @@ void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
   for (const RunRecord& run : runs) {
     if (run.ranks == 1) alone.insert(run.batch_size);
     if (run.users_per_step >= nearly * run.batch_size) continue;
-    warnings.add(format(
-        "a batch of {:.0f} leaves little for an epoch's last step, or is more than there is: steps of {:.0f} "
-        "users on average are what was measured",
-        run.batch_size, run.users_per_step));
+    add(warnings, format("a batch of {:.0f} leaves little for an epoch's last step, or is more than there "
+                         "is: steps of {:.0f} "
+                         "users on average are what was measured",
+                         run.batch_size, run.users_per_step));
   }
   if (alone.size() == 1) {
-    warnings.add(
+    add(warnings,
         format("a lone rank ran with {:.0f} users a step only: what a step costs however few its users is "
                "unknown, and predictions take it for their share",
                *alone.begin()));
   }
 }
 
-std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
+Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   Warnings warnings;
   warn_of_places(runs, warnings);
   warn_of_sizes(runs, warnings);
   if (!probes.cost().known()) {
-    warnings.add(
+    add(warnings,
         "a lone rank's steps with more users took no longer: their times are chance, and nothing is "
         "predicted; measure longer (--seconds)");
   }
   std::set<int> unknown;
   for (const RunRecord& run : runs) {
     if (!probes.know_exchange(run.ranks) && unknown.insert(run.ranks).second) {
-      warnings.add(
+      add(warnings,
           format("the all-reduces of {} ranks do not tell latency from bandwidth: nothing is predicted for "
                  "them",
                  run.ranks));
@@ -279,9 +274,9 @@ std::vector<std::string> warnings_of(const std::vector<RunRecord>& runs, const P
   std::map<std::tuple<int, double, std::string>, int> repeats;
   for (const RunRecord& run : runs) ++repeats[{run.ranks, run.batch_size, run.variant()}];
   if (std::any_of(repeats.begin(), repeats.end(), [](const auto& entry) { return entry.second < 3; })) {
-    warnings.add("fewer than three repeats of some point: its spread is unknown");
+    add(warnings, "fewer than three repeats of some point: its spread is unknown");
   }
-  return warnings.list();
+  return warnings;
 }
 
 /// Of the fastest runs that the model knows of at most ranks.

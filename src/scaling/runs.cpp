@@ -86,10 +86,7 @@ std::vector<RunRecord> read_runs(const std::string& folder) {
     if (fs::is_regular_file(place / "metrics.jsonl", error)) logs.push_back(place / "metrics.jsonl");
   };
   look_at(folder);
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored)) look_at(entry->path());
-  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) look_at(entry.path());
   std::sort(logs.begin(), logs.end());
   std::vector<RunRecord> runs;
   for (const std::string& log : logs) read_log(log, runs);

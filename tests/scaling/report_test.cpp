@@ -1,5 +1,6 @@
+#include "support/temporary_folder.hpp"
+
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/scaling/report.hpp>
@@ -7,13 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 
 namespace vaecf::scaling {
 namespace {
-
-using ::testing::Test;
 
 /// A run as a machine would make it that the model describes exactly.
 RunRecord ideal_run(int ranks, double batch) {
@@ -60,6 +58,11 @@ std::vector<RunRecord> ideal_runs() {
     }
   }
   return runs;
+}
+
+bool warns(const Report& report, const std::string& text) {
+  return std::any_of(report.warnings.begin(), report.warnings.end(),
+                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
 }
 
 TEST(ScalingReport, TellsStrongFromWeakAndPredictsAMachineThatTheModelDescribes) {
@@ -112,36 +115,33 @@ TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
   EXPECT_EQ(names, (std::vector<std::string>{"", "1 server synchronous bf16", "replicated fp32",
                                              "sharded bf16 overlap", "replicated fp32"}));
   EXPECT_FALSE(report.strong[1].predicted) << "the model is one of the ring";
-  EXPECT_TRUE(std::any_of(report.warnings.begin(), report.warnings.end(), [](const std::string& warning) {
-    return warning.find("fewer than three repeats") != std::string::npos;
-  }));
+  EXPECT_TRUE(warns(report, "fewer than three repeats"));
 }
 
-TEST(ScalingReport, WarnsWhereRanksShareCores) {
-  std::vector<RunRecord> runs = ideal_runs();
-  for (RunRecord& run : runs) run.threads = 4;
-  const Report report = make_report(runs, -1, -1);
-  ASSERT_FALSE(report.warnings.empty());
-  EXPECT_NE(report.warnings.front().find("4 ranks of 4 threads share 8 of the 8 cores of node"),
-            std::string::npos)
-      << report.warnings.front();
-}
-
-bool warns(const Report& report, const std::string& text) {
-  return std::any_of(report.warnings.begin(), report.warnings.end(),
-                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
-}
-
-TEST(ScalingReport, WarnsWhereAContainerHasFewerCoresThanItsHost) {
-  std::vector<RunRecord> runs = ideal_runs();
-  for (RunRecord& run : runs) run.usable_cores = 2;
-  EXPECT_TRUE(warns(make_report(runs, -1, -1), "4 ranks of 1 threads share 2 of the 8 cores of node"));
-}
-
-TEST(ScalingReport, WarnsOfDifferentMachines) {
-  std::vector<RunRecord> runs = ideal_runs();
-  runs.back().machine = "another one";
-  EXPECT_TRUE(warns(make_report(runs, -1, -1), "different machines: a machine; and: another one"));
+TEST(ScalingReport, WarnsOfWhatIsNoExperiment) {
+  const auto report_of = [](const auto& change) {
+    std::vector<RunRecord> runs = ideal_runs();
+    for (RunRecord& run : runs) change(run);
+    return make_report(runs, -1, -1);
+  };
+  EXPECT_TRUE(warns(report_of([](RunRecord& run) { run.threads = 4; }),
+                    "4 ranks of 4 threads share 8 of the 8 cores of node"));
+  EXPECT_TRUE(warns(report_of([](RunRecord& run) { run.usable_cores = 2; }),
+                    "4 ranks of 1 threads share 2 of the 8 cores of node"));
+  EXPECT_TRUE(warns(report_of([](RunRecord& run) {
+                      run.threads = 2;
+                      run.bound_cores = 1;
+                    }),
+                    "the launcher bound each to 1 cores, fewer than its 2 threads"));
+  EXPECT_TRUE(
+      warns(report_of([](RunRecord& run) { run.machine = run.ranks == 4 ? "another one" : "a machine"; }),
+            "different machines: a machine; and: another one"));
+  const Report shared = report_of([](RunRecord& run) {
+    run.device = "cuda";
+    run.ranks_per_gpu = run.ranks == 4 ? 2 : 1;
+  });
+  EXPECT_TRUE(warns(shared, "2 of 4 ranks share one GPU"));
+  EXPECT_EQ(shared.warnings.size(), 1U);
 }
 
 // 6000 asked for where an epoch has 4800: one step an epoch, of 4800.
@@ -214,18 +214,6 @@ TEST(ScalingReport, WhereRanksStopPayingIsOfTheFastestVariantInWhateverOrder) {
   EXPECT_EQ(make_report(runs, -1, -1).stops_paying->users, found->users);
 }
 
-TEST(ScalingReport, WarnsWhereRanksShareAGpu) {
-  std::vector<RunRecord> runs = ideal_runs();
-  for (RunRecord& run : runs) {
-    run.device = "cuda";
-    run.ranks_per_gpu = run.ranks == 4 ? 2 : 1;
-  }
-  const Report report = make_report(runs, -1, -1);
-  ASSERT_EQ(report.warnings.size(), 1U);
-  EXPECT_NE(report.warnings.front().find("2 of 4 ranks share one GPU"), std::string::npos)
-      << report.warnings.front();
-}
-
 TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
   std::vector<RunRecord> runs = ideal_runs();
   runs.back().precision = "bf16";
@@ -296,31 +284,20 @@ TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
       << text;
 }
 
-class RunFolders : public Test {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              format("vaecf_scaling_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
-};
-
-TEST_F(RunFolders, AreReadEventByEvent) {
+TEST(RunFolders, AreReadEventByEvent) {
+  const testing::TemporaryFolder folder;
   io::write_text_file(
-      folder_ / "b" / "metrics.jsonl",
+      folder.path() / "b" / "metrics.jsonl",
       "{\"event\":\"start\",\"ranks\":2}\n"
       "{\"event\":\"benchmark\",\"ranks\":2,\"batch_size\":500,\"users_per_second\":1000.5,"
       "\"milliseconds_per_step\":500,\"all-reduce_ms\":7.5,\"optimizer\":\"sharded\",\"wire\":"
       "\"bf16\",\"overlap\":\"on\",\"gemm_gflops\":100,\"all_reduce\":[{\"bytes\":4,"
       "\"seconds\":1e-6},{\"bytes\":400,\"seconds\":2e-6}]}\n"
       "{\"event\":\"benchmark\",\"ranks\":2,\"batch_si");
-  io::write_text_file(folder_ / "a" / "metrics.jsonl",
+  io::write_text_file(folder.path() / "a" / "metrics.jsonl",
                       "{\"event\":\"benchmark\",\"ranks\":1,\"batch_size\":500,\"users_per_second\":600,"
                       "\"milliseconds_per_step\":833}\n[1,2]\n");
-  const std::vector<RunRecord> runs = read_runs(folder_);
+  const std::vector<RunRecord> runs = read_runs(folder.path());
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].ranks, 1);
   EXPECT_EQ(runs[1].variant(), "sharded bf16 overlap");
@@ -331,10 +308,11 @@ TEST_F(RunFolders, AreReadEventByEvent) {
   EXPECT_DOUBLE_EQ(runs[1].all_reduce[1].seconds, 2e-6);
 }
 
-TEST_F(RunFolders, WithoutBenchmarksAreAnError) {
-  io::write_text_file(folder_ / "metrics.jsonl", "{\"event\":\"start\"}\n");
-  EXPECT_THROW(read_runs(folder_), InputError);
-  EXPECT_THROW(read_runs(folder_ / "nowhere"), InputError);
+TEST(RunFolders, WithoutBenchmarksAreAnError) {
+  const testing::TemporaryFolder folder;
+  io::write_text_file(folder.path() / "metrics.jsonl", "{\"event\":\"start\"}\n");
+  EXPECT_THROW(read_runs(folder.path()), InputError);
+  EXPECT_THROW(read_runs(folder.path() / "nowhere"), InputError);
 }
 
 }  // namespace
