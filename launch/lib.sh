@@ -212,51 +212,31 @@ install_packages() {
 # at_least HAVE WANTED: version numbers.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
+# What cmake would not say of itself: which package a program is of, and that a compiler is too old.
 check_tools() {
   local tool have
   for tool in cmake ninja "${CXX:-c++}" mpirun; do
     command -v "$tool" >/dev/null 2>&1 ||
       fail "$tool is not in PATH. Debian and Ubuntu: apt-get install $(awk -v t="$tool" '$3 == t { print $2 }' launch/packages)"
   done
-  have=$(cmake --version | awk 'NR == 1 { print $3 }')
-  at_least "$have" 3.25 ||
-    fail "cmake is $have, needed is 3.25 (Debian 12, Ubuntu 24.04 and later have it; elsewhere: pip install cmake)"
   have=$("${CXX:-c++}" -dumpfullversion 2>/dev/null || "${CXX:-c++}" -dumpversion)
   if "${CXX:-c++}" --version | grep -q "Free Software" && ! at_least "$have" 12; then
     fail "g++ is $have, needed is 12 for C++20: name a newer one in the variable CXX"
   fi
 }
 
-# configured FOLDER: whether it holds a finished configuration of this very tree.
-configured() {
-  local home
-  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null)
-  # By whatever links the tree was come to.
-  [ -f "$1/build.ninja" ] && [ -n "$home" ] && [ "$(readlink -f "$home")" = "$(readlink -f "$root")" ]
-}
-
-# configure FOLDER ARGUMENTS...: a folder that came along with a copied or moved tree, or whose configuration broke
-# off, starts afresh.
+# configure FOLDER ARGUMENTS...: several files are compiled at once, and more where cores are few: most of the time goes
+# to what files share. A folder keeps what it was made with.
 configure() {
-  local folder=$1
+  local folder=$1 units=() at_once=6
   shift
-  if [ -f "$folder/Makefile" ] && [ -f "$folder/CMakeCache.txt" ]; then
-    fail "$folder was made for make, not Ninja: build there by hand (cmake --build $folder), or remove it"
-  fi
-  if [ -f "$folder/CMakeCache.txt" ] && ! configured "$folder"; then
-    say "$folder holds no finished configuration of this tree: starting afresh"
-    rm -rf "$folder"
-  fi
-  # Several files at once, and more where cores are few: most of the time goes to what files share. A folder keeps what
-  # it was made with.
-  local units=() at_once=6
   case $(cores) in
     1 | 2) at_once=64 ;;
     3 | 4) at_once=16 ;;
   esac
-  if ! configured "$folder"; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=$at_once); fi
+  if [ ! -f "$folder/CMakeCache.txt" ]; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=$at_once); fi
   run cmake -S . -B "$folder" ${units[@]+"${units[@]}"} "$@" >&2 ||
-    fail "configuring failed: the lines above say what is missing"
+    fail "configuring failed: the lines above say what is missing; remove $folder if it is of another tree"
 }
 
 # build_program FOLDER ARGUMENTS...: vaecf_dist alone, with these arguments for cmake.
@@ -265,7 +245,7 @@ build_program() {
   shift
   check_tools
   # A folder that launch/test made also holds the tests: leave them in, build only the program.
-  if ! configured "$folder"; then tests=(-DVAECF_TESTS=OFF); fi
+  if [ ! -f "$folder/CMakeCache.txt" ]; then tests=(-DVAECF_TESTS=OFF); fi
   configure "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "${tests[@]}" "$@"
   say "building $folder/bin/vaecf_dist"
   run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist >&2 || fail "the build failed"

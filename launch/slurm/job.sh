@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What the batch files beside this one share: each sources it within its job, then calls `run_job CONFIG ARGUMENTS...`.
-# Their first lines say which variables there are.
+# docs/CLUSTERS.md lists the variables.
 set -uo pipefail
 
 unset CDPATH  # with it cd says where it went, and may go elsewhere
