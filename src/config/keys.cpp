@@ -62,7 +62,8 @@ std::vector<Key> all_keys() {
           "users held out for validation; weak splits: 0 is no validation, all others all users"),
       KEY("data.prepare.test_users", prepare.test_users, between(0, most_users),
           "users held out for the test; weak splits: the same"),
-      KEY("data.prepare.held_out_fraction", prepare.held_out_fraction, inside_unit_interval(),
+      KEY("data.prepare.held_out_fraction", prepare.held_out_fraction,
+          Check{"greater than 0 and below 1", [](double share) { return share > 0 && share < 1; }},
           "share of a held-out user's items that the model must find"),
       KEY("data.prepare.split", prepare.split,
           "strong: liang2018 (bit-exact to the published one), random; weak: leave_one_out, ratio, given (by "
@@ -132,9 +133,10 @@ std::vector<Key> all_keys() {
       KEY("validation.select", session.validation.select, selection(),
           "which of the metrics picks best.h5; last: the last epoch is taken"),
       KEY("run.directory", session.run.directory, not_empty(), "where run folders go"),
-      plain_amount(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
-                       "epochs between checkpoints to go on from, also given as run.checkpoint_every: 1; 0: "
-                       "none but the best")),
+      amount(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
+                 "epochs between checkpoints to go on from, also given as run.checkpoint_every: 1; 0: "
+                 "none but the best"),
+             true),
       amount(KEY("run.checkpoint_every.steps", session.run.checkpoint_every.steps, at_least(1),
                  "or updates between them")),
       amount(KEY("run.checkpoint_every.minutes", session.run.checkpoint_every.minutes, positive(),

@@ -1,14 +1,12 @@
 #include <vaecf/base/utf8.hpp>
 
 #include "config/keys.hpp"
-#include "config/value.hpp"
 
 #include <yaml-cpp/eventhandler.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -80,15 +78,12 @@ bool holds_several_documents(const std::string& text) {
   return parser.HandleNextDocument(nothing) && parser.HandleNextDocument(nothing);
 }
 
-/// Returns the first line that begins with a tab, perhaps after blanks; 0 where there is none.
-int line_with_tab(const std::string& text) {
+/// Returns true if this line, counted from 0, begins with a tab, perhaps after blanks.
+bool begins_with_tab(const std::string& text, int number) {
   std::istringstream lines(text);
   std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    const auto first = line.find_first_not_of(' ');
-    if (first != std::string::npos && line[first] == '\t') return number;
-  }
-  return 0;
+  for (int i = 0; i <= number; ++i) std::getline(lines, line);
+  return line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with('\t');
 }
 
 /// Reads layers (the file, then overrides) over the defaults. Every error says where and what is wanted.
@@ -106,11 +101,9 @@ class Reader {
       }
       document = YAML::Load(text);
     } catch (const YAML::Exception& error) {
-      if (const int line = line_with_tab(text); line > 0) {
-        throw InputError(
-            format("{}:{}: not valid YAML: a tab before the key; put blanks there instead", file_, line));
-      }
-      throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1, excerpt(error.msg)));
+      const bool tab = begins_with_tab(text, error.mark.line);
+      throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1,
+                              tab ? "a tab before the key; put blanks there instead" : excerpt(error.msg)));
     }
     visit_section("", document);
     settle_amounts();
@@ -303,16 +296,13 @@ class Reader {
 };
 
 std::string file_text(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
-    throw InputError(format("{} is a folder: give the path of a YAML configuration", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
-  }
   constexpr std::size_t longest = std::size_t{1} << 20;
   std::string text(longest + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
   text.resize(static_cast<std::size_t>(file.read(text.data(), longest + 1).gcount()));
+  if (!file.is_open() || file.bad()) {
+    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
+  }
   if (text.size() > longest || text.find('\0') != std::string::npos) {
     throw InputError(format("{} is not a configuration: it is {}; give a YAML file such as configs/ml1m.yaml",
                             path, text.size() > longest ? "larger than 1 MiB" : "binary"));

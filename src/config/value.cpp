@@ -1,18 +1,15 @@
-#include "config/value.hpp"
+#include "config/keys.hpp"
 
 #include <vaecf/base/utf8.hpp>
-
-#include <array>
 
 namespace vaecf::config {
 namespace {
 
 bool looks_like_another_type(const std::string& text) {
-  static constexpr std::array<std::string_view, 20> words = {
-      "",      "~",  "null", "Null", "NULL", "true", "True", "TRUE", "false", "False",
-      "FALSE", "on", "On",   "off",  "Off",  "yes",  "Yes",  "no",   "No",    "y"};
-  if (std::find(words.begin(), words.end(), text) != words.end()) return true;
-  return text.find_first_not_of("0123456789+-.eE_xobaAfFnNiI") == std::string::npos;
+  constexpr std::string_view words =
+      " ~ null Null NULL true True TRUE false False FALSE on On off Off yes Yes no No y ";
+  return text.find_first_not_of("0123456789+-.eE_xobaAfFnNiI") == std::string::npos ||
+         words.find(" " + text + " ") != std::string_view::npos;
 }
 
 std::string quoted(const std::string& text) {

@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "config/keys.hpp"
 
 namespace vaecf::config {
 namespace {
-
-Config preset(const std::string& name) {
-  return load(std::string(VAECF_CONFIG_FOLDER) + "/" + name + ".yaml");
-}
 
 TEST(Presets, EveryFileParsesAndIsNamedAfterItself) {
   std::set<std::string> names;
@@ -43,61 +43,52 @@ TEST(Presets, MachinesSayAllThatAPredictionNeeds) {
   EXPECT_GE(machines, 2);
 }
 
-TEST(Presets, PaperIsAsPublished) {
-  const auto session = preset("ml20m").session;
-  EXPECT_EQ(session.train.batch_size, 500);
-  EXPECT_EQ(session.train.epochs, 200);
-  EXPECT_EQ(session.optimizer.learning_rate, 1e-3);
-  EXPECT_EQ(session.train.annealing.steps, 200000);
-  EXPECT_EQ(session.train.annealing.cap, 0.2);
-  EXPECT_EQ(session.train.weight_decay, 0);
-}
-
-TEST(Presets, LargeBatchesAreAsPublished) {
-  const auto nvidia = preset("ml20m-nvidia").session;
-  EXPECT_EQ(nvidia.train.batch_size, 24576);
-  EXPECT_EQ(nvidia.train.last_batch, train::LastBatch::drop);
-  EXPECT_EQ(nvidia.optimizer.beta2, 0.90);
-  EXPECT_EQ(nvidia.optimizer.learning_rate, 4e-3);
-  EXPECT_EQ(nvidia.train.annealing.steps, 15000);
-  EXPECT_EQ(nvidia.train.annealing.cap, 0.1);
-  const auto thesis = preset("ml20m-thesis").session;
-  EXPECT_EQ(thesis.train.batch_size, 58016);
-  EXPECT_EQ(thesis.train.last_batch, train::LastBatch::drop);
-  EXPECT_EQ(thesis.optimizer.learning_rate, 7e-3);
-  EXPECT_EQ(thesis.train.annealing.steps, 1000);
-}
-
-TEST(Presets, MultDaeIsAsPublished) {
-  const auto dae = preset("mult-dae").session;
-  EXPECT_EQ(dae.model.type, "mult_dae");
-  EXPECT_TRUE(dae.model.hidden.empty());
-  EXPECT_EQ(dae.model.latent, 200);
-  EXPECT_EQ(dae.train.weight_decay, 2e-5);
-}
-
-TEST(Presets, SetsOfThePaperAreFilteredAsPublished) {
-  const Config netflix = preset("netflix");
-  EXPECT_EQ(netflix.prepare.min_rating, 4.0);
-  EXPECT_EQ(netflix.prepare.min_user_items, 5);
-  EXPECT_EQ(netflix.prepare.test_users, 40000);
-  EXPECT_EQ(netflix.session.train.epochs, 100);
-  const Config msd = preset("msd");
-  EXPECT_EQ(msd.prepare.min_item_users, 200);
-  EXPECT_EQ(msd.prepare.min_user_items, 20);
-  EXPECT_EQ(msd.prepare.validation_users, 50000);
-  EXPECT_EQ(msd.session.train.annealing.steps, 200000);
-  for (const Config& config : {netflix, msd}) {
-    EXPECT_EQ(config.prepare.split, data::SplitMethod::liang2018);
-    EXPECT_EQ(config.prepare.seed, 98765u);
-    EXPECT_EQ(config.session.train.batch_size, 500);
+TEST(Presets, AreAsPublished) {
+  const std::vector<std::array<std::string, 3>> published = {
+      {"ml20m", "train.batch_size", "500"},
+      {"ml20m", "train.epochs", "200"},
+      {"ml20m", "train.optimizer.learning_rate", "0.001"},
+      {"ml20m", "train.annealing.steps", "200000.0"},
+      {"ml20m", "train.annealing.cap", "0.2"},
+      {"ml20m", "train.weight_decay", "0.0"},
+      {"ml20m-nvidia", "train.batch_size", "24576"},
+      {"ml20m-nvidia", "train.last_batch", "drop"},
+      {"ml20m-nvidia", "train.optimizer.beta2", "0.9"},
+      {"ml20m-nvidia", "train.optimizer.learning_rate", "0.004"},
+      {"ml20m-nvidia", "train.annealing.steps", "15000.0"},
+      {"ml20m-nvidia", "train.annealing.cap", "0.1"},
+      {"ml20m-thesis", "train.batch_size", "58016"},
+      {"ml20m-thesis", "train.last_batch", "drop"},
+      {"ml20m-thesis", "train.optimizer.learning_rate", "0.007"},
+      {"ml20m-thesis", "train.annealing.steps", "1000.0"},
+      {"mult-dae", "model.type", "mult_dae"},
+      {"mult-dae", "model.hidden", "[]"},
+      {"mult-dae", "model.latent", "200"},
+      {"mult-dae", "train.weight_decay", "2.0e-05"},
+      {"netflix", "data.prepare.min_rating", "4.0"},
+      {"netflix", "data.prepare.min_user_items", "5"},
+      {"netflix", "data.prepare.test_users", "40000"},
+      {"netflix", "data.prepare.split", "liang2018"},
+      {"netflix", "data.prepare.seed", "98765"},
+      {"netflix", "train.epochs", "100"},
+      {"netflix", "train.batch_size", "500"},
+      {"msd", "data.prepare.min_item_users", "200"},
+      {"msd", "data.prepare.min_user_items", "20"},
+      {"msd", "data.prepare.validation_users", "50000"},
+      {"msd", "data.prepare.split", "liang2018"},
+      {"msd", "data.prepare.seed", "98765"},
+      {"msd", "train.annealing.steps", "200000.0"},
+      {"msd", "train.batch_size", "500"},
+      {"gowalla", "data.prepare.split", "given"},
+      {"gowalla", "validation.metrics", "[recall_n@20, ndcg@20]"},
+  };
+  for (const auto& [preset, path, value] : published) {
+    const Config config = load(std::string(VAECF_CONFIG_FOLDER) + "/" + preset + ".yaml");
+    for (const Key& key : all_keys()) {
+      if (key.path != path) continue;
+      EXPECT_EQ(key.write(config), value) << preset << " " << path;
+    }
   }
-}
-
-TEST(Presets, GowallaIsMeasuredAsLightGcnDoes) {
-  const Config gowalla = preset("gowalla");
-  EXPECT_EQ(gowalla.prepare.split, data::SplitMethod::given);
-  EXPECT_EQ(gowalla.session.validation.metrics, (std::vector<std::string>{"recall_n@20", "ndcg@20"}));
 }
 
 }  // namespace
