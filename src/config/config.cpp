@@ -15,13 +15,12 @@ std::string heading(const std::string& path, const char* mark = "") {
 /// the ways to give an amount that were not chosen: those read 0, which no file may say.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
   if (key.path.starts_with("machine.")) return !config.machine.name.empty();
-  if (key.path == "data.source.format" || !key.one_of_section.empty()) {
-    if (key.given(config)) return true;
-    return key.stands_for_section && std::none_of(keys.begin(), keys.end(), [&](const Key& other) {
-             return other.one_of_section == key.one_of_section && other.given(config);
-           });
-  }
-  return true;
+  const bool optional = key.path == "data.source.format" || !key.one_of_section.empty();
+  const auto chosen = [&](const Key& other) {
+    return other.one_of_section == key.one_of_section && other.given(config);
+  };
+  return !optional || key.given(config) ||
+         (key.stands_for_section && std::none_of(keys.begin(), keys.end(), chosen));
 }
 
 /// Returns "type, limits" in the words of errors.

@@ -16,10 +16,6 @@ std::string name_of(const Point& point) {
   return point.variant.empty() ? "one rank" : point.variant;
 }
 
-std::string percent(double share) {
-  return format("{:.1f} %", 100.0 * share);
-}
-
 std::string spread_text(const Spread& spread, double scale, int digits) {
   return spread.count < 2 ? format("{:.{}f}", scale * spread.median, digits)
                           : format("{:.{}f} ({:.{}f}-{:.{}f})", scale * spread.median, digits,
@@ -188,10 +184,10 @@ std::string predict_table(const Machine& machine, const Workload& workload, cons
       "update", "exchange", "MB a step");
   const auto row = [&](const char* mode, const Setting& s) {
     const Prediction p = predict(cost, workload, machine, s);
-    text +=
-        format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12} {:>7.2f} ms {:>7.2f} ms {:>7.2f} ms{:>12.1f}\n", s.ranks,
-               mode, s.users, p.users_per_second, percent(p.users_per_second / (s.ranks * alone)),
-               1e3 * p.compute, 1e3 * p.update, 1e3 * p.exchange, 1e-6 * p.wire_bytes);
+    text += format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12} {:>7.2f} ms {:>7.2f} ms {:>7.2f} ms{:>12.1f}\n",
+                   s.ranks, mode, s.users, p.users_per_second,
+                   format("{:.1f} %", 100.0 * (p.users_per_second / (s.ranks * alone))), 1e3 * p.compute,
+                   1e3 * p.update, 1e3 * p.exchange, 1e-6 * p.wire_bytes);
   };
   for (const int count : ranks) {
     Setting s = setting;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,12 +55,10 @@ class Timeline {
   void add(const TimelineEvent& event) {
     const std::lock_guard lock(mutex_);
     Ring& ring = rings_[static_cast<std::size_t>(event.track)];
-    if (ring.events.size() < capacity_) {
-      ring.events.push_back(event);
-    } else {
-      ring.events[static_cast<std::size_t>(ring.added) % capacity_] = event;
-    }
-    ++ring.added;
+    ring.events.push_back(event);
+    if (ring.events.size() <= capacity_) return;
+    ring.events.pop_front();
+    ++ring.dropped;
   }
 
   /// All that is left, each track's oldest first, and how many were dropped to make room.
@@ -68,10 +67,8 @@ class Timeline {
     std::vector<TimelineEvent> events;
     std::int64_t dropped = 0;
     for (const Ring& ring : rings_) {
-      const std::size_t size = ring.events.size();
-      const std::size_t oldest = size < capacity_ ? 0 : static_cast<std::size_t>(ring.added) % capacity_;
-      for (std::size_t i = 0; i < size; ++i) events.push_back(ring.events[(oldest + i) % size]);
-      dropped += ring.added - static_cast<std::int64_t>(size);
+      events.insert(events.end(), ring.events.begin(), ring.events.end());
+      dropped += ring.dropped;
     }
     return {std::move(events), dropped};
   }
@@ -99,8 +96,8 @@ class Timeline {
 
  private:
   struct Ring {
-    std::vector<TimelineEvent> events;
-    std::int64_t added = 0;
+    std::deque<TimelineEvent> events;
+    std::int64_t dropped = 0;
   };
   std::size_t capacity_;
   Reading reading_;

@@ -29,8 +29,7 @@ using Renames = std::map<std::string, std::string>;
 inline const Renames renamed_keys = {};
 
 /// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML.
-/// InputError: names file and line (or the override), the key, and what it wants; unknown keys come with a
-/// suggestion.
+/// InputError names file and line (or the override), the key, and what it wants or what may have been meant.
 Config load(const std::string& path, std::span<const std::string> overrides = {});
 
 /// The same from text; `name` stands for the file in errors.
@@ -48,15 +47,12 @@ std::string dump(const Config& config);
 
 /// A key whose value is not the same in two configurations.
 struct Difference {
-  std::string key;
-  std::string first;
-  std::string second;
+  std::string key, first, second;
 };
 std::vector<Difference> differences(const Config& first, const Config& second);
 
-/// InputError naming both values where a run that goes on from `checkpoint`, which was written under the
-/// configuration `its_text`, would be another run under `config`. Compares model.*, train.* and
-/// data.virtual_shards.
+/// InputError naming both values where a run that goes on from `checkpoint`, written under `its_text`, would
+/// be another run under `config`. Compares model.*, train.* and data.virtual_shards.
 void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text,
                       Log& log);
 
