@@ -13,8 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "app/histories.hpp"
-
 namespace vaecf::app {
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "app/command_line.hpp"
-#include "app/item_names.hpp"
+#include "app/input_files.hpp"
 
 namespace vaecf::app {
 

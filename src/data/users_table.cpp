@@ -82,6 +82,24 @@ TableLayout layout_of(const UsersTableOptions& options, LineReader& lines, std::
           .keys = "data.source.users"};
 }
 
+// Values that set the very columns that another value sets, too, so that a model cannot tell them apart.
+std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_of_values) {
+  std::map<std::vector<std::int32_t>, std::int64_t> values_of;
+  for (const auto& columns : columns_of_values) ++values_of[columns];
+  std::int64_t alike = 0;
+  for (const auto& [columns, values] : values_of) alike += values > 1 ? values : 0;
+  return alike;
+}
+
+// Adds what the user in row `user` of the table sets.
+void append_features(const UsersTable& table, const FeatureHashing& hashing, std::size_t user,
+                     std::vector<std::int32_t>& row) {
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::int32_t value = table.columns[c].of_user[user];
+    if (value >= 0) hashing.append(c, table.columns[c].values[static_cast<std::size_t>(value)], row);
+  }
+}
+
 }  // namespace
 
 UsersFile users_file(const UsersTableOptions& options) {
@@ -179,7 +197,7 @@ UserFeatures::UserFeatures(const SourceOptions& source, const PrepareOptions& op
   }
   hashing_ = FeatureHashing(std::move(layout));
   for (std::size_t c = 0; c < table_.columns.size(); ++c) {
-    auto& of_values = columns_.emplace_back();
+    std::vector<std::vector<std::int32_t>> of_values;
     for (const std::string& value : table_.columns[c].values)
       hashing_.append(c, value, of_values.emplace_back());
     const FeatureColumn& column = hashing_.layout()[c];
@@ -205,13 +223,9 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
       const auto index = static_cast<std::size_t>(found);
       ++report_.known;
       used_[index] = true;
-      for (std::size_t c = 0; c < columns_.size(); ++c) {
-        const std::int32_t value = table_.columns[c].of_user[index];
-        if (value < 0) continue;
-        ++report_.columns[c].users;
-        const auto& sets = columns_[c][static_cast<std::size_t>(value)];
-        row.insert(row.end(), sets.begin(), sets.end());
-      }
+      append_features(table_, hashing_, index, row);
+      for (std::size_t c = 0; c < table_.columns.size(); ++c)
+        report_.columns[c].users += table_.columns[c].of_user[index] >= 0 ? 1 : 0;
     }
     writer.append_row(part + "/features", row);
   }
@@ -232,14 +246,6 @@ void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log&
   report.findings.insert(report.findings.end(), findings_.list().begin(), findings_.list().end());
 }
 
-std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_of_values) {
-  std::map<std::vector<std::int32_t>, std::int64_t> values_of;
-  for (const auto& columns : columns_of_values) ++values_of[columns];
-  std::int64_t alike = 0;
-  for (const auto& [columns, values] : values_of) alike += values > 1 ? values : 0;
-  return alike;
-}
-
 HashedUsers read_hashed_users(const UsersTableOptions& table, const FeatureHashing& hashing, Log& log) {
   Findings findings;
   UsersTable read =
@@ -247,11 +253,7 @@ HashedUsers read_hashed_users(const UsersTableOptions& table, const FeatureHashi
   findings.tell(log);
   HashedUsers users;
   for (std::size_t u = 0; u < read.ids.size(); ++u) {
-    for (std::size_t c = 0; c < read.columns.size(); ++c) {
-      const UsersColumn& column = read.columns[c];
-      if (column.of_user[u] < 0) continue;
-      hashing.append(c, column.values[static_cast<std::size_t>(column.of_user[u])], users.rows.columns);
-    }
+    append_features(read, hashing, u, users.rows.columns);
     users.rows.offsets.push_back(static_cast<std::int64_t>(users.rows.columns.size()));
   }
   users.ids = read.ids.take();

@@ -62,7 +62,6 @@ class UserFeatures {
                bool strict);
 
   bool any() const { return hashing_.features() > 0; }
-  const FeatureHashing& hashing() const { return hashing_; }
 
   /// Adds a row for each of `users`, in their order, to the matrix of features of `part` ("train"). Who is
   /// not in the table gets an empty one, and is counted.
@@ -76,12 +75,8 @@ class UserFeatures {
   UsersTable table_;
   FeatureHashing hashing_;
   Findings findings_;
-  std::vector<std::vector<std::vector<std::int32_t>>> columns_;  ///< per column of the table and value
-  std::vector<bool> used_;                                       ///< per row of the table
+  std::vector<bool> used_;  ///< per row of the table
   FeatureReport report_;
 };
-
-/// Values that set the very columns that another value sets, too, so that a model cannot tell them apart.
-std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_of_values);
 
 }  // namespace vaecf::data

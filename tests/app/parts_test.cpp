@@ -3,6 +3,7 @@
 
 #include "app/command_line.hpp"
 #include "app/expect_in.hpp"
+#include "app/input_files.hpp"
 #include "app/outcome.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"

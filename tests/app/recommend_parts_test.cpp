@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "app/audience.hpp"
-#include "app/histories.hpp"
+#include "app/input_files.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -180,11 +180,5 @@ TEST_F(UsersTables, PeopleTheModelNeverSawAreHashedAlike) {
       << refused();
 }
 
-TEST(UserFeatures, CountsValuesThatLookAlike) {
-  EXPECT_EQ(count_alike({}), 0);
-  EXPECT_EQ(count_alike({{1, 17}, {2, 17}, {1, 18}}), 0);
-  EXPECT_EQ(count_alike({{1, 17}, {2, 17}, {1, 17}, {1, 17}, {2, 17}, {3, 17}}), 5);
-}
-
 }  // namespace
 }  // namespace vaecf::data
