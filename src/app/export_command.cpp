@@ -9,8 +9,8 @@
 #include <vaecf/io/tensor_files.hpp>
 #include <vaecf/model/network_shape.hpp>
 
-#include "app/audience.hpp"
 #include "app/commands.hpp"
+#include "app/recommend/audience.hpp"
 
 #include <algorithm>
 #include <array>

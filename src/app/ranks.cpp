@@ -66,15 +66,15 @@ int wanted_threads(const config::Config& config) {
   const char* variable = std::getenv("OMP_NUM_THREADS");
   if (config.backend.threads > 0 || variable == nullptr) return config.backend.threads;
   const long threads = std::strtol(variable, nullptr, 10);
-  if (threads > backend::most_threads) {
+  if (threads > device::most_threads) {
     throw InputError(format("OMP_NUM_THREADS is {}: give a number of threads up to {}, or backend.threads",
-                            variable, backend::most_threads));
+                            variable, device::most_threads));
   }
   return static_cast<int>(threads);
 }
 
-backend::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks) {
-  backend::BackendOptions options = config.backend;
+device::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks) {
+  device::BackendOptions options = config.backend;
   options.local_rank = ranks.local_rank();
   options.local_size = ranks.local_size();
   if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks.local_size());

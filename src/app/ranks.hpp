@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vaecf/backend/options.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/device/options.hpp>
 #include <vaecf/train/engine.hpp>
 
 #include <memory>
@@ -42,7 +42,7 @@ int wanted_threads(const config::Config& config);
 
 /// The backend's options for this rank's place on its host. Without a number from the user, ranks that share
 /// a host's cores share them out.
-backend::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks);
+device::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks);
 
 /// The device that a rank computes on.
 struct RankDevice {

@@ -63,15 +63,15 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
 scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) {
   scaling::Workload workload;
   const auto shape = model::network_shape(config.session.model, sizes.inputs);
-  for (const backend::TensorSpec& tensor : model::tensor_specs(shape)) {
+  for (const device::TensorSpec& tensor : model::tensor_specs(shape)) {
     const double weights = static_cast<double>(tensor.rows) * static_cast<double>(tensor.columns);
     workload.parameters += weights;
     const bool dense =
-        tensor.kind == backend::TensorKind::matrix || tensor.kind == backend::TensorKind::output_table;
+        tensor.kind == device::TensorKind::matrix || tensor.kind == device::TensorKind::output_table;
     if (dense) workload.dense_weights += weights;
   }
-  const bool narrow = config.backend.precision != backend::Precision::fp32 &&
-                      config.backend.precision != backend::Precision::tf32;
+  const bool narrow = config.backend.precision != device::Precision::fp32 &&
+                      config.backend.precision != device::Precision::tf32;
   const double width = narrow ? 2.0 : 4.0;
   workload.narrow_bytes = narrow ? 2.0 : 0.0;
   // The gradient of the logits is written once and read twice; rows of the input table are gathered for what

@@ -149,7 +149,7 @@ std::vector<Key> all_keys() {
       KEY("benchmark.evaluate", session.benchmark.evaluate, "rank the held-out users as well"),
       KEY("device", backend.device, "who computes; auto: GPUs where there are"),
       KEY("backend.kernels", backend.kernels, "portable: plain loops on the CPU, no library products"),
-      KEY("backend.threads", backend.threads, between(0, backend::most_threads),
+      KEY("backend.threads", backend.threads, between(0, device::most_threads),
           "per rank; 0: this rank's share of the cores it may use"),
       KEY("backend.resident", backend.resident,
           "cuda: train users in the GPU's memory; off: in the host's, read from there; auto: on if they fit"),

@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include "data/philox_stream.hpp"
+#include "data/prepare/philox_stream.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -14,14 +14,14 @@ constexpr float bias_deviation = 0.001F;
 
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
   std::vector<float> values;
-  const std::vector<backend::TensorSpec> tensors = network.tensors();
+  const std::vector<device::TensorSpec> tensors = network.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const backend::TensorSpec& spec = tensors[i];
+    const device::TensorSpec& spec = tensors[i];
     const std::uint32_t number = initialisation_number(shape, spec.name);
     // Features stand below items in one matrix, and what a user gives of either has the same length.
     const bool of_features = spec.name.ends_with("/feature_weight");
     const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
-    const bool bias = spec.kind == backend::TensorKind::bias || spec.kind == backend::TensorKind::output_bias;
+    const bool bias = spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
     const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
     for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
       const Range rows{begin, std::min(spec.rows, begin + block_rows)};

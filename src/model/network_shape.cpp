@@ -11,7 +11,7 @@ NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
     std::vector<LayerShape> layers;
     for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
-      layers.push_back({format("{}_{}", name, k + 1), widths[k], widths[k + 1], backend::TensorKind::matrix});
+      layers.push_back({format("{}_{}", name, k + 1), widths[k], widths[k + 1], device::TensorKind::matrix});
     }
     return layers;
   };
@@ -20,19 +20,19 @@ NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   widths.push_back(shape.variational ? 2 * options.latent : options.latent);
   shape.encoder = chain("encoder", widths);
-  shape.encoder.front().weight_kind = backend::TensorKind::input_table;
+  shape.encoder.front().weight_kind = device::TensorKind::input_table;
 
   widths = {options.latent};
   widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
   widths.push_back(inputs.items);
   shape.decoder = chain("decoder", widths);
-  shape.decoder.back().weight_kind = backend::TensorKind::output_table;
+  shape.decoder.back().weight_kind = device::TensorKind::output_table;
   return shape;
 }
 
-std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape) {
-  using backend::TensorKind;
-  std::vector<backend::TensorSpec> specs;
+std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
+  using device::TensorKind;
+  std::vector<device::TensorSpec> specs;
   const auto append = [&](const std::vector<LayerShape>& layers) {
     for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
       const bool last = layer->weight_kind == TensorKind::output_table;
@@ -64,19 +64,19 @@ std::uint32_t initialisation_number(const NetworkShape& shape, const std::string
   throw RunError(format("{} is not a tensor of this network", tensor));
 }
 
-std::int64_t dense_weights(const std::vector<backend::TensorSpec>& tensors) {
+std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {
   std::int64_t weights = 0;
-  for (const backend::TensorSpec& tensor : tensors) {
+  for (const device::TensorSpec& tensor : tensors) {
     const bool dense =
-        tensor.kind == backend::TensorKind::matrix || tensor.kind == backend::TensorKind::output_table;
+        tensor.kind == device::TensorKind::matrix || tensor.kind == device::TensorKind::output_table;
     if (dense) weights += tensor.rows * tensor.columns;
   }
   return weights;
 }
 
-std::int64_t parameter_count(const std::vector<backend::TensorSpec>& tensors) {
+std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors) {
   std::int64_t count = 0;
-  for (const backend::TensorSpec& tensor : tensors) count += tensor.rows * tensor.columns;
+  for (const device::TensorSpec& tensor : tensors) count += tensor.rows * tensor.columns;
   return count;
 }
 

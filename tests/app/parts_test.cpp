@@ -3,10 +3,10 @@
 
 #include "app/command_line.hpp"
 #include "app/expect_in.hpp"
-#include "app/input_files.hpp"
 #include "app/outcome.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
+#include "app/recommend/input_files.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/device/cpu/device.hpp>
 
 #include <array>
 #include <cstdint>
@@ -34,7 +34,7 @@ TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
   on_worlds([&](Communicator& ranks) {
     constexpr double time_for_all = 60.0;  // not that it takes it: rounds are limited, too
     expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
-    const auto device = cpu::make_device({.device = backend::DeviceChoice::cpu, .threads = 1});
+    const auto device = cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1});
     expect_usable(ranks, measure_all_reduce(ranks, *device, sizes, time_for_all), {4, 104, 4096});
   });
 }

@@ -1,8 +1,8 @@
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/reducer.hpp>
+#include <vaecf/device/cpu/device.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -59,11 +59,11 @@ struct Rank {
   Rank(Communicator& communicator, ReducerMode mode, std::int64_t bucket)
       : comm(communicator),
         device(cpu::make_device(
-            {backend::DeviceChoice::cpu, backend::Precision::fp32, backend::Kernels::portable, 1})),
+            {device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1})),
         plan(flat_size, bucket, communicator.size()),
         gradients(device->make_buffer(plan.padded_size())),
-        weights(device->make_parameters(device->plan_parameters(std::vector<backend::TensorSpec>{
-                                            {"a/weight", 40, 25, backend::TensorKind::matrix, true}}),
+        weights(device->make_parameters(device->plan_parameters(std::vector<device::TensorSpec>{
+                                            {"a/weight", 40, 25, device::TensorKind::matrix, true}}),
                                         plan.padded_size())),
         reducer(communicator, *device, plan, mode, *gradients) {}
 

@@ -44,7 +44,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{300, 100}));
   EXPECT_EQ(config.session.model.dropout, 0.25);
   EXPECT_EQ(config.session.train.epochs, 3);
-  EXPECT_EQ(config.session.optimizer.type, backend::OptimizerKind::sgd);
+  EXPECT_EQ(config.session.optimizer.type, device::OptimizerKind::sgd);
   EXPECT_EQ(config.session.optimizer.learning_rate, 0.01);
   EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
   EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
@@ -250,7 +250,7 @@ TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
   EXPECT_EQ(config.session.train.epochs, 2);
   EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{32, 16}));
   EXPECT_EQ(config.session.name, "a=b");
-  EXPECT_EQ(config.session.optimizer.type, backend::OptimizerKind::sgd);
+  EXPECT_EQ(config.session.optimizer.type, device::OptimizerKind::sgd);
   EXPECT_EQ(refusal("", {"train.epochs=x"}),
             "--set train.epochs=x: train.epochs wants an integer, got \"x\"");
   EXPECT_EQ(refusal("", {"train.epoch=2"}),

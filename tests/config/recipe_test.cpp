@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/other_value.hpp"
-#include "data/record.hpp"
+#include "data/prepare/record.hpp"
 
 namespace vaecf::config {
 namespace {

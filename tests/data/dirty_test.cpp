@@ -1,6 +1,6 @@
 // What is odd in a source means what a person would expect, or is counted and shown.
-#include "data/filter.hpp"
-#include "data/source_formats.hpp"
+#include "data/prepare/filter.hpp"
+#include "data/source/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/utf8.hpp>
@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ratings_support.hpp"
-#include "support.hpp"
+#include "data/ratings_support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/event_store.hpp"
+#include "data/prepare/event_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <tuple>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,10 +1,10 @@
-#include "data/filter.hpp"
+#include "data/prepare/filter.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,6 +1,6 @@
 // Every format of docs/DATA.md but the plain ones of parse_test.cpp, in small files of our own that have the
 // quirks of the published ones.
-#include "data/source_formats.hpp"
+#include "data/source/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 
@@ -10,8 +10,8 @@
 
 #include <filesystem>
 
-#include "ratings_support.hpp"
-#include "support.hpp"
+#include "data/ratings_support.hpp"
+#include "data/support.hpp"
 #include "support/bson.hpp"
 #include "support/packing.hpp"
 

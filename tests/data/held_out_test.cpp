@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

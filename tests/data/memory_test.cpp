@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <random>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,11 +1,11 @@
 // Every expected number here was drawn by numpy 1.24.2 itself (np.random.seed, permutation, choice).
-#include "data/numpy_random.hpp"
+#include "data/prepare/numpy_random.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/source_formats.hpp"
+#include "data/source/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
 
@@ -6,9 +6,9 @@
 
 #include <limits>
 
-#include "data/record.hpp"
-#include "ratings_support.hpp"
-#include "support.hpp"
+#include "data/prepare/record.hpp"
+#include "data/ratings_support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {

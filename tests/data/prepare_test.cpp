@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "support.hpp"
+#include "data/support.hpp"
 #include "support/packing.hpp"
 
 namespace vaecf::data {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/source_formats.hpp"
+#include "data/source/source_formats.hpp"
 
 namespace vaecf::data::test {
 

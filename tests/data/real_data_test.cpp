@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "split_support.hpp"
+#include "data/split_support.hpp"
 
 namespace vaecf::data {
 namespace {

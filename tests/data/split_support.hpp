@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/filter.hpp"
-#include "ratings_support.hpp"
-#include "support.hpp"
+#include "data/prepare/filter.hpp"
+#include "data/ratings_support.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data::test {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "split_support.hpp"
+#include "data/split_support.hpp"
 
 namespace vaecf::data {
 namespace {

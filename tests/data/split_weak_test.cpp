@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "split_support.hpp"
+#include "data/split_support.hpp"
 #include "support/packing.hpp"
 
 namespace vaecf::data {

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/taste_model.hpp"
-#include "support.hpp"
+#include "data/support.hpp"
+#include "data/synthetic/taste_model.hpp"
 
 namespace vaecf::data {
 namespace {

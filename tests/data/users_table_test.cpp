@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "data/features/users_table.hpp"
 #include "data/support.hpp"
-#include "data/users_table.hpp"
 #include "support/packing.hpp"
 
 namespace vaecf::data {

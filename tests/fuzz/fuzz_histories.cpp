@@ -2,7 +2,7 @@
 // the data set is described.
 #include "fuzz/support.hpp"
 
-#include "app/input_files.hpp"
+#include "app/recommend/input_files.hpp"
 
 using namespace vaecf;
 

@@ -1,6 +1,6 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/file_system.hpp"
+#include "io/files/file_system.hpp"
 #include "io/io_fixture.hpp"
 
 #include <sys/stat.h>

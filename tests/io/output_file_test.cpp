@@ -1,7 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/output_file.hpp>
 
-#include "io/file_system.hpp"
+#include "io/files/file_system.hpp"
 #include "io/io_fixture.hpp"
 
 #include <signal.h>

@@ -4,24 +4,23 @@ BEGIN {
   allowed["base"] = ""
   allowed["math"] = "base"
   allowed["io"] = "base"
-  allowed["backend"] = "math base"
-  allowed["comm"] = "backend base"
+  allowed["device"] = "math base"
+  allowed["comm"] = "device base"
   allowed["data"] = "io math base"
-  allowed["model"] = "backend math base"
-  allowed["optim"] = "backend math base"
-  allowed["train"] = "model optim comm data backend io math base"
+  allowed["model"] = "device math base"
+  allowed["train"] = "model comm data device io math base"
   allowed["scaling"] = "io base"
-  allowed["config"] = "scaling train model optim comm data backend math base"  # option structs, and the names of metrics
-  allowed["app"] = "config scaling train model optim comm data backend io math base"
+  allowed["config"] = "scaling train model comm data device math base"  # option structs, and the names of metrics
+  allowed["app"] = "config scaling train model comm data device io math base"
 
   # Library, the only folder under src/ and include/vaecf/ that may name it, its headers, its names.
   library("CLI11", "app", "^CLI/", "CLI::")
   library("yaml-cpp", "config", "^yaml-cpp/", "YAML::")
   library("MPI", "comm", "^mpi", "MPI_")
   library("NCCL", "comm", "^nccl", "nccl[A-Z]")
-  library("OpenMP", "backend", "^omp\\.h", "omp_[a-z]|pragma omp")
-  library("oneDNN", "backend", "dnnl", "dnnl")
-  library("CUDA", "backend/cuda", "^(cuda|cublas|cusparse|nvtx|cub/|thrust/|cooperative_groups)",
+  library("OpenMP", "device", "^omp\\.h", "omp_[a-z]|pragma omp")
+  library("oneDNN", "device", "dnnl", "dnnl")
+  library("CUDA", "device/cuda", "^(cuda|cublas|cusparse|nvtx|cub/|thrust/|cooperative_groups)",
           "(cuda|nvtx)[A-Z]|cublas|cusparse|CUBLAS|CUSPARSE|CUDART|__(host|device|global|shared)__|__CUDACC__")
   library("HDF5", "io", "^(hdf5|H5)", "H5[A-Z]")
   library("nlohmann-json", "io", "^nlohmann/", "nlohmann::")
@@ -33,7 +32,7 @@ BEGIN {
   library("spdlog", "base", "^spdlog/", "spdlog::")
 
   # Only rooms that sanitizers watch for misaligned access (BYTES of vaecf_room) may take bytes for values.
-  takes_bytes["io"] = takes_bytes["backend"] = takes_bytes["comm"] = 1
+  takes_bytes["io"] = takes_bytes["device"] = takes_bytes["comm"] = 1
   bad = 0
 }
 
@@ -60,7 +59,7 @@ function uses(name, what) {
   if (name == "CUDA" && place == "base/host_device.hpp" && what ~ /^__(CUDACC|host|device)__$/) return
   # The file that hands NCCL its stream orders it by events, with the calls for that and nothing else of CUDA: no
   # memory, no kernels, and no waits that nothing could end.
-  if (name == "CUDA" && place == "comm/nccl_communicator.cpp" && what !~ /Synchronize|Capture|Attach|MemOp/ &&
+  if (name == "CUDA" && place == "comm/nccl/nccl_communicator.cpp" && what !~ /Synchronize|Capture|Attach|MemOp/ &&
       what ~ /^cuda(Stream|Event|Error_t|Success|ErrorNotReady|GetErrorString|GetLastError|DeviceGetStreamPriorityRange)/)
     return
   complain("`" what "`: " name " belongs to " owner[name] ", not to " room)
@@ -115,8 +114,8 @@ function check_names(line,   name, rest, what) {
       }
     }
   }
-  # No loss can do without a logarithm, and a backend needs one for nothing else.
-  if (room == "backend" && line ~ /(^|[^A-Za-z0-9_])(__)?log(2|10|1p)?f?[ \t]*\(/)
+  # No loss can do without a logarithm, and a device needs one for nothing else.
+  if (room == "device" && line ~ /(^|[^A-Za-z0-9_])(__)?log(2|10|1p)?f?[ \t]*\(/)
     complain("the loss is math/loss.hpp, which every kernel calls")
   if (room == "math" && line ~ /__CUDA_ARCH__/) complain("__CUDA_ARCH__: a formula is the same on host and device")
   while (!(room in takes_bytes) && match(line, /reinterpret_cast<[^>]*>/)) {

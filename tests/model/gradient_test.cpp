@@ -22,10 +22,10 @@ constexpr std::int64_t items = 13;
 // One user has these alone, one has none.
 const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}};
 constexpr float beta = 0.3F;
-const backend::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
+const device::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
-backend::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const CpuInput& batch,
-                                    cpu::FloatBuffer& gradients, const backend::GradientReady& ready = {}) {
+device::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const CpuInput& batch,
+                                   cpu::FloatBuffer& gradients, const device::GradientReady& ready = {}) {
   StepClock<cpu::Device> clock(device, false);
   return losses_of(device, numbers, [&](cpu::StepState& step) {
     model.forward_backward(batch, step, gradients, ready, clock);
@@ -47,7 +47,7 @@ class Line {
 
   double loss(double s) {
     move(s);
-    const backend::LossSums sums = loss_and_gradient(device_, model_, batch_, *gradients_);
+    const device::LossSums sums = loss_and_gradient(device_, model_, batch_, *gradients_);
     move(0.0);
     return sums.nll + beta * sums.kl;
   }
@@ -87,14 +87,14 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const CpuInput input{*whole.batch, GetParam().features > 0 ? beside.batch.get() : nullptr};
   const auto gradients = device->make_buffer(model.layout().size);
   std::int64_t told = 0;
-  const backend::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, backend::Completion) { told += range.size(); });
+  const device::LossSums sums = loss_and_gradient(
+      *device, model, input, *gradients, [&](Range range, device::Completion) { told += range.size(); });
   EXPECT_EQ(told, model.layout().size) << "every flat element is reported once";
   EXPECT_EQ(sums.kl > 0.0, GetParam().options.type == "mult_vae");
 
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  for (const backend::TensorLayout& tensor : model.layout().tensors) {
+  for (const device::TensorLayout& tensor : model.layout().tensors) {
     const std::string& name = tensor.spec.name;
     const auto gradient = export_tensor(*device, model.layout(), name, *gradients);
     const double size = norm(gradient);
@@ -128,12 +128,12 @@ TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   const auto gradients = device->make_buffer(model.layout().size);
   device->fill(*gradients, 7.0F);
   std::int64_t told = 0;
-  const backend::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, backend::Completion) { told += range.size(); });
+  const device::LossSums sums = loss_and_gradient(
+      *device, model, input, *gradients, [&](Range range, device::Completion) { told += range.size(); });
   EXPECT_EQ(told, model.layout().size);
   EXPECT_EQ(sums.nll, 0.0);
   EXPECT_EQ(sums.kl, 0.0);
-  for (const backend::TensorLayout& tensor : model.layout().tensors) {
+  for (const device::TensorLayout& tensor : model.layout().tensors) {
     EXPECT_EQ(norm(export_tensor(*device, model.layout(), tensor.spec.name, *gradients)), 0.0)
         << tensor.spec.name;
   }

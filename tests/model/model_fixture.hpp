@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/cpu/device.hpp>
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/network.hpp>
 
 #include <cmath>
@@ -12,24 +12,24 @@
 
 namespace vaecf::model {
 
-inline std::unique_ptr<cpu::Device> fp32_device(backend::Kernels kernels = backend::Kernels::automatic) {
-  return cpu::make_device({backend::DeviceChoice::cpu, backend::Precision::fp32, kernels, 1});
+inline std::unique_ptr<cpu::Device> fp32_device(device::Kernels kernels = device::Kernels::automatic) {
+  return cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, kernels, 1});
 }
 
-inline std::vector<float> export_tensor(const cpu::Device& device, const backend::ParameterLayout& layout,
+inline std::vector<float> export_tensor(const cpu::Device& device, const device::ParameterLayout& layout,
                                         const std::string& name, const cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
-  const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+  const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
   device.export_rows(layout, tensor, {0, spec.rows}, flat, values);
   return values;
 }
 
 /// The caller follows with weights_changed where `flat` holds weights.
-inline void import_tensor(cpu::Device& device, const backend::ParameterLayout& layout,
-                          const std::string& name, std::span<const float> values, cpu::FloatBuffer& flat) {
+inline void import_tensor(cpu::Device& device, const device::ParameterLayout& layout, const std::string& name,
+                          std::span<const float> values, cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
-  const backend::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+  const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   device.import_rows(layout, tensor, {0, spec.rows}, values, flat);
 }
 
@@ -51,7 +51,7 @@ using CpuInput = CpuNetwork::Input;
 
 /// A step of its own: `work` puts its losses into the state.
 template <class Work>
-backend::LossSums losses_of(cpu::Device& device, const backend::StepNumbers& numbers, Work&& work) {
+device::LossSums losses_of(cpu::Device& device, const device::StepNumbers& numbers, Work&& work) {
   const auto step = device.make_step_state();
   device.begin_step(numbers, *step);
   work(*step);

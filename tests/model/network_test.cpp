@@ -10,12 +10,12 @@
 namespace vaecf::model {
 namespace {
 
-using backend::TensorKind;
+using device::TensorKind;
 using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool>;
 
 std::vector<Row> rows_of(const ModelOptions& options, Inputs items) {
   std::vector<Row> rows;
-  for (const backend::TensorSpec& s : tensor_specs(network_shape(options, items))) {
+  for (const device::TensorSpec& s : tensor_specs(network_shape(options, items))) {
     rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
   }
   return rows;

@@ -1,5 +1,5 @@
 #include <vaecf/math/philox.hpp>
-#include <vaecf/optim/optimizer.hpp>
+#include <vaecf/train/optimizer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 struct Case {
   int number;
-  backend::Kernels kernels;
+  device::Kernels kernels;
   friend std::ostream& operator<<(std::ostream& stream, const Case& k) {
     return stream << "case " << k.number << " " << to_string(k.kernels);
   }
@@ -48,7 +48,7 @@ class Reference : public ::testing::TestWithParam<Case> {
       beside_.emplace(*device_, features_, first_user(), features);
     }
     gradients_ = device_->make_buffer(model_->layout().size);
-    for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+    for (const device::TensorLayout& tensor : model_->layout().tensors) {
       import_tensor(*device_, model_->layout(), tensor.spec.name,
                     file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
     }
@@ -62,10 +62,10 @@ class Reference : public ::testing::TestWithParam<Case> {
   CpuInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
 
   /// With an update by `rule`, where there is an optimizer.
-  backend::LossSums run(std::uint32_t step, double beta, optim::Optimizer<cpu::Device>* optimizer = nullptr,
-                        const backend::UpdateRule& rule = {}) {
+  device::LossSums run(std::uint32_t step, double beta, train::Optimizer<cpu::Device>* optimizer = nullptr,
+                       const device::UpdateRule& rule = {}) {
     StepClock<cpu::Device> clock(*device_, false);
-    const backend::StepNumbers numbers{
+    const device::StepNumbers numbers{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
     return losses_of(*device_, numbers, [&](cpu::StepState& state) {
       model_->forward_backward(input(), state, *gradients_, {}, clock);
@@ -121,8 +121,7 @@ TEST_P(Reference, MasksAndNoiseAreTheSame) {
 }
 
 TEST_P(Reference, ActivationsLossesAndGradients) {
-  const backend::LossSums sums =
-      run(static_cast<std::uint32_t>(number("config/step")), number("config/beta"));
+  const device::LossSums sums = run(static_cast<std::uint32_t>(number("config/step")), number("config/beta"));
   const auto expect_near = [&](const cpu::Activations& from, const std::string& name) {
     EXPECT_LT(relative_difference(read(from), values("activations/" + name)), 2e-6) << name;
   };
@@ -135,7 +134,7 @@ TEST_P(Reference, ActivationsLossesAndGradients) {
   }
   EXPECT_NEAR(sums.nll / number("loss/nll"), 1.0, 1e-6);
   EXPECT_NEAR(sums.kl, number("loss/kl"), 2e-6 * number("loss/kl"));
-  for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+  for (const device::TensorLayout& tensor : model_->layout().tensors) {
     const auto gradient = export_tensor(*device_, model_->layout(), tensor.spec.name, *gradients_);
     EXPECT_LT(relative_difference(gradient, values("gradients/" + tensor.spec.name)), 5e-6)
         << tensor.spec.name;
@@ -185,13 +184,13 @@ TEST_P(Reference, ScoresOfUsersKnownByTheirFeaturesAlone) {
 }
 
 TEST_P(Reference, TenConsecutiveUpdates) {
-  optim::OptimizerOptions adam;
+  train::OptimizerOptions adam;
   adam.learning_rate = number("training/rate");
   adam.beta1 = number("training/beta1");
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
   const double lambda = number("training/lambda");
-  optim::Optimizer<cpu::Device> optimizer(adam, lambda, *device_, model_->layout().size);
+  train::Optimizer<cpu::Device> optimizer(adam, lambda, *device_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());
   const auto updates = static_cast<std::int64_t>(number("training/updates"));
   ASSERT_EQ(updates, 10);
@@ -200,14 +199,14 @@ TEST_P(Reference, TenConsecutiveUpdates) {
     const double beta = values("training/beta")[i];
     EXPECT_NEAR(lambda * model_->sum_of_squares(), values("training/penalty")[i],
                 1e-5 * values("training/penalty")[i]);
-    const backend::LossSums sums =
+    const device::LossSums sums =
         run(static_cast<std::uint32_t>(t), beta, &optimizer, optimizer.rule(t, users_.rows()));
     EXPECT_NEAR(sums.nll / users / values("training/nll")[i], 1.0, 2e-5) << "update " << t;
     EXPECT_NEAR(sums.kl / users, values("training/kl")[i], 1e-4 * values("training/kl")[i]) << "update " << t;
     EXPECT_NEAR((sums.nll + beta * sums.kl) / users / values("training/loss")[i], 1.0, 2e-5)
         << "update " << t;
   }
-  for (const backend::TensorLayout& tensor : model_->layout().tensors) {
+  for (const device::TensorLayout& tensor : model_->layout().tensors) {
     const auto weights =
         export_tensor(*device_, model_->layout(), tensor.spec.name, model_->parameters().master());
     EXPECT_LT(relative_difference(weights, values("training/weights/" + tensor.spec.name)), 2e-4)
@@ -218,8 +217,8 @@ TEST_P(Reference, TenConsecutiveUpdates) {
 INSTANTIATE_TEST_SUITE_P(Cases, Reference, ::testing::ValuesIn([] {
                            std::vector<Case> all;
                            for (int number = 0; number < 4; ++number) {
-                             all.push_back({number, backend::Kernels::automatic});
-                             all.push_back({number, backend::Kernels::portable});
+                             all.push_back({number, device::Kernels::automatic});
+                             all.push_back({number, device::Kernels::portable});
                            }
                            return all;
                          }()),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/cpu/tile_kernels.hpp"
+#include "device/cpu/kernels/tile_kernels.hpp"
 
 #include <array>
 #include <atomic>

@@ -15,7 +15,7 @@ bool HostBatch::holds(std::int64_t row, std::int32_t item) const {
 namespace reference {
 namespace {
 
-using backend::Activation;
+using device::Activation;
 
 // a (M, K) * b (K, N)
 Matrix product(const Matrix& a, const Matrix& b) {
@@ -59,7 +59,7 @@ Matrix before_activation(Activation act, const Matrix& output, const Matrix& d_o
 
 }  // namespace
 
-Matrix scaled_input(const HostBatch& batch, backend::Keep keep, StepKey key) {
+Matrix scaled_input(const HostBatch& batch, device::Keep keep, StepKey key) {
   Matrix s(batch.size(), batch.items);
   for (std::int64_t row = 0; row < batch.size(); ++row) {
     const auto items = batch.rows.view().row(row);
@@ -94,12 +94,12 @@ Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Act
 }
 
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    backend::Keep keep, StepKey key) {
+                    device::Keep keep, StepKey key) {
   return linear(scaled_input(batch, keep, key), weight, bias, act);
 }
 
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    backend::Keep keep, StepKey key, const HostBatch& side, const Matrix& table) {
+                    device::Keep keep, StepKey key, const HostBatch& side, const Matrix& table) {
   Matrix output = encode_input(batch, weight, bias, Activation::identity, keep, key);
   const Matrix more = product(scaled_input(side, 1.0F, {}), table);
   for (std::size_t i = 0; i < output.values.size(); ++i) {
@@ -169,7 +169,7 @@ LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activat
   return result;
 }
 
-LayerGradient input_gradient(const HostBatch& batch, backend::Keep keep, StepKey key, Activation act,
+LayerGradient input_gradient(const HostBatch& batch, device::Keep keep, StepKey key, Activation act,
                              const Matrix& output, const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);
@@ -198,22 +198,22 @@ LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics,
   return result;
 }
 
-void update(const backend::UpdateRule& rule, double gradient, double& m, double& v, double& w) {
+void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w) {
   const double beta1 = rule.beta1;
   const double beta2 = rule.beta2;
   const double g = rule.gradient_scale * gradient + static_cast<double>(rule.decay) * w;
   switch (rule.kind) {
-    case backend::OptimizerKind::adam:
+    case device::OptimizerKind::adam:
       m = beta1 * m + (1.0 - beta1) * g;
       v = beta2 * v + (1.0 - beta2) * g * g;
       w -= rule.rate * m / (std::sqrt(v) + rule.epsilon);
       break;
-    case backend::OptimizerKind::rmsprop:
+    case device::OptimizerKind::rmsprop:
       v = beta2 * v + (1.0 - beta2) * g * g;
       m = beta1 * m + rule.rate * g / std::sqrt(v + rule.epsilon);
       w -= m;
       break;
-    case backend::OptimizerKind::sgd:
+    case device::OptimizerKind::sgd:
       m = beta1 * m + g;
       w -= rule.rate * m;
       break;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/device.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,14 +48,14 @@ namespace reference {
 
 /// S (B, I): dropout / sqrt(n_u) at the user's items, 0 elsewhere, and everywhere where the history is
 /// dropped.
-Matrix scaled_input(const HostBatch& batch, backend::Keep keep, StepKey key);
+Matrix scaled_input(const HostBatch& batch, device::Keep keep, StepKey key);
 
-Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, backend::Activation act);
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
-                    backend::Keep keep, StepKey key);
+Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, device::Activation act);
+Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
+                    device::Keep keep, StepKey key);
 /// The same with a side input, whose table is (side.items, outputs).
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, backend::Activation act,
-                    backend::Keep keep, StepKey key, const HostBatch& side, const Matrix& table);
+Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
+                    device::Keep keep, StepKey key, const HostBatch& side, const Matrix& table);
 Matrix side_gradient(const HostBatch& side, const Matrix& d_before);
 
 /// eps (B, L).
@@ -72,10 +72,10 @@ struct LayerGradient {
 
 LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
                             const Matrix& bias);
-LayerGradient linear_backward(const Matrix& input, const Matrix& weight, backend::Activation act,
+LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
                               const Matrix& output, const Matrix& d_output);
 /// The same with the sparse input; d_input stays empty.
-LayerGradient input_gradient(const HostBatch& batch, backend::Keep keep, StepKey key, backend::Activation act,
+LayerGradient input_gradient(const HostBatch& batch, device::Keep keep, StepKey key, device::Activation act,
                              const Matrix& output, const Matrix& d_output);
 
 struct LatentGradient {
@@ -86,7 +86,7 @@ LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics,
                                const Matrix& d_z);
 
 /// One element's optimiser step in fp64.
-void update(const backend::UpdateRule& rule, double gradient, double& m, double& v, double& w);
+void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w);
 
 /// Ranks by sorting: position of each target among the items that the user does not hold; the number of items
 /// where the user holds it.

@@ -21,12 +21,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 /// Makes the result of a collective from what the ranks bring.
-using Join = std::function<Bytes(const std::vector<Bytes> &)>;
+using Join = std::function<Bytes(const std::vector<Bytes>&)>;
 
 /// A collective on copies: a rank that fails may free its memory while others
 /// still work.
 struct Collective {
-  std::vector<std::string> calls; // what each rank calls; they must agree
+  std::vector<std::string> calls;  // what each rank calls; they must agree
   std::vector<Bytes> inputs;
   Bytes result;
   int started = 0;
@@ -35,30 +35,26 @@ struct Collective {
 };
 
 class World {
-public:
+ public:
   explicit World(int ranks) : size_(ranks) {}
 
   int size() const { return size_; }
 
   /// The last rank to come works for all, so that nobody waits here.
-  void start(std::int64_t number, int rank, const std::string &call,
-             std::span<const std::byte> input, const Join &join) {
+  void start(std::int64_t number, int rank, const std::string& call, std::span<const std::byte> input,
+             const Join& join) {
     const std::lock_guard lock(mutex_);
     check_alive();
-    Collective &all = collectives_[number];
+    Collective& all = collectives_[number];
     all.calls.resize(static_cast<std::size_t>(size_));
     all.inputs.resize(static_cast<std::size_t>(size_));
-    all.calls[static_cast<std::size_t>(rank)] =
-        vaecf::format("{} with {} bytes", call, input.size());
-    all.inputs[static_cast<std::size_t>(rank)].assign(input.begin(),
-                                                      input.end());
-    if (++all.started < size_)
-      return;
+    all.calls[static_cast<std::size_t>(rank)] = vaecf::format("{} with {} bytes", call, input.size());
+    all.inputs[static_cast<std::size_t>(rank)].assign(input.begin(), input.end());
+    if (++all.started < size_) return;
     for (std::size_t r = 1; r < all.calls.size(); ++r) {
-      if (all.calls[r] == all.calls[0])
-        continue;
-      throw std::logic_error(vaecf::format("rank 0 calls {}, rank {} calls {}",
-                                           all.calls[0], r, all.calls[r]));
+      if (all.calls[r] == all.calls[0]) continue;
+      throw std::logic_error(
+          vaecf::format("rank 0 calls {}, rank {} calls {}", all.calls[0], r, all.calls[r]));
     }
     all.result = join(all.inputs);
     all.done = true;
@@ -66,16 +62,13 @@ public:
   }
 
   /// Waits for the result and copies it from byte `begin` on.
-  void wait(std::int64_t number, std::size_t begin,
-            std::span<std::byte> output) {
+  void wait(std::int64_t number, std::size_t begin, std::span<std::byte> output) {
     std::unique_lock lock(mutex_);
     const auto found = collectives_.find(number);
-    Collective &all = found->second;
+    Collective& all = found->second;
     wait_until(lock, [&] { return all.done; });
-    if (!output.empty())
-      std::memcpy(output.data(), all.result.data() + begin, output.size());
-    if (++all.collected == size_)
-      collectives_.erase(found);
+    if (!output.empty()) std::memcpy(output.data(), all.result.data() + begin, output.size());
+    if (++all.collected == size_) collectives_.erase(found);
   }
 
   void send(int from, int to, std::span<const std::byte> bytes) {
@@ -87,12 +80,11 @@ public:
 
   void receive(int from, int to, std::span<std::byte> bytes) {
     std::unique_lock lock(mutex_);
-    std::deque<Bytes> &messages = mail_[{to, from}];
+    std::deque<Bytes>& messages = mail_[{to, from}];
     wait_until(lock, [&] { return !messages.empty(); });
     if (messages.front().size() != bytes.size()) {
-      throw std::logic_error(vaecf::format(
-          "send_recv: rank {} sent {} bytes where rank {} receives {}", from,
-          messages.front().size(), to, bytes.size()));
+      throw std::logic_error(vaecf::format("send_recv: rank {} sent {} bytes where rank {} receives {}", from,
+                                           messages.front().size(), to, bytes.size()));
     }
     std::ranges::copy(messages.front(), bytes.begin());
     messages.pop_front();
@@ -102,12 +94,11 @@ public:
   /// turn.
   int probe(int to) {
     std::unique_lock lock(mutex_);
-    int &last = last_sender_[to];
+    int& last = last_sender_[to];
     wait_until(lock, [&] {
       for (int k = 1; k <= size_; ++k) {
         const int from = (last + k) % size_;
-        if (mail_[{to, from}].empty())
-          continue;
+        if (mail_[{to, from}].empty()) continue;
         last = from;
         return true;
       }
@@ -118,64 +109,57 @@ public:
 
   /// Ends all ranks after the error that is being handled; `others` is what the
   /// other ranks throw.
-  void fail(const RanksAborted &others) {
+  void fail(const RanksAborted& others) {
     const std::lock_guard lock(mutex_);
-    if (aborted_)
-      return;
+    if (aborted_) return;
     aborted_ = others;
     error_ = std::current_exception();
     changed_.notify_all();
   }
 
   void rethrow() const {
-    if (error_)
-      std::rethrow_exception(error_);
+    if (error_) std::rethrow_exception(error_);
   }
 
-private:
+ private:
   void check_alive() const {
-    if (aborted_)
-      throw *aborted_;
+    if (aborted_) throw *aborted_;
   }
   template <class Ready>
-  void wait_until(std::unique_lock<std::mutex> &lock, Ready &&ready) {
+  void wait_until(std::unique_lock<std::mutex>& lock, Ready&& ready) {
     constexpr std::chrono::seconds longest(200);
     bool is_ready = false;
-    changed_.wait_for(lock, longest,
-                      [&] { return (is_ready = ready()) || aborted_; });
-    if (is_ready)
-      return;
+    changed_.wait_for(lock, longest, [&] { return (is_ready = ready()) || aborted_; });
+    if (is_ready) return;
     check_alive();
-    throw std::logic_error(
-        "a rank waits for another that does not call, or has returned");
+    throw std::logic_error("a rank waits for another that does not call, or has returned");
   }
 
   const int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::int64_t, Collective> collectives_; // by number
-  std::map<std::pair<int, int>, std::deque<Bytes>>
-      mail_;                       // by receiver and sender
-  std::map<int, int> last_sender_; // by receiver
+  std::map<std::int64_t, Collective> collectives_;         // by number
+  std::map<std::pair<int, int>, std::deque<Bytes>> mail_;  // by receiver and sender
+  std::map<int, int> last_sender_;                         // by receiver
   std::optional<RanksAborted> aborted_;
   std::exception_ptr error_;
 };
 
-Bytes concatenate(const std::vector<Bytes> &inputs) {
+Bytes concatenate(const std::vector<Bytes>& inputs) {
   Bytes all;
-  for (const Bytes &input : inputs)
-    all.insert(all.end(), input.begin(), input.end());
+  for (const Bytes& input : inputs) all.insert(all.end(), input.begin(), input.end());
   return all;
 }
 
 /// Element by element in rank order; bf16 numbers are added up in fp32 and
 /// rounded once.
-template <class T> Join combine(Reduction reduction) {
+template <class T>
+Join combine(Reduction reduction) {
   constexpr bool narrow = std::is_same_v<T, Bf16>;
-  return [reduction](const std::vector<Bytes> &inputs) {
+  return [reduction](const std::vector<Bytes>& inputs) {
     Bytes result(inputs[0].size());
     for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
-      const auto element = [at](const Bytes &input) {
+      const auto element = [at](const Bytes& input) {
         T value;
         std::memcpy(&value, input.data() + at, sizeof value);
         if constexpr (narrow)
@@ -186,8 +170,7 @@ template <class T> Join combine(Reduction reduction) {
       auto total = element(inputs[0]);
       for (std::size_t rank = 1; rank < inputs.size(); ++rank) {
         const auto value = element(inputs[rank]);
-        total = reduction == Reduction::sum
-                    ? static_cast<decltype(total)>(total + value)
+        total = reduction == Reduction::sum   ? static_cast<decltype(total)>(total + value)
                 : reduction == Reduction::max ? std::max(total, value)
                                               : std::min(total, value);
       }
@@ -204,25 +187,23 @@ template <class T> Join combine(Reduction reduction) {
 
 Join combine(ElementType type, Reduction reduction) {
   switch (type) {
-  case ElementType::byte:
-    return combine<unsigned char>(reduction);
-  case ElementType::int64:
-    return combine<std::int64_t>(reduction);
-  case ElementType::float32:
-    return combine<float>(reduction);
-  case ElementType::float64:
-    return combine<double>(reduction);
-  case ElementType::bf16:
-    return combine<Bf16>(reduction);
+    case ElementType::byte:
+      return combine<unsigned char>(reduction);
+    case ElementType::int64:
+      return combine<std::int64_t>(reduction);
+    case ElementType::float32:
+      return combine<float>(reduction);
+    case ElementType::float64:
+      return combine<double>(reduction);
+    case ElementType::bf16:
+      return combine<Bf16>(reduction);
   }
   throw std::logic_error("unknown type of elements");
 }
 
-class ThreadCommunicator final : public Communicator,
-                                 public Messages,
-                                 public MessageBytes {
-public:
-  ThreadCommunicator(World &world, int rank, const ThreadDevice &device)
+class ThreadCommunicator final : public Communicator, public Messages, public MessageBytes {
+ public:
+  ThreadCommunicator(World& world, int rank, const ThreadDevice& device)
       : world_(world), rank_(rank), device_(device) {}
 
   int rank() const override { return rank_; }
@@ -238,106 +219,84 @@ public:
   void barrier() override { wait(start("barrier", {}, {}, concatenate)); }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
     wait(start(vaecf::format("broadcast of rank {}", root), bytes, bytes,
-               [root](const auto &inputs) {
-                 return inputs.at(static_cast<std::size_t>(root));
-               }));
+               [root](const auto& inputs) { return inputs.at(static_cast<std::size_t>(root)); }));
   }
-  void all_gather_bytes(std::span<const std::byte> part,
-                        std::span<std::byte> all) override {
+  void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     wait(start("all-gather", part, all, concatenate));
   }
-  void all_reduce_raw(void *values, std::int64_t count, ElementType type,
-                      Reduction reduction) override {
-    const std::size_t sizes[] = {1, sizeof(std::int64_t), sizeof(float),
-                                 sizeof(double), sizeof(Bf16)};
-    const std::span<std::byte> bytes(static_cast<std::byte *>(values),
-                                     static_cast<std::size_t>(count) *
-                                         sizes[static_cast<int>(type)]);
-    wait(start(vaecf::format("all-reduce {} of type {}",
-                             static_cast<int>(reduction),
-                             static_cast<int>(type)),
+  void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
+    const std::size_t sizes[] = {1, sizeof(std::int64_t), sizeof(float), sizeof(double), sizeof(Bf16)};
+    const std::span<std::byte> bytes(static_cast<std::byte*>(values),
+                                     static_cast<std::size_t>(count) * sizes[static_cast<int>(type)]);
+    wait(start(vaecf::format("all-reduce {} of type {}", static_cast<int>(reduction), static_cast<int>(type)),
                bytes, bytes, combine(type, reduction)));
   }
 
-  Ticket start(const StartedCall &call, backend::Completion after) override {
-    const std::span input(static_cast<const std::byte *>(call.in),
-                          call.in_bytes(size()));
-    const std::span output(static_cast<std::byte *>(call.out),
-                           call.out_bytes(size()));
+  Ticket start(const StartedCall& call, device::Completion after) override {
+    const std::span input(static_cast<const std::byte*>(call.in), call.in_bytes(size()));
+    const std::span output(static_cast<std::byte*>(call.out), call.out_bytes(size()));
     if (device_.reach) {
       device_.reach(input, after);
       device_.reach(output, after);
     }
     const bool sums = call.kind != StartedKind::all_gather;
     const bool has_part = call.kind == StartedKind::reduce_scatter_sum;
-    return start(vaecf::format("started {} of type {}", to_string(call.kind),
-                               static_cast<int>(call.type)),
-                 input, output,
-                 sums ? combine(call.type, Reduction::sum) : Join(concatenate),
-                 has_part ? static_cast<std::size_t>(rank_) * output.size()
-                          : 0);
+    return start(vaecf::format("started {} of type {}", to_string(call.kind), static_cast<int>(call.type)),
+                 input, output, sums ? combine(call.type, Reduction::sum) : Join(concatenate),
+                 has_part ? static_cast<std::size_t>(rank_) * output.size() : 0);
   }
-  backend::Completion wait(Ticket ticket) override {
+  device::Completion wait(Ticket ticket) override {
     const auto found = open_.find(ticket.number);
     if (found == open_.end()) {
       throw std::logic_error(
-          vaecf::format("rank {} waits for ticket {}, which is not open", rank_,
-                        ticket.number));
+          vaecf::format("rank {} waits for ticket {}, which is not open", rank_, ticket.number));
     }
     world_.wait(ticket.number, found->second.begin, found->second.bytes);
     open_.erase(found);
     return {};
   }
 
-  void send_recv(std::span<const SendBuffer> sends,
-                 std::span<const RecvBuffer> recvs) override {
-    for (const SendBuffer &send : sends) {
-      if (!send.bytes.empty())
-        world_.send(rank_, send.peer, send.bytes);
+  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
+    for (const SendBuffer& send : sends) {
+      if (!send.bytes.empty()) world_.send(rank_, send.peer, send.bytes);
       sent += std::ssize(send.bytes);
     }
-    for (const RecvBuffer &recv : recvs) {
-      if (!recv.bytes.empty())
-        world_.receive(recv.peer, rank_, recv.bytes);
+    for (const RecvBuffer& recv : recvs) {
+      if (!recv.bytes.empty()) world_.receive(recv.peer, rank_, recv.bytes);
       received += std::ssize(recv.bytes);
     }
   }
   int probe_any() override { return world_.probe(rank_); }
 
   [[noreturn]] void abort(int code) override {
-    throw RanksAborted(
-        vaecf::format("rank {} aborted with code {}", rank_, code), code);
+    throw RanksAborted(vaecf::format("rank {} aborted with code {}", rank_, code), code);
   }
 
-private:
+ private:
   /// The place for a result, or for the part of it that begins at byte `begin`.
   struct Output {
     std::span<std::byte> bytes;
     std::size_t begin = 0;
   };
 
-  Ticket start(const std::string &call, std::span<const std::byte> input,
-               std::span<std::byte> output, const Join &join,
-               std::size_t begin = 0) {
+  Ticket start(const std::string& call, std::span<const std::byte> input, std::span<std::byte> output,
+               const Join& join, std::size_t begin = 0) {
     world_.start(next_ticket_, rank_, call, input, join);
     open_[next_ticket_] = {output, begin};
     return {next_ticket_++};
   }
 
-  World &world_;
+  World& world_;
   int rank_;
-  const ThreadDevice &device_;
+  const ThreadDevice& device_;
   std::int64_t next_ticket_ = 0;
-  std::map<std::int64_t, Output>
-      open_; // of what started and was not yet waited for
+  std::map<std::int64_t, Output> open_;  // of what started and was not yet waited for
 };
 
-} // namespace
+}  // namespace
 
-void run_ranks(int ranks, const std::function<void(Communicator &)> &body,
-               const ThreadDevice &device) {
-  if (ranks < 1)
-    throw std::logic_error("run_ranks needs at least one rank");
+void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const ThreadDevice& device) {
+  if (ranks < 1) throw std::logic_error("run_ranks needs at least one rank");
   World world(ranks);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -345,7 +304,7 @@ void run_ranks(int ranks, const std::function<void(Communicator &)> &body,
       ThreadCommunicator communicator(world, rank, device);
       try {
         body(communicator);
-      } catch (const RanksAborted &aborted) {
+      } catch (const RanksAborted& aborted) {
         world.fail(aborted);
       } catch (...) {
         world.fail(RanksAborted(vaecf::format("rank {} failed", rank)));
@@ -356,4 +315,4 @@ void run_ranks(int ranks, const std::function<void(Communicator &)> &body,
   world.rethrow();
 }
 
-} // namespace vaecf::comm
+}  // namespace vaecf::comm

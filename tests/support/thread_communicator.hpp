@@ -31,7 +31,7 @@ struct MessageBytes {
 /// host's.
 struct ThreadDevice {
   /// Is called with each memory of a started call, which comes after `after`.
-  std::function<void(std::span<const std::byte> memory, backend::Completion after)> reach;
+  std::function<void(std::span<const std::byte> memory, device::Completion after)> reach;
   bool recordable = false;
 };
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "support/thread_communicator.hpp"
-#include "train/world.hpp"
+#include "train/step/world.hpp"
 
 namespace vaecf::train {
 
@@ -178,8 +178,8 @@ class TrainTest : public ::testing::Test {
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
   SessionOptions options_;
-  backend::BackendOptions backend_ = {backend::DeviceChoice::cpu, backend::Precision::fp32,
-                                      backend::Kernels::portable, 1};
+  device::BackendOptions backend_ = {device::DeviceChoice::cpu, device::Precision::fp32,
+                                     device::Kernels::portable, 1};
 };
 
 /// Tensors by name, logical.
@@ -188,7 +188,7 @@ using Tensors = std::map<std::string, std::vector<float>>;
 /// Returns the weights that the model computes with.
 inline Tensors weights_of(const model::Model& model) {
   Tensors tensors;
-  const std::vector<backend::TensorSpec> specs = model.tensors();
+  const std::vector<device::TensorSpec> specs = model.tensors();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     std::vector<float>& values = tensors[specs[i].name];
     values.resize(static_cast<std::size_t>(specs[i].rows * specs[i].columns));
@@ -201,7 +201,7 @@ inline Tensors weights_of(const model::Model& model) {
 inline Tensors read_all(Engine& engine, FlatState state) {
   Tensors tensors = weights_of(engine.model());
   std::vector<std::span<float>> spans;
-  for (const backend::TensorSpec& spec : engine.model().tensors()) spans.emplace_back(tensors[spec.name]);
+  for (const device::TensorSpec& spec : engine.model().tensors()) spans.emplace_back(tensors[spec.name]);
   engine.read(state, spans);
   return tensors;
 }

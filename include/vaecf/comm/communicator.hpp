@@ -1,11 +1,11 @@
 #pragma once
 
-#include <vaecf/backend/step.hpp>
 #include <vaecf/base/activity.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/narrow.hpp>
 #include <vaecf/comm/distributed_options.hpp>
+#include <vaecf/device/step.hpp>
 
 #include <array>
 #include <cstddef>
@@ -122,25 +122,25 @@ class Communicator {
   // way.
   /// In place.
   template <class Values>
-  Ticket start_all_reduce_sum(Values&& values, backend::Completion after) {
+  Ticket start_all_reduce_sum(Values&& values, device::Completion after) {
     return start_on(StartedKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
   /// Rank r receives part r of the sum of `values` (size R * part.size()). `part` may be the rank's own place
   /// in `values`, else they lie apart.
   template <class Values, class Part>
-  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, backend::Completion after) {
+  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, device::Completion after) {
     return start_on(StartedKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
   /// Every rank's `part`, in rank order; `all` holds R * part.size() elements. `part` may be the rank's own
   /// place in `all`, else they lie apart.
   template <class Part, class All>
-  Ticket start_all_gather(Part&& part, All&& all, backend::Completion after) {
+  Ticket start_all_gather(Part&& part, All&& all, device::Completion after) {
     return start_on(StartedKind::all_gather, std::span(part), std::span(all), after);
   }
-  virtual Ticket start(const StartedCall& call, backend::Completion after) = 0;
+  virtual Ticket start(const StartedCall& call, device::Completion after) = 0;
   /// Returns what the device has to wait for before it touches the memory: null where it is done, as on the
   /// host, which waits here.
-  virtual backend::Completion wait(Ticket ticket) = 0;
+  virtual device::Completion wait(Ticket ticket) = 0;
   /// On the way out after a failure: returns when nothing that was started here touches host memory any more,
   /// or after some seconds, where other ranks no longer come.
   virtual void settle() noexcept {}
@@ -156,7 +156,7 @@ class Communicator {
 
  private:
   template <class In, class Out>
-  Ticket start_on(StartedKind kind, In in, Out out, backend::Completion after) {
+  Ticket start_on(StartedKind kind, In in, Out out, device::Completion after) {
     using T = typename Out::value_type;
     static_assert(std::is_same_v<T, typename In::value_type>);
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16>);

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <vaecf/backend/parameters.hpp>
-#include <vaecf/backend/step.hpp>
 #include <vaecf/base/narrow.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/parameters.hpp>
+#include <vaecf/device/step.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -99,7 +99,7 @@ class Reducer {
 
   /// Backward has written elements `range` of the gradient once `done` is signaled. Every element is reported
   /// once, in any order. With overlap, buckets that are complete start, in the same order on all ranks.
-  void ready(Range range, backend::Completion done) {
+  void ready(Range range, device::Completion done) {
     if (!mode_.overlap) return;
     for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
       const Range bucket = plan_.filled(b);
@@ -212,7 +212,7 @@ class Reducer {
     return {std::min(range.begin, end), end};
   }
 
-  Ticket start_sum(std::int64_t bucket, backend::Completion done) {
+  Ticket start_sum(std::int64_t bucket, device::Completion done) {
     const Range all = plan_.bucket(bucket);
     const auto reduce_scatter = [&](auto& values) {
       return communicator_.start_reduce_scatter_sum(view(values, all), view(values, own_part(bucket)), done);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vaecf/backend/options.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/device/options.hpp>
 #include <vaecf/scaling/model.hpp>
 #include <vaecf/train/session.hpp>
 
@@ -19,7 +19,7 @@ struct Config {
   train::SessionOptions session;  ///< `configuration_text` is filled by load and parse
   data::SourceOptions source;
   data::PrepareOptions prepare;
-  backend::BackendOptions backend;
+  device::BackendOptions backend;
   scaling::Machine machine;             ///< that speed is predicted for
   std::vector<std::string> notes = {};  ///< for the log: keys by their old names, and ignored ones
 };

@@ -46,9 +46,9 @@ std::string behind_links(const std::string& path);
 /// of other hosts an hour after they were last written. What cannot be removed is left.
 void remove_stale_temporaries(const std::string& folder, std::string_view prefix = "");
 
-/// A file that appears under its name whole or not at all. It is written as `NAME.tmp-HOST-PID` beside `path`;
-/// commit() gives it its name, and destruction before leaves nothing. Where a symbolic link stands, the file
-/// that it leads to is meant. Throws RunError if the disk is full or not writable.
+/// A file that appears under its name whole or not at all. It is written as `NAME.tmp-HOST-PID` beside
+/// `path`; commit() gives it its name, and destruction before leaves nothing. Where a symbolic link stands,
+/// the file that it leads to is meant. Throws RunError if the disk is full or not writable.
 class OutputFile {
  public:
   /// Makes the folder if needed, and removes what killed writers of `path` have left. Throws RunError if a

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <vaecf/backend/parameters.hpp>
 #include <vaecf/base/views.hpp>
+#include <vaecf/device/parameters.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
@@ -46,7 +46,7 @@ class Model {
   virtual std::int64_t features() const = 0;
 
   /// Returns the tensors of the model as a checkpoint stores them, below /weights.
-  virtual std::vector<backend::TensorSpec> tensors() const = 0;
+  virtual std::vector<device::TensorSpec> tensors() const = 0;
   /// Copies rows of tensor number `tensor` into `values`, row-major.
   virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
   /// Overwrites rows of tensor number `tensor` with `values`, row-major.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/device.hpp>
+#include <vaecf/device/device.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
@@ -64,7 +64,7 @@ class Network final : public Model {
   using StepState = typename Device::StepState;
   using Input = NetworkInput<typename Device::Batch>;
   using Clock = StepClock<Device>;
-  using FusedUpdate = backend::FusedUpdate<typename Device::Parameters, Buffer>;
+  using FusedUpdate = device::FusedUpdate<typename Device::Parameters, Buffer>;
 
   /// Makes a network with weights of zero for batches of up to `max_rows` users. The weights' buffer holds a
   /// multiple of `size_multiple` elements, zeros behind the layout's.
@@ -76,8 +76,7 @@ class Network final : public Model {
   /// With `fused` (only if the device fuses updates) `fused_layers` are updated at once instead, and their
   /// ranges of `gradients` mean nothing.
   void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
-                        const backend::GradientReady& ready, Clock& clock,
-                        const FusedUpdate* fused = nullptr);
+                        const device::GradientReady& ready, Clock& clock, const FusedUpdate* fused = nullptr);
 
   /// Returns the input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next
   /// call.
@@ -89,9 +88,9 @@ class Network final : public Model {
 
   std::int64_t items() const override { return items_; }
   std::int64_t features() const override { return shape_.features; }
-  std::vector<backend::TensorSpec> tensors() const override {
-    std::vector<backend::TensorSpec> specs;
-    for (const backend::TensorLayout& tensor : layout_.tensors) specs.push_back(tensor.spec);
+  std::vector<device::TensorSpec> tensors() const override {
+    std::vector<device::TensorSpec> specs;
+    for (const device::TensorLayout& tensor : layout_.tensors) specs.push_back(tensor.spec);
     return specs;
   }
   void read_rows(int tensor, Range rows, std::span<float> values) const override {
@@ -122,10 +121,10 @@ class Network final : public Model {
   }
 
   const NetworkShape& shape() const { return shape_; }
-  const backend::ParameterLayout& layout() const { return layout_; }
+  const device::ParameterLayout& layout() const { return layout_; }
   typename Device::Parameters& parameters() { return *parameters_; }
   /// Returns the largest layers: those of the output and of the input.
-  std::array<backend::Layer, 2> fused_layers() const {
+  std::array<device::Layer, 2> fused_layers() const {
     return {decoder_.back().layer, encoder_.front().layer};
   }
 
@@ -139,26 +138,26 @@ class Network final : public Model {
 
  private:
   struct Stage {
-    backend::Layer layer;
-    backend::Activation act = backend::Activation::tanh;
+    device::Layer layer;
+    device::Activation act = device::Activation::tanh;
     std::unique_ptr<Activations> output;  // null for the output layer
     std::unique_ptr<Activations> d_output;
   };
   enum class Latent { sampled, mean };
 
-  void forward(const Input& batch, backend::Keep keep, const StepState& step, Latent how, Clock& clock);
+  void forward(const Input& batch, device::Keep keep, const StepState& step, Latent how, Clock& clock);
   Activations& d_latent() { return d_z_ ? *d_z_ : *encoder_.back().d_output; }
   /// Throws std::logic_error if features are missing, or given to a model without.
-  std::optional<backend::SideInput<typename Device::Batch>> side_of(const Input& batch) const;
+  std::optional<device::SideInput<typename Device::Batch>> side_of(const Input& batch) const;
   /// Gathers users `rows` and returns them as input. The batch of their items is gathered in any case.
   Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
 
   Device& device_;
   std::int64_t items_;
   std::int64_t max_rows_;
-  backend::Keep keep_;
+  device::Keep keep_;
   NetworkShape shape_;
-  backend::ParameterLayout layout_;
+  device::ParameterLayout layout_;
   std::unique_ptr<typename Device::Parameters> parameters_;
   int feature_table_ = -1;                   // in layout_.tensors
   std::unique_ptr<StepState> scoring_step_;  // scoring draws nothing, and its losses are not read
@@ -189,7 +188,7 @@ Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& dev
     for (const LayerShape& layer : layers) {
       Stage stage;
       stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
-      if (layer.weight_kind != backend::TensorKind::output_table) {
+      if (layer.weight_kind != device::TensorKind::output_table) {
         stage.output = device.make_activations(max_rows_, layer.outputs);
         stage.d_output = device.make_activations(max_rows_, layer.outputs);
       }
@@ -200,7 +199,7 @@ Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& dev
   build(shape_.decoder, decoder_);
   if (shape_.features > 0) feature_table_ = layout_.find(shape_.encoder.front().name + "/feature_weight");
   if (shape_.variational) {
-    encoder_.back().act = backend::Activation::identity;
+    encoder_.back().act = device::Activation::identity;
     z_ = device.make_activations(max_rows_, options.latent);
     d_z_ = device.make_activations(max_rows_, options.latent);
   }
@@ -208,16 +207,16 @@ Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& dev
 
 template <class Device>
 auto Network<Device>::side_of(const Input& batch) const
-    -> std::optional<backend::SideInput<typename Device::Batch>> {
+    -> std::optional<device::SideInput<typename Device::Batch>> {
   if ((batch.features != nullptr) != (shape_.features > 0)) {
     throw std::logic_error("a model that knows features takes them with each batch, and no other does");
   }
   if (batch.features == nullptr) return std::nullopt;
-  return backend::SideInput<typename Device::Batch>{*batch.features, feature_table_};
+  return device::SideInput<typename Device::Batch>{*batch.features, feature_table_};
 }
 
 template <class Device>
-void Network<Device>::forward(const Input& batch, backend::Keep keep, const StepState& step, Latent how,
+void Network<Device>::forward(const Input& batch, device::Keep keep, const StepState& step, Latent how,
                               Clock& clock) {
   const Stage& first = encoder_.front();
   const auto side = side_of(batch);
@@ -242,7 +241,7 @@ void Network<Device>::forward(const Input& batch, backend::Keep keep, const Step
 
 template <class Device>
 void Network<Device>::forward_backward(const Input& batch, StepState& step, Buffer& gradients,
-                                       const backend::GradientReady& ready, Clock& clock,
+                                       const device::GradientReady& ready, Clock& clock,
                                        const FusedUpdate* fused) {
   forward(batch, keep_, step, Latent::sampled, clock);
 

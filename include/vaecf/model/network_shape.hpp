@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/parameters.hpp>
+#include <vaecf/device/parameters.hpp>
 #include <vaecf/model/model_options.hpp>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct LayerShape {
   std::string name;  ///< encoder_1, .. , decoder_1, ..: as in a checkpoint
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
-  backend::TensorKind weight_kind = backend::TensorKind::matrix;
+  device::TensorKind weight_kind = device::TensorKind::matrix;
 };
 
 /// Encoder layers (the last is the latent one: 2L columns [mu | logvar] for mult_vae, L for mult_dae), then
@@ -44,7 +44,7 @@ NetworkShape network_shape(const ModelOptions& options, Inputs inputs);
 /// The tensors "NAME/weight" and "NAME/bias" in the order in which backward finishes their gradients: the
 /// last decoder layer first, encoder_1 last, and behind all of it its feature_weight, where there are
 /// features.
-std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape);
+std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 
 /// Number of a tensor for initialisation, whatever the order in memory or in a file: layers count from 0 in
 /// the order of data (encoder_1, .., decoder_1, ..); a weight has 2 * layer, a bias 2 * layer + 1, and
@@ -52,9 +52,9 @@ std::vector<backend::TensorSpec> tensor_specs(const NetworkShape& shape);
 std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor);
 
 /// Returns the number of weights and biases.
-std::int64_t parameter_count(const std::vector<backend::TensorSpec>& tensors);
+std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
 /// Returns the weights of the layers that are dense products: all but those of input tables, whose product is
 /// a gather.
-std::int64_t dense_weights(const std::vector<backend::TensorSpec>& tensors);
+std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
 
 }  // namespace vaecf::model

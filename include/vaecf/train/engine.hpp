@@ -1,11 +1,11 @@
 #pragma once
 
-#include <vaecf/backend/options.hpp>
-#include <vaecf/backend/step.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/epoch_order.hpp>
+#include <vaecf/device/options.hpp>
+#include <vaecf/device/step.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/model/step_clock.hpp>
@@ -45,7 +45,7 @@ struct DeviceFacts {
   std::string description;  ///< one line for the log: device, threads, precision and kernels
   std::string device;       ///< "cpu" or "cuda"
   std::string id;           ///< tells this device from all others; empty if ranks may share it
-  backend::Precision precision = backend::Precision::fp32;  ///< never `automatic`
+  device::Precision precision = device::Precision::fp32;  ///< never `automatic`
   int threads = 0;
   std::int64_t peak_bytes = 0;  ///< the largest use of device memory so far; 0 on the CPU
 };
@@ -85,8 +85,8 @@ using WriteRows = std::function<void(int tensor, Range rows, std::span<const flo
 
 /// The sums of losses since an epoch began, and the loss scale (fp16).
 struct StepSums {
-  backend::LossSums losses;
-  backend::LossScale scale;
+  device::LossSums losses;
+  device::LossScale scale;
 };
 
 /// A device of one rank with all that computes on it: models and, between start_training() and
@@ -121,7 +121,7 @@ class Engine {
   virtual void start_epoch(const data::EpochRows& batches) = 0;
   /// Runs the step that `numbers`, all but the rule, describe, of `batch_users` users on all ranks. Returns
   /// the sums as of this step or a recent one, if they are known without waiting.
-  virtual std::optional<backend::LossSums> step(backend::StepNumbers numbers, std::int64_t batch_users) = 0;
+  virtual std::optional<device::LossSums> step(device::StepNumbers numbers, std::int64_t batch_users) = 0;
   /// Waits for all steps, and returns their sums.
   virtual StepSums sums() = 0;
   virtual void set_sums(const StepSums& sums) = 0;
@@ -141,9 +141,9 @@ class Engine {
 
 /// Makes the engine of the device that `options` ask for. Throws InputError if it cannot be had, saying what
 /// is missing.
-std::unique_ptr<Engine> make_engine(const backend::BackendOptions& options);
+std::unique_ptr<Engine> make_engine(const device::BackendOptions& options);
 /// Makes that of the GPU that `options` give to this rank. Defined in cuda.cpp, or in cuda_missing.cpp
 /// without CUDA.
-std::unique_ptr<Engine> make_cuda_engine(const backend::BackendOptions& options);
+std::unique_ptr<Engine> make_cuda_engine(const device::BackendOptions& options);
 
 }  // namespace vaecf::train

@@ -1,16 +1,16 @@
 #pragma once
 
-#include <vaecf/backend/options.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/progress.hpp>
 #include <vaecf/base/stop_flag.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shard.hpp>
+#include <vaecf/device/options.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
-#include <vaecf/optim/optimizer_options.hpp>
 #include <vaecf/train/engine.hpp>
+#include <vaecf/train/optimizer_options.hpp>
 #include <vaecf/train/train_options.hpp>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct SessionOptions {
   data::DataOptions data;
   model::ModelOptions model;
   TrainOptions train;
-  optim::OptimizerOptions optimizer;
+  train::OptimizerOptions optimizer;
   ValidationOptions validation;
   RunOptions run;
   BenchmarkOptions benchmark;

@@ -34,14 +34,14 @@ class Trainer {
   /// that was not known yet, is no number.
   void step(std::int64_t t);
   /// Waits for all steps, and returns this rank's sums since start_epoch. Throws RunError as step() does.
-  backend::LossSums losses();
+  device::LossSums losses();
   /// Continues an epoch that was begun before: this rank's losses of the steps done so far. After
   /// start_epoch.
-  void set_losses(const backend::LossSums& sums) { services_.engine.set_sums({sums, loss_scale()}); }
-  backend::LossScale loss_scale() { return services_.engine.sums().scale; }
+  void set_losses(const device::LossSums& sums) { services_.engine.set_sums({sums, loss_scale()}); }
+  device::LossScale loss_scale() { return services_.engine.sums().scale; }
   /// Continues as if so many updates had been done, over so many users. A `scale` of 0 leaves the one of a
   /// start.
-  void go_on(std::int64_t updates_done, std::int64_t users_seen, backend::LossScale scale);
+  void go_on(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   std::int64_t users_per_epoch() const { return order_.users_per_epoch(); }
@@ -55,7 +55,7 @@ class Trainer {
   model::Model& model() { return services_.engine.model(); }
 
  private:
-  void require_numbers(const backend::LossSums& sums) const;
+  void require_numbers(const device::LossSums& sums) const;
 
   const SessionOptions& options_;
   Services services_;

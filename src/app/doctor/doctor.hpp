@@ -1,9 +1,9 @@
 #pragma once
 
-#include <vaecf/backend/cuda_facts.hpp>
-#include <vaecf/backend/options.hpp>
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/engine.hpp>
 
@@ -103,13 +103,13 @@ struct DeviceRate {
   const char* name;
   const char* key;  ///< in the report
   const char* unit;
-  backend::Precision precision;
+  device::Precision precision;
   train::Rate rate;
 };
 inline constexpr std::array<DeviceRate, 3> device_rates = {
-    {{"products, fp32", "fp32_gflops", "GFLOP/s", backend::Precision::fp32, train::Rate::products},
-     {"products, bf16", "bf16_gflops", "GFLOP/s", backend::Precision::bf16, train::Rate::products},
-     {"memory", "memory_gbytes", "GB/s", backend::Precision::fp32, train::Rate::memory}}};
+    {{"products, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, train::Rate::products},
+     {"products, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, train::Rate::products},
+     {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, train::Rate::memory}}};
 
 /// Warns if some rank computes much slower than most. `measured` is a device of the report.
 Findings check_pace(const io::Json& measured);

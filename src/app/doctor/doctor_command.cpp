@@ -31,7 +31,7 @@ class Examination {
   /// Returns the report, the same on all ranks. Collective.
   io::Json run() {
     const int wanted = wanted_threads(config_);
-    backend::BackendOptions options = options_for_rank(config_, ranks_);
+    device::BackendOptions options = options_for_rank(config_, ranks_);
     const auto places = gather_places(ranks_, options.threads == 0 ? wanted : options.threads);
     check(About::all, "launch", [&] { return check_launch(places, separate_worlds_); });
     check(About::rank, "binding", [&] {
@@ -43,12 +43,12 @@ class Examination {
     look_around(static_cast<int>(hosts.size()));
 
     io::Json measured = io::Json::array();
-    options.device = backend::DeviceChoice::cpu;
+    options.device = device::DeviceChoice::cpu;
     measured.push_back(measure(options));
-    options.device = backend::DeviceChoice::cuda;
+    options.device = device::DeviceChoice::cuda;
     const bool gpus_everywhere =
         ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!line_.quick && gpus_everywhere && config_.backend.device != backend::DeviceChoice::cpu) {
+    if (!line_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
       measured.push_back(measure(options));
     }
     if (line_.quick) measured.clear();
@@ -131,8 +131,8 @@ class Examination {
   /// Returns a device's rates by rank, 0 if one was not measured, and times of sums. With `quick`, engines
   /// are only made. If one rank's device or NCCL fails, others give up after a while, and all come together
   /// again behind it. Collective.
-  io::Json measure(backend::BackendOptions options) {
-    const bool cpu = options.device == backend::DeviceChoice::cpu;
+  io::Json measure(device::BackendOptions options) {
+    const bool cpu = options.device == device::DeviceChoice::cpu;
     const char* subject = cpu ? "products" : "gpu";
     io::Json measured = {{"device", to_string(options.device)}};
     std::array<std::string, device_rates.size()> engines;

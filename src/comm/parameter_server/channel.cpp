@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "comm/part_sum.hpp"
+#include "comm/mpi/part_sum.hpp"
 
 namespace vaecf::comm {
 

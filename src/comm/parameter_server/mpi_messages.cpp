@@ -1,4 +1,4 @@
-#include "comm/mpi_session.hpp"
+#include "comm/mpi/mpi_session.hpp"
 
 #include <vaecf/comm/parameter_server/messages.hpp>
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/mpi_session.hpp"
+#include "comm/mpi/mpi_session.hpp"
 #include "comm/watch/deadline.hpp"
 #include "comm/watch/stall_detector.hpp"
 

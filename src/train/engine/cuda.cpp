@@ -1,10 +1,10 @@
-#include <vaecf/backend/cuda/device.hpp>
+#include <vaecf/device/cuda/device.hpp>
 
 #include "train/engine/engine_of.hpp"
 
 namespace vaecf::train {
 
-std::unique_ptr<Engine> make_cuda_engine(const backend::BackendOptions& options) {
+std::unique_ptr<Engine> make_cuda_engine(const device::BackendOptions& options) {
   return std::make_unique<EngineOf<cuda::Device>>(cuda::make_device(options));
 }
 

@@ -1,12 +1,12 @@
 // Stands in for cuda.cpp if the program is built without CUDA.
-#include <vaecf/backend/cuda_facts.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/device/cuda_facts.hpp>
 #include <vaecf/train/engine.hpp>
 
 namespace vaecf::train {
 
-std::unique_ptr<Engine> make_cuda_engine(const backend::BackendOptions&) {
+std::unique_ptr<Engine> make_cuda_engine(const device::BackendOptions&) {
   throw InputError(
       format("device: cuda cannot be used: {}; use device: cpu or auto", cuda::availability().reason));
 }

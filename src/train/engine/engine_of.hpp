@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/cpu/device.hpp>
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/make_model.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/session.hpp>
@@ -38,7 +38,7 @@ class CollectiveTraining {
     graphs_.memory_may_have_moved();
   }
 
-  void step(backend::StepNumbers numbers, std::int64_t batch_users) {
+  void step(device::StepNumbers numbers, std::int64_t batch_users) {
     numbers.rule = optimizer_.rule(numbers.step, batch_users);
     // A batch of so many users that starts at this virtual shard gives each rank the same number of them
     // every time.
@@ -79,8 +79,8 @@ class CollectiveTraining {
   double update_bytes() const {
     const auto parameters = static_cast<double>(data.network.layout().parameter_count());
     const double own = optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
-    const backend::Precision precision = data.device.precision();
-    const bool copies = precision == backend::Precision::bf16 || precision == backend::Precision::fp16;
+    const device::Precision precision = data.device.precision();
+    const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
     constexpr double in_and_out = 2.0 * sizeof(float);
     return own * 3.0 * in_and_out + parameters * (optimizer_.fuses() ? 0.0 : in_and_out) +
            (copies ? 2.0 * parameters : 0.0);
@@ -152,7 +152,7 @@ class EngineOf final : public Engine {
   void start_epoch(const data::EpochRows& batches) override {
     with([&](auto& training) { training.start_epoch(batches); });
   }
-  std::optional<backend::LossSums> step(backend::StepNumbers numbers, std::int64_t batch_users) override {
+  std::optional<device::LossSums> step(device::StepNumbers numbers, std::int64_t batch_users) override {
     return with([&](auto& training) {
       training.step(numbers, batch_users);
       return device_->poll_losses(*training.data.state);
@@ -172,7 +172,7 @@ class EngineOf final : public Engine {
   void read(FlatState state, std::span<const std::span<float>> tensors) override {
     with([&](auto& training) {
       const auto& flat = training.flat(state);
-      const backend::ParameterLayout& layout = training.data.network.layout();
+      const device::ParameterLayout& layout = training.data.network.layout();
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         device_->export_rows(layout, static_cast<int>(i), {0, layout.tensors[i].spec.rows}, flat, tensors[i]);
       }

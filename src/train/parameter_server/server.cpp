@@ -19,16 +19,16 @@ void require_in_step(int worker, const comm::PushHeader& header, std::int64_t st
 }
 
 std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t elements) {
-  const backend::TensorSpec shard{"shard", 1, elements, backend::TensorKind::matrix, true};
+  const device::TensorSpec shard{"shard", 1, elements, device::TensorKind::matrix, true};
   return device.make_parameters(device.plan_parameters({&shard, 1}), elements);
 }
 
 }  // namespace
 
 ParameterServer::ParameterServer(const SessionOptions& options, comm::Communicator& communicator,
-                                 cpu::Device& device, const backend::ParameterLayout& layout,
+                                 cpu::Device& device, const device::ParameterLayout& layout,
                                  comm::ParameterServerChannel& channel,
-                                 optim::Optimizer<cpu::Device>& optimizer)
+                                 train::Optimizer<cpu::Device>& optimizer)
     : device_(device),
       channel_(channel),
       optimizer_(optimizer),
@@ -58,7 +58,7 @@ void ParameterServer::receive_all(const std::vector<int>& workers) {
 void ParameterServer::update_bucket(std::int64_t bucket, const cpu::StepState& step) {
   const Range part = channel_.plan().part(bucket, index_);
   const std::int64_t to_shard = channel_.plan().packed(bucket).begin - part.begin;
-  for (const backend::TensorLayout& tensor : layout_.tensors) {
+  for (const device::TensorLayout& tensor : layout_.tensors) {
     const std::int64_t begin = std::max(part.begin, tensor.range.begin);
     const std::int64_t end = std::min(part.end, tensor.range.end);
     if (begin >= end) continue;

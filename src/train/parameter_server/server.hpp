@@ -1,10 +1,10 @@
 #pragma once
 
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/step_clock.hpp>
-#include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/engine.hpp>
+#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class ParameterServer {
  public:
   /// `channel` and `optimizer`, whose moments are the shard's, outlive this object.
   ParameterServer(const SessionOptions& options, comm::Communicator& communicator, cpu::Device& device,
-                  const backend::ParameterLayout& layout, comm::ParameterServerChannel& channel,
-                  optim::Optimizer<cpu::Device>& optimizer);
+                  const device::ParameterLayout& layout, comm::ParameterServerChannel& channel,
+                  train::Optimizer<cpu::Device>& optimizer);
 
   cpu::FloatBuffer& masters() { return masters_->master(); }
 
@@ -46,11 +46,11 @@ class ParameterServer {
 
   cpu::Device& device_;
   comm::ParameterServerChannel& channel_;
-  optim::Optimizer<cpu::Device>& optimizer_;
+  train::Optimizer<cpu::Device>& optimizer_;
   bool asynchronous_;
   bool clips_;
   std::vector<int> workers_;
-  const backend::ParameterLayout& layout_;
+  const device::ParameterLayout& layout_;
   int index_;                                 // among the servers
   std::unique_ptr<cpu::Parameters> masters_;  // one plain tensor
   std::unique_ptr<cpu::FloatBuffer> gradient_;

@@ -30,7 +30,7 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
   pack(data.network.parameters().master(), server_->masters());
 }
 
-void ParameterServerTraining::step(backend::StepNumbers numbers, std::int64_t batch_users) {
+void ParameterServerTraining::step(device::StepNumbers numbers, std::int64_t batch_users) {
   clock_.start();
   numbers.rule = optimizer_.rule(numbers.step, batch_users);
   device_.begin_step(numbers, *data.state);
@@ -105,7 +105,7 @@ double ParameterServerTraining::update_bytes() const {
   const auto parameters = static_cast<double>(data.network.layout().parameter_count());
   constexpr double in_and_out = 2.0 * sizeof(float);
   if (server_) return parameters / channel_.roles().servers * 4.0 * in_and_out;
-  return parameters * (in_and_out + (device_.precision() == backend::Precision::bf16 ? 2.0 : 0.0));
+  return parameters * (in_and_out + (device_.precision() == device::Precision::bf16 ? 2.0 : 0.0));
 }
 
 WireBytes ParameterServerTraining::wire_bytes() const {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
-#include <vaecf/optim/optimizer.hpp>
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/train/engine.hpp>
+#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class ParameterServerTraining {
 
   void start_epoch(const data::EpochRows& batches) { data.start_epoch(batches); }
   /// Runs the step that `numbers`, all but the rule, describe, of `batch_users` users on all ranks.
-  void step(backend::StepNumbers numbers, std::int64_t batch_users);
+  void step(device::StepNumbers numbers, std::int64_t batch_users);
   /// Gives every rank the weights of the updates so far.
   model::Network<cpu::Device>& network();
   const cpu::FloatBuffer& flat(FlatState state);
@@ -57,7 +57,7 @@ class ParameterServerTraining {
   comm::Communicator& communicator_;
   model::StepClock<cpu::Device> clock_;
   comm::ParameterServerChannel channel_;
-  optim::Optimizer<cpu::Device> optimizer_;
+  train::Optimizer<cpu::Device> optimizer_;
   std::unique_ptr<cpu::FloatBuffer> gradients_;
   bool asynchronous_;
   bool clips_;

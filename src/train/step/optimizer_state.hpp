@@ -2,8 +2,8 @@
 
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/model/network.hpp>
-#include <vaecf/optim/optimizer.hpp>
 #include <vaecf/train/engine.hpp>
+#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/session.hpp>
 
 #include <array>
@@ -48,27 +48,27 @@ class OptimizerState {
         fused_{model.parameters(), optimizer_.first_moment(), optimizer_.second_moment()} {
     reducer_.keep_exact(model.parameters());
     if (reducer_.mode().overlap)
-      ready_ = [this](Range range, backend::Completion done) { reducer_.ready(range, done); };
+      ready_ = [this](Range range, device::Completion done) { reducer_.ready(range, done); };
   }
 
   comm::Reducer<Device>& reducer() { return reducer_; }
   const comm::Reducer<Device>& reducer() const { return reducer_; }
   Buffer& gradients() { return *gradients_; }
   /// Notified of ranges of the gradient that are complete; empty without overlap.
-  const backend::GradientReady& ready() const { return ready_; }
+  const device::GradientReady& ready() const { return ready_; }
   /// Lets a device update the largest layers while it computes their gradients; null if it does not.
   const FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
   bool fuses() const { return reducer_.alone() && device_.fuses_updates() && !clips_; }
   /// All of the gradient is inspected before any weight changes.
-  bool inspects_first() const { return clips_ || device_.precision() == backend::Precision::fp16; }
-  backend::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
+  bool inspects_first() const { return clips_ || device_.precision() == device::Precision::fp16; }
+  device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
     return optimizer_.rule(updates_done, users);
   }
 
   /// Updates `own`, this rank's elements, of bucket `bucket` if the optimizer is sharded.
   void update(std::int64_t bucket, comm::Own own, const typename Device::StepState& state) {
     reducer_.take_exact(bucket, model_.parameters());
-    const std::span<const backend::Layer> done = fuses() ? fused_layers_ : std::span<const backend::Layer>{};
+    const std::span<const device::Layer> done = fuses() ? fused_layers_ : std::span<const device::Layer>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
@@ -113,10 +113,10 @@ class OptimizerState {
   comm::BucketPlan plan_;
   std::unique_ptr<Buffer> gradients_;
   comm::Reducer<Device> reducer_;
-  optim::Optimizer<Device> optimizer_;
-  std::array<backend::Layer, 2> fused_layers_;
+  train::Optimizer<Device> optimizer_;
+  std::array<device::Layer, 2> fused_layers_;
   FusedUpdate fused_;
-  backend::GradientReady ready_;
+  device::GradientReady ready_;
 };
 
 }  // namespace vaecf::train

@@ -27,8 +27,7 @@ class Step {
 
   /// Runs the batch that `numbers` name; `users` of it are this rank's. `shape` tells apart the batches of
   /// all ranks that need graphs of their own. A device may still be at work when this returns.
-  void run(const backend::StepNumbers& numbers, std::int64_t users,
-           typename StepGraphs<Device>::Shape shape) {
+  void run(const device::StepNumbers& numbers, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
     clock.start();
     device_.begin_step(numbers, state_);  // to where kernels read them: a replayed graph finds new ones
     graphs_.run(shape, [&] { work(users); });

@@ -1,6 +1,6 @@
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/comm/reducer.hpp>
+#include <vaecf/device/cpu/device.hpp>
 
 #include "comm/worlds.hpp"
 
@@ -24,11 +24,11 @@ struct Part {
   Part(Communicator& comm, int servers, bool bf16)
       : roles(comm.size() - servers, servers),
         device(cpu::make_device(
-            {backend::DeviceChoice::cpu, backend::Precision::fp32, backend::Kernels::portable, 1})),
+            {device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1})),
         plan(pushed_size, 256, servers),
         link(comm, *device, plan, roles, bf16),
         layout(device->plan_parameters(
-            std::vector<backend::TensorSpec>{{"w", 1, pushed_size, backend::TensorKind::bias, false}})),
+            std::vector<device::TensorSpec>{{"w", 1, pushed_size, device::TensorKind::bias, false}})),
         parameters(device->make_parameters(layout, plan.padded_size())),
         gradients(device->make_buffer(plan.padded_size())),
         shard(device->make_buffer(plan.shard_size())),
@@ -51,7 +51,7 @@ struct Part {
   std::unique_ptr<cpu::Device> device;
   BucketPlan plan;
   ParameterServerChannel link;
-  backend::ParameterLayout layout;
+  device::ParameterLayout layout;
   std::unique_ptr<cpu::Parameters> parameters;
   std::unique_ptr<cpu::FloatBuffer> gradients;
   std::unique_ptr<cpu::FloatBuffer> shard;

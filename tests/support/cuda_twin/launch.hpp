@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/backend/cuda/platform.hpp>
+#include <vaecf/device/cuda/platform.hpp>
 
 #include "support/emulated_lanes.hpp"
 

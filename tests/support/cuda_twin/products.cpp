@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "backend/cpu/versions.hpp"
-#include "backend/cuda/eights.hpp"
+#include "device/cpu/kernels/versions.hpp"
+#include "device/cuda/kernels/eights.hpp"
 #include "support/cuda_twin/launch.hpp"
 #include "support/cuda_twin/world.hpp"
 

@@ -1,4 +1,4 @@
-#include "train/resume_fixture.hpp"
+#include "train/checkpoint/resume_fixture.hpp"
 
 namespace vaecf::train {
 namespace {

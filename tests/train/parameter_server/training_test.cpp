@@ -8,7 +8,7 @@
 
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
-#include "train/world_of_ranks.hpp"
+#include "train/step/world_of_ranks.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -234,7 +234,7 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
 /// Claims to be a GPU.
 class Elsewhere : public cpu::Device {
  public:
-  Elsewhere() : cpu::Device(1, backend::Precision::fp32, true) {}
+  Elsewhere() : cpu::Device(1, device::Precision::fp32, true) {}
   std::string device() const { return "cuda"; }
 };
 

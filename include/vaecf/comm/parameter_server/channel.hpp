@@ -1,9 +1,9 @@
 #pragma once
 
-#include <vaecf/backend/cpu/device.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/comm/parameter_server/messages.hpp>
 #include <vaecf/comm/parameter_server/roles.hpp>
+#include <vaecf/device/cpu/device.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <vaecf/device/cpu/storage.hpp>
+#include <vaecf/device/device.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::cpu {
+
+class ProductEngine;
+class TileKernels;
+struct PanelProduct;
+struct Workspace;
+using PanelKernel = void (*)(const PanelProduct&);
+
+/// The device for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
+/// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
+/// vector lanes. In bf16 all products take bf16 operands and sum in fp32; the gather of the input layer, its
+/// gradient, the master weights and all else are fp32. The concept device::Device says what each operation
+/// does.
+class Device {
+ public:
+  using Buffer = FloatBuffer;
+  using NarrowBuffer = cpu::NarrowBuffer;
+  using Parameters = cpu::Parameters;
+  using Activations = cpu::Activations;
+  using UserRows = cpu::UserRows;
+  using BatchOrder = cpu::BatchOrder;
+  using Batch = cpu::Batch;
+  using StepState = cpu::StepState;
+  using MetricTotals = cpu::MetricTotals;
+  using Graph = cpu::Graph;
+  using Stopwatch = cpu::Stopwatch;
+
+  /// The output layer's own kernels, `tiles` in bf16 and `panels` in fp32; null for oneDNN or, with
+  /// `portable`, plain loops.
+  Device(int threads, device::Precision precision, bool portable,
+         std::shared_ptr<const TileKernels> tiles = nullptr, PanelKernel panels = nullptr);
+  ~Device();
+
+  std::string description() const;
+  std::string device() const { return "cpu"; }
+  std::string device_id() const { return ""; }
+  device::Precision precision() const { return precision_; }
+  int threads() const { return threads_; }
+  std::int64_t peak_device_bytes() const { return 0; }
+  double measure_gemm_rate();
+  double measure_memory_rate();
+
+  device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const;
+  std::unique_ptr<Parameters> make_parameters(const device::ParameterLayout& layout,
+                                              std::int64_t min_size = 0) {
+    return std::make_unique<Parameters>(layout, min_size, bf16());
+  }
+  std::unique_ptr<Buffer> make_buffer(std::int64_t size) { return std::make_unique<Buffer>(size); }
+  std::unique_ptr<NarrowBuffer> make_narrow_buffer(std::int64_t size) {
+    return std::make_unique<NarrowBuffer>(size);
+  }
+  std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns) {
+    return std::make_unique<Activations>(max_rows, columns);
+  }
+  std::unique_ptr<Batch> make_batch() { return std::make_unique<Batch>(); }
+  std::unique_ptr<UserRows> hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
+    return std::make_unique<UserRows>(rows, first_user, items);
+  }
+  std::unique_ptr<BatchOrder> make_batch_order() { return std::make_unique<BatchOrder>(); }
+  std::unique_ptr<StepState> make_step_state() { return std::make_unique<StepState>(); }
+  std::unique_ptr<MetricTotals> make_metric_totals(std::size_t metrics) {
+    return std::make_unique<MetricTotals>(metrics);
+  }
+  std::unique_ptr<Stopwatch> make_stopwatch() { return std::make_unique<Stopwatch>(); }
+  void fill(Buffer& buffer, float value);
+  void narrow(const Buffer& from, Range range, NarrowBuffer& to, std::int64_t at);
+  void widen(const NarrowBuffer& from, Range range, Buffer& to, std::int64_t at);
+  void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at);
+  void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
+                   std::span<const float> logical, Buffer& flat);
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+                   std::span<float> logical) const;
+  void weights_changed(Parameters& parameters) { weights_changed(parameters, {0, parameters.layout().size}); }
+  void weights_changed(Parameters& parameters, Range range);
+
+  // Operations are done when they return, and a step simply runs.
+  void synchronize() {}
+  device::Completion mark() { return {}; }
+  void wait_for(device::Completion) {}
+  std::unique_ptr<Graph> record(const std::function<void()>& work) { return work(), nullptr; }
+  bool fits(const Graph&) const { return false; }
+  bool replay(Graph&) { return false; }
+
+  void begin_step(const device::StepNumbers& numbers, StepState& step);
+  void inspect_gradients(const Buffer& gradients, Range range, StepState& step);
+  Buffer& verdict(StepState& step) { return step.verdict; }
+  void end_step(StepState& step);
+  void clear_losses(StepState& step) { step.sums = {}; }
+  void set_losses(const device::LossSums& sums, StepState& step) { step.sums = sums.unbroken(); }
+  device::LossSums read_losses(StepState& step) { return step.sums; }
+  std::optional<device::LossSums> poll_losses(StepState& step) { return step.sums; }
+  device::LossScale loss_scale(StepState&) { return {1.0F, 0}; }
+  void set_loss_scale(device::LossScale, StepState&) {}
+
+  void set_batch_order(const UserRows&, std::span<const std::int64_t> rows,
+                       std::span<const std::int64_t> begin, BatchOrder& order) {
+    order.set(rows, begin);
+  }
+  void gather_step(const UserRows& source, const BatchOrder& order, const StepState& step, std::int64_t users,
+                   Batch& batch);
+  void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                    Batch& batch);
+
+  void encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                    device::Activation act, device::Keep keep, const StepState& step, Activations& output,
+                    const SideInput* side = nullptr);
+  void linear(const Activations& input, const Parameters& parameters, device::Layer layer,
+              device::Activation act, Activations& output);
+  void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                     Activations& z);
+  void latent_mean(const Activations& statistics, Activations& z);
+
+  void softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                          device::Layer layer, StepState& step, Activations& d_hidden, Buffer& gradients,
+                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+  bool fuses_updates() const { return true; }
+  void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
+                       device::Activation act, const Activations& output, Activations& d_output,
+                       Activations* d_input, Buffer& gradients, const device::GradientReady& ready);
+  void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                       const Activations& d_z, Activations& d_statistics);
+  void input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
+                      device::Activation act, device::Keep keep, const StepState& step,
+                      const Activations& output, Activations& d_output, Buffer& gradients,
+                      const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+  void side_gradient(const SideInput& side, const device::ParameterLayout& layout,
+                     const Activations& d_before, Buffer& gradients, const device::GradientReady& ready);
+
+  void update(const StepState& step, bool decays, Range range, const Buffer& gradients, Moments moments,
+              Parameters& parameters);
+  double sum_of_squares(const Parameters& parameters, int tensor);
+
+  void rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
+                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
+  void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                   const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
+                   MetricTotals& totals);
+  std::vector<math::MetricSums> read_metrics(MetricTotals& totals) { return totals.sums; }
+  void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
+             int k, std::span<std::int32_t> items, std::span<float> scores);
+
+  void write_activations(Activations& to, std::int64_t rows, std::span<const float> values);
+  void read_activations(const Activations& from, std::span<float> values) const;
+
+ private:
+  bool bf16() const { return precision_ == device::Precision::bf16; }
+  /// Makes the output layer for some users, as this machine does it best.
+  std::unique_ptr<class SoftmaxSlice> softmax_slice(const class OutputSlice& slice);
+  /// Calls use(user, scores of all items) for each user of the batch, on any thread; the user's own items are
+  /// at minus infinity.
+  void for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                  device::Layer layer, const std::function<void(std::int64_t, std::span<const float>)>& use);
+  /// Returns `values` as operand of a product: themselves, or in bf16 their copy in `copy`.
+  const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
+  /// Returns the address of element `index` of such an operand.
+  const void* element(const void* operand, std::int64_t index) const;
+  /// dbias = column sums of d (B, N), each column by one thread.
+  void column_sums(const Activations& d, float* to);
+
+  int threads_;
+  device::Precision precision_;
+  bool portable_;
+  std::shared_ptr<const TileKernels> tiles_;
+  PanelKernel panels_;
+  std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
+  std::unique_ptr<Workspace> workspace_;
+};
+
+/// Makes the device of this machine's cores as `options` ask for it. Throws InputError for a precision that
+/// no CPU has, with `why_no_gpu`.
+std::unique_ptr<Device> make_device(const device::BackendOptions& options,
+                                    const std::string& why_no_gpu = "");
+
+/// Items are padded to whole tiles in storage, so that every product of the output layer has one shape.
+constexpr std::int64_t tile_items = 128;
+/// Users in work at a time: larger batches are cut into slices, so that what belongs to a tile fits the L2.
+constexpr std::int64_t slice_users = 512;
+
+}  // namespace vaecf::cpu

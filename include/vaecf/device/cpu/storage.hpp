@@ -1,0 +1,192 @@
+#pragma once
+
+#include <vaecf/base/narrow.hpp>
+#include <vaecf/device/device.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace vaecf::cpu {
+
+/// `bytes` of memory, all zero, aligned to 64 at least. Where it is large the system is asked for large
+/// pages: weights, moments and logits are walked through in strides that outrun what a core knows of small
+/// ones.
+void* take_memory(std::size_t bytes);
+void give_memory(void* memory, std::size_t bytes);
+
+/// Memory of take_memory that starts as zeros.
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(std::int64_t size) { resize(size); }
+  /// Grows or shrinks; what was in it is lost, and everything is zero, if the size changes.
+  void resize(std::int64_t size) {
+    if (size == size_) return;
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    values_.reset();  // before the new ones are there as well
+    size_ = 0;
+    values_ = {size == 0 ? nullptr : static_cast<T*>(take_memory(bytes)), Give{bytes}};
+    size_ = size;
+  }
+  /// Room for at least `size`.
+  void reserve(std::int64_t size) {
+    if (size > size_) resize(size);
+  }
+  T* data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
+  T& operator[](std::int64_t i) { return values_.get()[i]; }
+  const T& operator[](std::int64_t i) const { return values_.get()[i]; }
+  std::int64_t size() const { return size_; }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  struct Give {
+    std::size_t bytes = 0;
+    void operator()(T* p) const { give_memory(p, bytes); }
+  };
+  std::unique_ptr<T[], Give> values_;
+  std::int64_t size_ = 0;
+};
+
+using FloatBuffer = AlignedArray<float>;
+using NarrowBuffer = AlignedArray<Bf16>;
+
+/// The weights: fp32 masters in the flat layout and, in bf16, a copy of the output table.
+class Parameters {
+ public:
+  Parameters(const device::ParameterLayout& layout, std::int64_t min_size, bool bf16);
+  const device::ParameterLayout& layout() const { return layout_; }
+  FloatBuffer& master() { return master_; }
+  const FloatBuffer& master() const { return master_; }
+
+  const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
+  /// The bf16 copy of the output table, the one tensor large enough to need one; empty in fp32.
+  AlignedArray<std::uint16_t>& shadow() { return shadow_; }
+  const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
+  /// The flat elements that have a copy.
+  Range shadowed() const { return shadowed_; }
+  /// Where the copy of flat element `i` lies; null where it has none.
+  std::uint16_t* shadow_of(std::int64_t i) {
+    return i >= shadowed_.begin && i < shadowed_.end ? shadow_.data() + (i - shadowed_.begin) : nullptr;
+  }
+
+ private:
+  device::ParameterLayout layout_;
+  FloatBuffer master_;
+  Range shadowed_;
+  AlignedArray<std::uint16_t> shadow_;
+};
+
+/// (rows, columns) fp32, row-major, without padding.
+class Activations {
+ public:
+  Activations(std::int64_t max_rows, std::int64_t columns)
+      : values_(max_rows * columns), max_rows_(max_rows), columns_(columns) {}
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  void set_rows(std::int64_t rows);
+  float* row(std::int64_t r) { return values_.data() + r * columns_; }
+  const float* row(std::int64_t r) const { return values_.data() + r * columns_; }
+
+ private:
+  AlignedArray<float> values_;
+  std::int64_t max_rows_;
+  std::int64_t columns_;
+  std::int64_t rows_ = 0;
+};
+
+/// On the host a shard is where `data` put it: a view.
+class UserRows {
+ public:
+  UserRows(CsrView view, std::int64_t first, std::int64_t item_count)
+      : csr(view), first_user(first), items(item_count) {}
+  std::int64_t rows() const { return csr.rows(); }
+  std::string description() const { return ""; }
+
+  CsrView csr;
+  std::int64_t first_user;
+  std::int64_t items;
+};
+
+class BatchOrder {
+ public:
+  std::int64_t batches() const { return static_cast<std::int64_t>(begin_.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const { return begin_[batch + 1] - begin_[batch]; }
+  void set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
+  std::span<const std::int64_t> rows(std::int64_t batch) const {
+    return std::span(rows_).subspan(static_cast<std::size_t>(begin_[batch]),
+                                    static_cast<std::size_t>(users(batch)));
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> begin_{0};
+};
+
+/// All operations are done when they return, so the state is up to date.
+class StepState {
+ public:
+  /// The rule for tensors that decay, or for the others, with the clipping in its scale.
+  device::UpdateRule rule(bool decays) const {
+    device::UpdateRule rule = numbers.rule;
+    rule.gradient_scale *= device::clip_factor(rule, verdict.data()[1]);
+    if (!decays) rule.decay = 0.0F;
+    return rule;
+  }
+
+  device::StepNumbers numbers;
+  double nll = 0.0;  // of the step in work
+  double kl = 0.0;
+  std::int64_t users = 0;
+  device::LossSums sums;
+  double squares = 0.0;    // of the parts of the gradient so far
+  FloatBuffer verdict{2};  // overflows (none on a CPU) and squares
+};
+
+class MetricTotals {
+ public:
+  explicit MetricTotals(std::size_t metrics) : sums(metrics) {}
+  std::vector<math::MetricSums> sums;
+};
+
+class Batch {
+ public:
+  std::int64_t users() const { return static_cast<std::int64_t>(user_numbers.size()); }
+  CsrView rows() const { return {offsets, columns}; }
+
+  std::vector<std::uint32_t> user_numbers;  // (B)
+  std::vector<std::int64_t> offsets{0};     // (B + 1)
+  std::vector<std::int32_t> columns;
+  // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
+  bool has_transpose = false;
+  std::vector<std::int32_t> item_begin;  // (I + 1)
+  std::vector<std::int32_t> item_users;
+};
+
+/// A CPU records nothing.
+struct Graph {};
+
+class Stopwatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void mark() { marks_.push_back(Clock::now()); }
+  std::vector<double> read();
+  Clock::time_point last() const { return last_; }
+
+ private:
+  std::vector<Clock::time_point> marks_;
+  Clock::time_point last_;
+};
+
+using Moments = device::Moments<FloatBuffer>;
+using FusedUpdate = device::FusedUpdate<Parameters, FloatBuffer>;
+using SideInput = device::SideInput<Batch>;
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <vaecf/device/cuda/storage.hpp>
+#include <vaecf/device/device.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vaecf::cuda {
+
+/// The device for NVIDIA GPUs: everything within a step happens in one queue of the device, and the host only
+/// hands out work. In bf16 and fp16 runs all products take narrow operands and sum in fp32; master weights,
+/// gradients, moments and all row math are fp32. Tensors lie as they are logically, rows padded to 16 bytes,
+/// and items to a multiple of 256 so that logit rows are aligned and tiles are whole. The concept
+/// device::Device says what each operation does.
+class Device {
+ public:
+  using Buffer = FloatBuffer;
+  using NarrowBuffer = cuda::NarrowBuffer;
+  using Parameters = cuda::Parameters;
+  using Activations = cuda::Activations;
+  using UserRows = cuda::UserRows;
+  using BatchOrder = cuda::BatchOrder;
+  using Batch = cuda::Batch;
+  using StepState = cuda::StepState;
+  using MetricTotals = cuda::MetricTotals;
+  using Graph = cuda::Graph;
+  using Stopwatch = cuda::Stopwatch;
+
+  /// On GPU number `index` of those that this process sees.
+  Device(const device::BackendOptions& options, int index);
+
+  std::string description() const;
+  std::string device() const;
+  device::Precision precision() const;
+  int threads() const;
+  std::string device_id() const;
+  device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const;
+  std::unique_ptr<Parameters> make_parameters(const device::ParameterLayout& layout,
+                                              std::int64_t min_size = 0);
+  std::unique_ptr<FloatBuffer> make_buffer(std::int64_t size);
+  std::unique_ptr<NarrowBuffer> make_narrow_buffer(std::int64_t size);
+  std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns);
+  std::unique_ptr<Batch> make_batch();
+  std::unique_ptr<UserRows> hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items);
+  void fill(FloatBuffer& buffer, float value);
+  void synchronize();
+  device::Completion mark();
+  void wait_for(device::Completion done);
+  void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
+                   std::span<const float> logical, FloatBuffer& flat);
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                   std::span<float> logical) const;
+  void weights_changed(Parameters& parameters);
+  void weights_changed(Parameters& parameters, Range range);
+  void narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at);
+  void widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at);
+  void copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at);
+  void write_activations(Activations& to, std::int64_t rows, std::span<const float> values);
+  void read_activations(const Activations& from, std::span<float> values) const;
+  std::unique_ptr<StepState> make_step_state();
+  void begin_step(const device::StepNumbers& numbers, StepState& step);
+  void inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step);
+  FloatBuffer& verdict(StepState& step);
+  void end_step(StepState& step);
+  void clear_losses(StepState& step);
+  void set_losses(const device::LossSums& sums, StepState& step);
+  device::LossSums read_losses(StepState& step);
+  std::optional<device::LossSums> poll_losses(StepState& step);
+  device::LossScale loss_scale(StepState& step);
+  void set_loss_scale(device::LossScale scale, StepState& step);
+  std::unique_ptr<Graph> record(const std::function<void()>& work);
+  bool fits(const Graph& graph) const;
+  bool replay(Graph& graph);
+  std::unique_ptr<BatchOrder> make_batch_order();
+  void set_batch_order(const UserRows& source, std::span<const std::int64_t> rows,
+                       std::span<const std::int64_t> begin, BatchOrder& order);
+  void gather_step(const UserRows& source, const BatchOrder& order, const StepState& step, std::int64_t users,
+                   Batch& batch);
+  void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                    Batch& batch);
+  void encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                    device::Activation act, device::Keep keep, const StepState& step, Activations& output,
+                    const SideInput* side = nullptr);
+  void linear(const Activations& input, const Parameters& parameters, device::Layer layer,
+              device::Activation act, Activations& output);
+  void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                     Activations& z);
+  void latent_mean(const Activations& statistics, Activations& z);
+  void softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                          device::Layer layer, StepState& step, Activations& d_hidden, FloatBuffer& gradients,
+                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+  bool fuses_updates() const;
+  void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
+                       device::Activation act, const Activations& output, Activations& d_output,
+                       Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready);
+  void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                       const Activations& d_z, Activations& d_statistics);
+  void input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
+                      device::Activation act, device::Keep keep, const StepState& step,
+                      const Activations& output, Activations& d_output, FloatBuffer& gradients,
+                      const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+  void side_gradient(const SideInput& side, const device::ParameterLayout& layout,
+                     const Activations& d_before, FloatBuffer& gradients, const device::GradientReady& ready);
+  void update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients, Moments moments,
+              Parameters& parameters);
+  double sum_of_squares(const Parameters& parameters, int tensor);
+  void rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
+                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
+  std::unique_ptr<MetricTotals> make_metric_totals(std::size_t metrics);
+  void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                   const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
+                   MetricTotals& totals);
+  std::vector<math::MetricSums> read_metrics(MetricTotals& totals);
+  void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
+             int k, std::span<std::int32_t> items, std::span<float> scores);
+  double measure_gemm_rate();
+  double measure_memory_rate();
+  std::unique_ptr<Stopwatch> make_stopwatch();
+  std::int64_t peak_device_bytes() const;
+
+ private:
+  Number number() const;  ///< of operands
+  bool narrow_run() const { return number() != Number::fp32; }
+  /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,
+  /// none where it is null.
+  void table_gradient(const Batch& b, const device::TensorLayout& table, device::Keep keep,
+                      const StepState* step, const Activations& d, FloatBuffer& gradients,
+                      const device::GradientReady& ready);
+
+  device::BackendOptions options_;
+  device::Precision precision_;
+  Gpu gpu_;
+  mutable Queue queue_;  // reading back puts a copy into it
+  Generation generation_;
+  Scratch scratch_;
+  Primitives primitives_;
+  Matmuls matmuls_;
+  mutable PinnedArray<float> staging_;
+  std::vector<Event> marks_;  // handed out in turn
+  std::size_t next_mark_ = 0;
+  std::vector<Event> begun_;  // where the last steps began, in turn
+  std::size_t next_begun_ = 0;
+};
+
+/// The device on the GPU that `options` give to this rank. InputError if there is none, saying exactly what
+/// is missing.
+std::unique_ptr<Device> make_device(const device::BackendOptions& options);
+
+}  // namespace vaecf::cuda

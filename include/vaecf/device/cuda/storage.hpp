@@ -1,0 +1,282 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+#include <vaecf/base/narrow.hpp>
+#include <vaecf/device/cuda/platform.hpp>
+#include <vaecf/device/device.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vaecf::cuda {
+
+inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/// Stored rows start at multiples of 16 bytes in every precision.
+constexpr std::int64_t row_alignment = 8;
+/// Logit rows and all that goes with them: 79 tiles of 256 columns for ML-20M's 20,108 items.
+constexpr std::int64_t item_alignment = 256;
+/// Tensors in the flat buffers: 256 bytes.
+constexpr std::int64_t tensor_alignment = 64;
+
+/// Counts changes of where things lie: a recording made before the last one must not run again.
+struct Generation {
+  std::uint64_t value = 0;
+  bool recording = false;
+  /// std::logic_error while work is recorded, when nothing may move.
+  void require_free(const char* what) const;
+};
+
+/// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
+template <class T>
+void grow(Gpu& gpu, Generation& generation, std::int64_t size, const char* what, DeviceArray<T>& array) {
+  if (array.size() >= size) return;
+  generation.require_free(what);
+  array = DeviceArray<T>();
+  array = DeviceArray<T>(gpu, size, what);
+  ++generation.value;
+}
+
+using FloatBuffer = DeviceArray<float>;
+using NarrowBuffer = DeviceArray<Bf16>;
+
+/// fp32 masters and, in bf16 and fp16 runs, a copy of all of them at the same offsets.
+class Parameters {
+ public:
+  Parameters(Gpu& gpu, const device::ParameterLayout& layout, std::int64_t min_size, Number number)
+      : layout_(layout),
+        master_(gpu, std::max(layout.size, min_size), "the weights"),
+        number_(number),
+        copies_(gpu, number == Number::fp32 ? 0 : layout.size, "the narrow copy of the weights") {}
+  const device::ParameterLayout& layout() const { return layout_; }
+  FloatBuffer& master() { return master_; }
+  const FloatBuffer& master() const { return master_; }
+
+  const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
+  /// What products read: `Number` as the backend computes.
+  const void* operand(int tensor) const {
+    if (number_ == Number::fp32) return weights(tensor);
+    return copies_.data() + layout_.tensors[tensor].range.begin;
+  }
+  /// (layout().size) bits of bf16 or fp16; null in fp32 runs.
+  std::uint16_t* copies() { return copies_.data(); }
+
+ private:
+  device::ParameterLayout layout_;
+  FloatBuffer master_;
+  Number number_;
+  DeviceArray<std::uint16_t> copies_;
+};
+
+/// (rows, columns) row-major, rows `stride` apart, zeros behind the columns. fp32, and in narrow runs a copy
+/// as operand of products: whoever writes one writes both.
+class Activations {
+ public:
+  Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, Number number)
+      : max_rows_(max_rows),
+        columns_(columns),
+        stride_(round_up(columns, row_alignment)),
+        values_(gpu, max_rows * stride_, "activations"),
+        copy_(gpu, number == Number::fp32 ? 0 : max_rows * stride_, "activations") {}
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  std::int64_t stride() const { return stride_; }
+  std::int64_t max_rows() const { return max_rows_; }
+  /// std::logic_error where they do not fit.
+  void set_rows(std::int64_t rows);
+  float* values() { return values_.data(); }
+  const float* values() const { return values_.data(); }
+  std::uint16_t* copy() { return copy_.data(); }  ///< null in fp32 runs
+  const void* operand() const {
+    return copy_.size() == 0 ? static_cast<const void*>(values_.data()) : copy_.data();
+  }
+
+ private:
+  std::int64_t max_rows_;
+  std::int64_t columns_;
+  std::int64_t stride_;
+  std::int64_t rows_ = 0;
+  DeviceArray<float> values_;
+  DeviceArray<std::uint16_t> copy_;
+};
+
+/// Bytes of an item's id: two if those of all items fit.
+inline std::int64_t id_bytes(std::int64_t items) {
+  return items <= 65536 ? 2 : 4;
+}
+
+/// Item ids of a shard, each of id_bytes(items).
+class ItemIds {
+ public:
+  ItemIds() = default;
+  ItemIds(const void* ids, std::int64_t items)
+      : narrow_(id_bytes(items) == 2 ? static_cast<const std::uint16_t*>(ids) : nullptr),
+        wide_(static_cast<const std::uint32_t*>(ids)) {}
+  VAECF_HD std::int32_t operator[](std::int64_t k) const {
+    return narrow_ != nullptr ? static_cast<std::int32_t>(narrow_[k]) : static_cast<std::int32_t>(wide_[k]);
+  }
+
+ private:
+  const std::uint16_t* narrow_ = nullptr;
+  const std::uint32_t* wide_ = nullptr;
+};
+
+/// Users' item lists. Item ids are in the device's memory, or in pinned memory of the host, which kernels
+/// read over the bus; offsets are always on the device.
+class UserRows {
+ public:
+  /// InputError for an item that is not one of `items`.
+  UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items, bool on_device,
+           std::string description);
+  std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
+  std::string description() const { return description_; }
+
+  ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
+  const std::int64_t* offsets() const { return offsets_.data(); }
+  std::int64_t first_user() const { return first_user_; }
+  std::int64_t items() const { return items_; }
+  std::int64_t entries_of(std::span<const std::int64_t> rows) const;
+
+  std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
+
+ private:
+  std::int64_t first_user_;
+  std::int64_t items_;
+  std::string description_;
+  DeviceArray<std::int64_t> offsets_;
+  // One of them:
+  DeviceArray<std::byte> device_ids_;
+  PinnedArray<std::byte> host_ids_;
+};
+
+/// The epoch's rows on the device, and how large its largest batch is.
+class BatchOrder {
+ public:
+  std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const { return begin[batch + 1] - begin[batch]; }
+
+  std::vector<std::int64_t> begin{0};      // (batches + 1)
+  DeviceArray<std::int64_t> device_begin;  // (batches + 1)
+  DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
+  // Of any batch so far; entries with some room, so that later epochs fit into what recordings were made
+  // with.
+  std::int64_t max_users = 0;
+  std::int64_t max_entries = 0;
+};
+
+/// The batch in work. What it holds on the device, by kernels alone, has room for `max_users` users and
+/// `max_entries` interactions; how many there are stands in offsets[users], which the host need not know.
+class Batch {
+ public:
+  Batch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
+  std::int64_t users() const { return users_; }
+  /// Makes room; what was in it is lost, and recordings are void, where it has to grow.
+  void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
+
+  std::int64_t users_ = 0;
+  std::int64_t items = 0;
+  std::int64_t max_entries = 0;
+  bool has_transpose = false;
+  DeviceArray<std::uint32_t> user_numbers;  // (users)
+  DeviceArray<std::int64_t> offsets;        // (users + 1)
+  DeviceArray<std::int32_t> columns;        // (entries)
+  // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
+  DeviceArray<std::int64_t> item_begin;   // (items + 1)
+  DeviceArray<std::uint32_t> item_users;  // (entries)
+  // On the way there: entries as (item, user), items past the last entry marked with `items`.
+  DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
+
+ private:
+  Gpu& gpu_;
+  Generation& generation_;
+};
+
+/// Where the numbers and losses of a step live on the device.
+struct StepRecord {
+  device::StepNumbers numbers;
+  double nll = 0.0;  // of the step in work
+  double kl = 0.0;
+  std::int64_t users = 0;
+  double squares = 0.0;  // of the parts of the gradient so far
+  device::LossSums sums;
+  device::LossScale scale{1.0F, 0};
+
+  /// Whether the losses of the step in work are numbers.
+  VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
+};
+
+class StepState {
+ public:
+  explicit StepState(Gpu& gpu)
+      : record(gpu, 1, "a step's numbers"), verdict(gpu, 2, "a step's numbers"), look(1) {}
+
+  /// What begin_step was given, for decisions on the host.
+  device::StepNumbers numbers;
+  DeviceArray<StepRecord> record;
+  FloatBuffer verdict;  ///< overflows and squares
+  // The look at the losses that is on its way to the host.
+  PinnedArray<StepRecord> look;
+  Event arrived;
+  bool looking = false;
+  bool has_looked = false;
+  device::LossSums last_look;
+};
+
+class MetricTotals {
+ public:
+  MetricTotals(Gpu& gpu, std::size_t metrics) : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
+  DeviceArray<math::MetricSums> sums;
+};
+
+/// Operations that ran once, captured, and what they were captured in.
+struct Graph {
+  CapturedGraph work;
+  std::uint64_t generation;
+};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(Queue& queue) : queue_(queue) {}
+  void mark();
+  std::vector<double> read();
+  std::chrono::steady_clock::time_point last() const { return last_; }
+
+ private:
+  Queue& queue_;
+  std::vector<Event> events_;
+  std::size_t used_ = 0;
+  std::chrono::steady_clock::time_point last_;
+};
+
+using Moments = device::Moments<FloatBuffer>;
+using FusedUpdate = device::FusedUpdate<Parameters, FloatBuffer>;
+using SideInput = device::SideInput<Batch>;
+
+/// Device memory that verbs use in passing, kept between calls; one slot per purpose.
+class Scratch {
+ public:
+  enum Slot { logits, products, per_user, per_entry, targets, ranks, flags, sums, slots };
+  Scratch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
+  /// At least `bytes`, not zeroed; growing makes recordings void. std::logic_error while a queue captures.
+  void* bytes(Slot slot, std::int64_t bytes, const char* what);
+  template <class T>
+  T* get(Slot slot, std::int64_t size, const char* what) {
+    return static_cast<T*>(bytes(slot, size * static_cast<std::int64_t>(sizeof(T)), what));
+  }
+
+ private:
+  Gpu& gpu_;
+  Generation& generation_;
+  DeviceArray<std::byte> memory_[slots];
+};
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/device/device.hpp>
+#include <vaecf/train/optimizer_options.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace vaecf::train {
+
+/// Turns options into the plain numbers of each step's update.
+class Rules {
+ public:
+  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients whose norm is above
+  /// `clip_norm` are scaled down to it; 0: none.
+  Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
+      : options_(options), weight_decay_(weight_decay), clip_norm_(clip_norm) {}
+
+  /// Returns the rule of the update after `updates_done` others, for a gradient summed over `users` users;
+  /// with decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate =
+  /// learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
+  device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
+
+ private:
+  OptimizerOptions options_;
+  double weight_decay_;
+  double clip_norm_;
+};
+
+/// The moments of all elements of the weights, or of the part that a rank owns, and their update. The number
+/// of updates belongs to the caller, who hands the rule to the device as one of the step's numbers.
+template <class Device>
+class Optimizer {
+ public:
+  using Buffer = typename Device::Buffer;
+
+  /// Keeps moments of `elements` elements. `device` outlives this object.
+  Optimizer(const OptimizerOptions& options, double weight_decay, Device& device, std::int64_t elements,
+            double clip_norm = 0.0)
+      : rules_(options, weight_decay, clip_norm),
+        device_(device),
+        first_moment_(device.make_buffer(elements)),
+        second_moment_(device.make_buffer(elements)) {}
+
+  /// Returns the rule as Rules::rule().
+  device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
+    return rules_.rule(updates_done, users);
+  }
+
+  /// Applies the rule that `step` holds to the flat elements of `range`, but not to the layers `done`, which
+  /// are updated already. Element i has moments i + moments_offset.
+  void update(const typename Device::StepState& step, Range range, std::int64_t moments_offset,
+              const Buffer& gradients, typename Device::Parameters& parameters,
+              std::span<const device::Layer> done = {}) {
+    const auto& tensors = parameters.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto tensor = static_cast<int>(i);
+      const Range part{std::max(range.begin, tensors[i].range.begin),
+                       std::min(range.end, tensors[i].range.end)};
+      const bool is_done = std::any_of(done.begin(), done.end(), [&](const device::Layer& layer) {
+        return tensor == layer.weight || tensor == layer.bias;
+      });
+      if (is_done || part.size() <= 0) continue;
+      device_.update(step, tensors[i].spec.decays, part, gradients,
+                     {*first_moment_, *second_moment_, moments_offset}, parameters);
+    }
+  }
+
+  Buffer& first_moment() { return *first_moment_; }
+  Buffer& second_moment() { return *second_moment_; }
+
+ private:
+  Rules rules_;
+  Device& device_;
+  std::unique_ptr<Buffer> first_moment_;
+  std::unique_ptr<Buffer> second_moment_;
+};
+
+}  // namespace vaecf::train

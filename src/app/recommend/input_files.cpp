@@ -1,0 +1,182 @@
+#include "app/recommend/input_files.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+namespace vaecf::app {
+
+ItemNames::ItemNames(const io::IdList& ids, const io::IdList& titles)
+    : size_(ids.size()), numeric_(ids.numeric()) {
+  for (std::int64_t i = 0; i < ids.size(); ++i) ids_.emplace(ids.text(i), static_cast<std::int32_t>(i));
+  for (std::int64_t i = 0; i < titles.size(); ++i) {
+    const auto [title, is_new] = titles_.emplace(titles.text(i), static_cast<std::int32_t>(i));
+    if (!is_new) title->second = -1;
+  }
+}
+
+std::int32_t ItemNames::find(const std::string& name) const {
+  if (const auto id = ids_.find(name); id != ids_.end()) return id->second;
+  const auto title = titles_.find(name);
+  return title == titles_.end() ? -1 : title->second;
+}
+
+std::int32_t ItemNames::find(const data::Table& row, std::size_t column) const {
+  const std::string_view field = row.at(column);
+  const std::string_view rest = row.remainder(column);
+  const std::int32_t whole = rest == field ? -1 : find(std::string(rest));
+  return whole >= 0 ? whole : find(std::string(field));
+}
+
+void Strangers::add(const std::string& name) {
+  ++times_;
+  std::string shown = name.substr(0, 80);
+  if (std::ranges::find(first_, shown) != first_.end()) return;
+  if (first_.size() < 5)
+    first_.push_back(std::move(shown));
+  else
+    more_ = true;
+}
+
+std::string Strangers::text() const {
+  return joined(first_) + (more_ ? " ..." : "");
+}
+
+bool names_a_column(std::string_view text, std::string_view what) {
+  std::string word;
+  for (const char c : text) {
+    if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
+  const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
+  if (what == "user") return heads("user") || word == "uid";
+  return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
+}
+
+void read_rows(const std::string& path, const data::TableLayout& expected,
+               const std::function<bool(data::Table& rows)>& first,
+               const std::function<void(const data::Table& row)>& each) {
+  Progress quiet;
+  data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
+  if (!lines.next_file()) throw InputError(format("{}: holds no file: give a TSV or CSV file", path));
+  const std::string separator = data::separator_of(lines.peek(), {"\t", expected.separator});
+  const bool quotes = separator == expected.separator ? expected.quotes : separator == ",";
+  data::Table rows(lines, {.separator = separator, .quotes = quotes, .lenient = true});
+  if (first(rows)) rows.next();
+  while (rows.next()) each(rows);
+  lines.next_file();  // an archive must hold no other
+}
+
+ItemList read_item_list(const std::string& path, const ItemNames& names) {
+  ItemList list;
+  const auto first = [](data::Table& rows) {
+    rows.require(0);
+    return names_a_column(rows.at(0), "item");
+  };
+  read_rows(path, {}, first, [&](const data::Table& row) {
+    if (row.at(0).empty()) return;
+    const std::int32_t item = names.find(row, 0);
+    if (item < 0)
+      list.unknown.add(std::string(row.at(0)));
+    else
+      list.items.push_back(item);
+  });
+  std::ranges::sort(list.items);
+  list.items.erase(std::unique(list.items.begin(), list.items.end()), list.items.end());
+  return list;
+}
+
+namespace {
+
+using Position = std::optional<std::size_t>;
+using Fields = std::vector<std::string_view>;
+
+struct Columns {
+  std::size_t user = 0;
+  std::size_t item = 1;
+  bool header = false;  ///< whether the first line names them
+};
+
+/// Returns the position of the column called `name`, else of the only one that usually heads a `kind`.
+Position named(const Fields& fields, const std::string& name, std::string_view kind) {
+  const auto usual = [&](std::string_view field) { return names_a_column(field, kind); };
+  auto at = data::column_number(name) ? fields.end() : std::ranges::find(fields, name);
+  if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
+    at = std::ranges::find_if(fields, usual);
+  return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
+}
+
+/// Finds the columns in the first line, which may be a header or data.
+Columns find_columns(const data::Table& first, const data::SourceLayout& layout, const ItemNames& items) {
+  const Fields& fields = first.fields();
+  Position user = data::column_number(layout.user);
+  Position item = data::column_number(layout.item);
+  const bool by_name = !user && !item;
+  if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
+  const Columns data = user && item ? Columns{*user, *item} : Columns{};
+  const Position named_user = named(fields, layout.user, "user");
+  const Position named_item = named(fields, layout.item, "item");
+  if (!named_user) {
+    const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
+    const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;
+    if (may_be_unknown || items.find(first, data.item) >= 0) return data;
+  }
+  if (layout.table.header || named_user || named_item) {
+    if (named_user) user = named_user;
+    if (named_item) item = named_item;
+    if (user && item && user != item) return {*user, *item, true};
+  }
+  throw InputError(format(
+      "{}: the first line names no item of the model, and is no header with the expected columns; found "
+      "{}, expected {}; correct the header, or data.source's columns",
+      first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
+      by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
+}
+
+}  // namespace
+
+Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items) {
+  const data::SourceLayout layout = data::source_layout(source);
+  Histories histories;
+  std::unordered_map<std::string, std::size_t> user_rows;
+  std::vector<std::vector<std::int32_t>> rows;
+  Columns columns;
+  const auto first = [&](data::Table& table) {
+    if (table.fields().size() > 1) columns = find_columns(table, layout, items);
+    table.require(std::max(columns.user, columns.item));
+    return columns.header;
+  };
+  read_rows(path, layout.table, first, [&](const data::Table& row) {
+    if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty()) {
+      throw InputError(format(
+          "{}: must have a user in column {} and an item in column {} (from 0), between them {}, got \"{}\"",
+          row.location(), columns.user, columns.item,
+          layout.table.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
+          row.line().substr(0, 80)));
+    }
+    const auto [position, is_new] = user_rows.emplace(row.at(columns.user), rows.size());
+    if (is_new) {
+      histories.users.push_back(position->first);
+      rows.emplace_back();
+    }
+    const std::int32_t column = items.find(row, columns.item);
+    if (column < 0)
+      histories.unknown.add(std::string(row.at(columns.item)));
+    else
+      rows[position->second].push_back(column);
+  });
+  if (rows.empty()) throw InputError(format("{} holds no line \"user,item\"", path));
+  for (auto& row : rows) {
+    std::ranges::sort(row);
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    histories.seen.columns.insert(histories.seen.columns.end(), row.begin(), row.end());
+    histories.seen.offsets.push_back(static_cast<std::int64_t>(histories.seen.columns.size()));
+  }
+  return histories;
+}
+
+}  // namespace vaecf::app

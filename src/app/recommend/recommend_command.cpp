@@ -1,0 +1,366 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/watchdog.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/io/digest.hpp>
+#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/recommendation_file.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include "app/commands.hpp"
+#include "app/progress.hpp"
+#include "app/ranks.hpp"
+#include "app/recommend/audience.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iomanip>
+#include <optional>
+#include <span>
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+/// Returns "tsv", "csv" or "hdf5": what --format says, without it the extension of --output, else TSV.
+std::string output_format(const RecommendArguments& arguments) {
+  const std::string extension = std::filesystem::path(arguments.output).extension().string();
+  std::string name = arguments.format;
+  if (name.empty() && extension == ".parquet") {
+    throw InputError(
+        format("{}: Parquet is not written here; name a .tsv, .csv or .h5 file, which any reader turns "
+               "into Parquet",
+               arguments.output));
+  }
+  if (name.empty())
+    name = extension == ".csv" ? "csv" : extension == ".h5" || extension == ".hdf5" ? "hdf5" : "tsv";
+  if (name == "hdf5" && arguments.output.empty()) {
+    throw InputError("HDF5 does not go to standard output: name a file with --output");
+  }
+  return name;
+}
+
+/// Takes recommendations user by user, in the order of RecommendationHead::users. Text has a line for each
+/// user and item, with a column `title` if the head has titles.
+class Output {
+ public:
+  /// `path` empty: standard output.
+  Output(const std::string& format_name, const std::string& path, io::RecommendationHead head)
+      : tsv_(format_name == "tsv"), head_(std::move(head)) {
+    if (format_name == "hdf5") {
+      hdf5_.emplace(path, head_);
+      return;
+    }
+    if (!path.empty()) file_.emplace(path);
+    for (std::int64_t i = 0; i < head_.items.size(); ++i) items_.push_back(field(head_.items.text(i)));
+    for (std::int64_t i = 0; i < head_.titles.size(); ++i) titles_.push_back(field(head_.titles.text(i)));
+    add_line("user", "item", "score", "title");
+  }
+
+  /// The next users, best item first: items and scores (rows, k), item -1 if no item is left; scores nan of
+  /// users who got the popular items.
+  void append(std::span<const std::int32_t> items, std::span<const float> scores) {
+    const auto k = static_cast<std::size_t>(head_.k);
+    if (hdf5_) {
+      std::vector<std::uint8_t> popular(items.size() / k);
+      for (std::size_t row = 0; row < popular.size(); ++row) popular[row] = std::isnan(scores[row * k]);
+      return hdf5_->append(items, scores, popular);
+    }
+    for (std::size_t row = 0; row < items.size() / k; ++row) {
+      const std::string user = field(head_.users.text(next_user_++));
+      for (std::size_t place = row * k; place < (row + 1) * k && items[place] >= 0; ++place) {
+        const auto item = static_cast<std::size_t>(items[place]);
+        add_line(user, items_[item], std::isnan(scores[place]) ? "nan" : format("{:g}", scores[place]),
+                 titles_.empty() ? "" : titles_[item]);
+      }
+    }
+    hand_out();
+  }
+
+  void commit() {
+    if (hdf5_) return hdf5_->commit();
+    hand_out();
+    if (file_) file_->commit();
+  }
+
+ private:
+  /// In CSV in quotes if it must be. TSV knows no quotes: what would end the field becomes a blank.
+  std::string field(std::string text) const {
+    if (tsv_) {
+      std::ranges::replace_if(
+          text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+    } else if (text.find_first_of(",\"\r\n") != std::string::npos) {
+      return (std::ostringstream() << std::quoted(text, '"', '"')).str();
+    }
+    return text;
+  }
+
+  void add_line(const std::string& user, const std::string& item, const std::string& score,
+                const std::string& title) {
+    const char separator = tsv_ ? '\t' : ',';
+    text_ += user + separator + item + separator + score;
+    text_ += titles_.empty() ? "\n" : separator + title + '\n';
+  }
+
+  void hand_out() {
+    if (file_)
+      file_->write(text_);
+    else
+      print(text_);
+    text_.clear();
+  }
+
+  bool tsv_;
+  io::RecommendationHead head_;
+  std::optional<io::RecommendationWriter> hdf5_;
+  std::optional<io::OutputFile> file_;  // neither: standard output
+  std::vector<std::string> items_;
+  std::vector<std::string> titles_;
+  std::int64_t next_user_ = 0;
+  std::string text_;
+};
+
+/// How many users a rank takes in a round, in which ranks exchange some megabytes and the progress bar moves:
+/// whole groups, so that the same users go through the model together at any number of ranks and get the same
+/// scores to the last bit.
+std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
+  const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
+  const std::int64_t group = std::min(most, train::Recommender::users_at_a_time);
+  const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
+  return group * std::min(most / group, share);
+}
+
+std::string checkpoint_path(const CommandLine& line, const config::Config& config) {
+  const auto& session = config.session;
+  if (session.data.file.empty()) {
+    throw InputError(format("{}: data.file is not set: its dataset tells which item is which", line.config));
+  }
+  const std::string path =
+      line.recommend.checkpoint.empty() ? session.best_checkpoint() : line.recommend.checkpoint;
+  if (!std::filesystem::exists(path)) {
+    throw InputError(format("there is no checkpoint {}: train first, or name one with --checkpoint", path));
+  }
+  return path;
+}
+
+/// Which items may be recommended; empty: all.
+std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const ItemNames& names, Log& log) {
+  if (arguments.include.empty() && arguments.exclude.empty()) return {};
+  std::vector<std::uint8_t> offers(static_cast<std::size_t>(names.size()), arguments.include.empty());
+  const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
+    if (path.empty()) return;
+    const ItemList list = read_item_list(path, names);
+    if (list.unknown.times() > 0) {
+      log.warn("{} {}: {} lines name items that the model does not know ({})", option, path,
+               list.unknown.times(), list.unknown.text());
+    }
+    for (const std::int32_t item : list.items) offers[static_cast<std::size_t>(item)] = value;
+  };
+  set("--include", arguments.include, 1);
+  set("--exclude", arguments.exclude, 0);
+  return offers;
+}
+
+/// One rank's part of the work.
+class Recommending {
+ public:
+  Recommending(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
+      : arguments_(line.recommend),
+        config_(line.config),
+        ranks_(ranks),
+        voice_(make_voice(line.verbosity, ranks.rank() == 0)),
+        format_(output_format(arguments_)),
+        checkpoint_(checkpoint_path(line, config)),
+        dataset_(config.session.data.file) {
+    items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
+    const bool titled = dataset_.has_ids("items/title");
+    if (titled) titles_ = dataset_.read_ids("items/title");
+    if (arguments_.titles && !titled) {
+      throw InputError(format("--titles: {} holds no /items/title", dataset_.path()));
+    }
+    const ItemNames names(items_, titles_);
+    data::SourceOptions source = config.source;
+    source.users.path = arguments_.users;
+    source.users.file.clear();
+    audience_ = make_audience(arguments_, source, dataset_, names, voice_.log);
+    users_ = {0, audience_.users.size()};
+    if (!arguments_.user.empty()) {
+      users_.begin = find_user(audience_, arguments_.user);
+      users_.end = users_.begin + 1;
+    }
+    if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
+    engine_ = train::make_engine(options_for_rank(config, ranks));
+    voice_.log.debug("backend: {}", engine_->facts().description);
+    train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
+                                   read_offers(arguments_, names, voice_.log)};
+    add_to_digest(choice.offers);
+    recommender_.emplace(config.session, train::Services{ranks, *engine_, voice_.log, *voice_.progress},
+                         checkpoint_, dataset_, std::move(choice));
+    if (!arguments_.users.empty() && recommender_->features() == 0) {
+      throw InputError(
+          format("--users {}: the model of {} was trained without features of users; leave --users out, or "
+                 "train with model.features: auto",
+                 arguments_.users, checkpoint_));
+    }
+    block_ = users_of_round(users_.size(), ranks.size(), width());
+    // Who the users are and, if that comes from files of its own, what is known of them.
+    for (std::int64_t user = users_.begin; user < users_.end; ++user)
+      add_to_digest(audience_.users.text(user));
+    if (!arguments_.input.empty()) add_to_digest(audience_.seen(users_));
+    if (!arguments_.users.empty()) add_to_digest(audience_.features(users_));
+  }
+
+  /// Opens the output. Throws InputError if ranks would not do the same. Collective.
+  void start() {
+    const std::string mine =
+        format("{} places for each of {} users ({:016x}) by {} and checkpoint {:016x}", width(),
+               users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
+    const std::string first = ranks_.broadcast_text(mine, 0);
+    if (mine != first) {
+      throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
+    }
+    if (ranks_.rank() != 0) return;
+    io::check_output(arguments_.output, "--output",
+                     {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
+                      arguments_.include, arguments_.exclude});
+    io::RecommendationHead head;
+    head.users = arguments_.user.empty() ? audience_.users : audience_.users.only(users_.begin);
+    head.items = items_;
+    if (arguments_.titles) head.titles = titles_;
+    head.k = width();
+    head.attributes = {{"format_version", std::int64_t{1}},
+                       {"checkpoint", checkpoint_},
+                       {"dataset_checksum", dataset_.fingerprint()},
+                       {"seen_items", std::string(arguments_.keep_seen ? "kept" : "left out")}};
+    output_.emplace(format_, arguments_.output, std::move(head));
+  }
+
+  /// In rounds, in which ranks take blocks of users in turn, so that rank 0 writes in their order as it goes.
+  void work() {
+    voice_.progress->begin("recommending", users_.size(), "users");
+    const std::int64_t round = block_ * ranks_.size();
+    for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
+      work_on(begin);
+      ranks_.activity().progressed();
+      voice_.progress->update(std::min(begin + round, users_.end) - users_.begin);
+    }
+    voice_.progress->end();
+    const std::int64_t by_features = ranks_.all_reduce(by_features_);
+    if (!output_) return;
+    output_->commit();
+    if (by_features > 0) {
+      voice_.log.info(
+          "{} users have no item that the model knows; they get what their features alone suggest",
+          by_features);
+    }
+    if (without_items_.times() > 0) {
+      voice_.log.warn(
+          "{} users have no item{} that the model knows ({}); they get the popular items, with nan for "
+          "a score",
+          without_items_.times(), recommender_->features() > 0 ? " and no feature" : "",
+          without_items_.text());
+    }
+    if (arguments_.output.empty()) return;
+    voice_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
+  }
+
+  void wipe_progress() { voice_.progress->end(); }
+
+ private:
+  std::int64_t width() const { return recommender_->width(); }
+
+  /// A string or vector.
+  template <class Values>
+  void add_to_digest(const Values& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    digest_ = io::xxh64({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, digest_);
+  }
+
+  void add_to_digest(const Csr& rows) {
+    add_to_digest(rows.offsets);
+    add_to_digest(rows.columns);
+  }
+
+  /// Rank `rank`'s users of the round that starts with user `begin`.
+  Range block_of(int rank, std::int64_t begin) const {
+    const std::int64_t first = std::min(begin + rank * block_, users_.end);
+    return {first, std::min(first + block_, users_.end)};
+  }
+
+  void work_on(std::int64_t begin) {
+    const auto size = static_cast<std::size_t>(block_ * width());
+    const Range mine = block_of(ranks_.rank(), begin);
+    std::vector<std::int32_t> items(size);
+    std::vector<float> scores(size);
+    if (mine.size() > 0) {
+      const auto used = static_cast<std::size_t>(mine.size() * width());
+      const Csr seen = audience_.seen(mine);
+      const Csr features = recommender_->features() > 0 ? audience_.features(mine) : Csr{};
+      recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
+                              std::span(scores).first(used));
+      for (std::int64_t row = 0; row < features.rows(); ++row) {
+        by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
+      }
+    }
+    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(ranks_.size()));
+    std::vector<float> all_scores(all_items.size());
+    ranks_.all_gather(std::span<const std::int32_t>(items), std::span(all_items));
+    ranks_.all_gather(std::span<const float>(scores), std::span(all_scores));
+    if (!output_) return;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const Range users = block_of(rank, begin);
+      const std::size_t first = size * static_cast<std::size_t>(rank);
+      const auto used = static_cast<std::size_t>(users.size() * width());
+      output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
+      for (std::int64_t user = users.begin; user < users.end; ++user) {
+        if (std::isnan(all_scores[first + static_cast<std::size_t>((user - users.begin) * width())]))
+          without_items_.add(audience_.users.text(user));
+      }
+    }
+  }
+
+  const RecommendArguments& arguments_;
+  const std::string& config_;  // the configuration's file
+  comm::Communicator& ranks_;
+  Voice voice_;
+  std::string format_;
+  std::string checkpoint_;
+  io::DatasetFile dataset_;
+  io::IdList items_;
+  io::IdList titles_;
+  Audience audience_;
+  Range users_;
+  std::unique_ptr<train::Engine> engine_;
+  std::optional<train::Recommender> recommender_;
+  std::uint64_t digest_ = 0;      // of users, what they have, and what they may get
+  std::int64_t block_ = 1;        // users of a rank in a round
+  std::optional<Output> output_;  // rank 0's
+  Strangers without_items_;
+  std::int64_t by_features_ = 0;  // this rank's users who have features alone
+};
+
+}  // namespace
+
+ExitCode run_recommend(const CommandLine& line) {
+  config::Config config;
+  const Outcome parsed = attempt([&] { config = config::load(line.config, line.overrides); });
+  const auto ranks = make_communicator(config.session.distributed);
+  std::unique_ptr<comm::Watchdog> watchdog;
+  std::optional<Recommending> recommending;
+  ExitCode code = agree(*ranks, parsed);
+  const auto together = [&](const std::function<void()>& work) {
+    if (code == ExitCode::done) code = agree(*ranks, attempt(work));
+  };
+  together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
+  together([&] { recommending.emplace(line, config, *ranks); });
+  together([&] { recommending->start(); });
+  if (code != ExitCode::done) return code;
+
+  ranks->activity().enter(Phase::test);
+  const Outcome outcome = attempt([&] { recommending->work(); });
+  if (outcome.ok()) return ExitCode::done;
+  recommending->wipe_progress();
+  return end_all(*ranks, outcome, "recommending");
+}
+
+}  // namespace vaecf::app

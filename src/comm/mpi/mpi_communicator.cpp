@@ -1,0 +1,341 @@
+#include "comm/mpi/mpi_session.hpp"
+#include "comm/mpi/part_sum.hpp"
+#include "comm/watch/deadline.hpp"
+#include "comm/watch/launcher_end.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+int mpi_count(std::int64_t count) {
+  constexpr auto most = std::numeric_limits<int>::max();
+  if (count <= most) return static_cast<int>(count);
+  throw RunError(
+      vaecf::format("one exchange of {} numbers or bytes is more than MPI can count ({})", count, most));
+}
+
+/// Who this process is and what it waited for; MPI cannot be asked yet.
+std::string not_joined(double seconds) {
+  return vaecf::format(
+      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the "
+      "ranks: see whether all of them were started, and whether their hosts reach each other",
+      launcher_rank().value_or(0), host_name(), seconds);
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(const DistributedOptions& options)
+      : joining_(std::in_place, options.loading_timeout, not_joined(options.loading_timeout)),
+        overlaps_(options.overlap == Toggle::on),
+        comm_(session_) {
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+    refuse_separate_worlds();
+    algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
+    if (overlaps_) algorithm_ += ", but gradients are summed by their owners (distributed.overlap: on)";
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
+    find_neighbours();
+    joining_.reset();
+  }
+
+  ~MpiCommunicator() override { settle(); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_size() const override { return local_size_; }
+  int local_rank() const override { return local_rank_; }
+  std::string host() const override { return host_name(); }
+  std::string description() const override {
+    const char* threads = session_.threads_may_call_mpi() ? "multiple" : "below multiple";
+    return vaecf::format("{}, {} {} on {} {} (thread level {}), {}", MpiSession::library(), size_,
+                         size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts", threads,
+                         algorithm_);
+  }
+
+  void barrier() override {
+    collective("barrier", [&] { check_mpi(MPI_Barrier(comm_.comm), "MPI_Barrier"); });
+  }
+
+  void broadcast_bytes(std::span<std::byte> bytes, int root) override {
+    collective("broadcast", [&] {
+      constexpr std::size_t most = std::size_t{1} << 26;  // MPI counts in 32 bits
+      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), most))) {
+        const auto count = static_cast<int>(std::min(bytes.size(), most));
+        check_mpi(MPI_Bcast(bytes.data(), count, MPI_BYTE, root, comm_.comm), "MPI_Bcast");
+      }
+    });
+  }
+
+  void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
+    const std::array<MPI_Datatype, 4> types = {MPI_UINT8_T, MPI_INT64_T, MPI_FLOAT, MPI_DOUBLE};
+    const std::array<MPI_Op, 3> operations = {MPI_SUM, MPI_MAX, MPI_MIN};
+    collective("all-reduce", [&] {
+      check_mpi(
+          MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), types.at(static_cast<std::size_t>(type)),
+                        operations.at(static_cast<std::size_t>(reduction)), comm_.comm),
+          "MPI_Allreduce");
+    });
+  }
+
+  void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
+    collective("all-gather", [&] { all_gather(part.data(), part.size(), all.data()); });
+  }
+
+  /// MPI makes no progress by itself: without overlap, a collective runs when it is waited for. With overlap,
+  /// its messages are posted now, and go on their way whenever MPI is called.
+  Ticket start(const StartedCall& call, device::Completion) override {
+    activity().enter_collective();
+    started_.emplace_back().call = call;
+    if (overlaps_) waiting(to_string(call.kind), [&] { post(started_.back()); });
+    return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
+  }
+
+  device::Completion wait(Ticket ticket) override {
+    const std::int64_t begun = finished_ + static_cast<std::int64_t>(started_.size());
+    if (ticket.number < 0 || ticket.number >= begun) {
+      throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
+    }
+    // In the order of starting, which is the same on all ranks.
+    for (; finished_ <= ticket.number; ++finished_) {
+      waiting("wait", [&] { finish(started_.front()); });
+      started_.pop_front();
+    }
+    return {};
+  }
+
+  void settle() noexcept override {
+    const auto end = std::chrono::steady_clock::now() + time_to_settle;
+    try {
+      while (!started_.empty() && std::chrono::steady_clock::now() < end) {
+        std::vector<MPI_Request>& requests = started_.front().requests;
+        int all = 0;
+        check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+                  "MPI_Testall");
+        if (all != 0)
+          started_.pop_front();
+        else
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    } catch (const RunError&) {
+    }
+    // What other ranks may still send must find its memory: it is not given back.
+    if (!started_.empty()) new std::deque<Started>(std::move(started_));
+    started_.clear();
+  }
+
+  [[noreturn]] void abort(int code) override {
+    const Deadline deadline(seconds_to_abort, "", code);
+    std::fflush(nullptr);
+    if (hosts_ > 1) end_launcher_after(seconds_to_end_launcher);
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
+  }
+
+ private:
+  /// A collective that was started, and its messages, if they are posted.
+  struct Started {
+    StartedCall call;
+    std::optional<Timeline::Span> span;  // from its beginning to its end
+    std::vector<MPI_Request> requests;
+    std::unique_ptr<std::byte[]> received;  // this rank's part of the other ranks' values
+  };
+
+  /// A blocking collective.
+  template <class F>
+  void collective(const char* name, F&& f) {
+    activity().enter_collective();
+    waiting(name, f);
+  }
+  /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
+  template <class F>
+  void waiting(const char* name, F&& f) {
+    const Activity::Wait wait(activity(), name);
+    try {
+      f();
+    } catch (const RunError&) {
+      session_.give_up();
+      throw;
+    }
+  }
+
+  /// The bytes of one rank's part; what of an all-reduce cannot be shared out evenly is in none.
+  std::size_t part_bytes(const StartedCall& call) const {
+    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+    return static_cast<std::size_t>(all_reduce ? call.count / size_ : call.count) * call.element_bytes();
+  }
+
+  void begin(Started& started) {
+    const StartedCall& call = started.call;
+    const std::size_t bytes = std::max(call.in_bytes(size_), call.out_bytes(size_));
+    started.span.emplace(activity().timeline(), Track::communication, to_string(call.kind), "bytes",
+                         static_cast<std::int64_t>(bytes));
+  }
+
+  void post(Started& started) {
+    begin(started);
+    if (started.call.kind != StartedKind::all_gather) return post_parts(started);
+    all_gather(started.call.in, part_bytes(started.call), started.call.out, &started.requests);
+  }
+
+  void finish(Started& started) {
+    const StartedCall& call = started.call;
+    if (!overlaps_) {
+      begin(started);
+      if (call.kind == StartedKind::all_gather) return all_gather(call.in, part_bytes(call), call.out);
+      if (call.kind == StartedKind::all_reduce_sum && call.type == ElementType::float32) {
+        check_mpi(
+            MPI_Allreduce(MPI_IN_PLACE, call.out, mpi_count(call.count), MPI_FLOAT, MPI_SUM, comm_.comm),
+            "MPI_Allreduce");
+        return;
+      }
+      post_parts(started);
+    }
+    check_mpi(
+        MPI_Waitall(static_cast<int>(started.requests.size()), started.requests.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall");
+    if (call.kind == StartedKind::all_gather) return;
+    if (call.type == ElementType::bf16)
+      add_up<Bf16>(started);
+    else
+      add_up<float>(started);
+  }
+
+  /// All parts to their owners, who then sum them: MPI_Reduce_scatter_block takes three times as long on one
+  /// host.
+  void post_parts(Started& started) {
+    constexpr int tag = 0;
+    const std::size_t bytes = part_bytes(started.call);
+    if (bytes == 0) return;
+    const int count = mpi_count(static_cast<std::int64_t>(bytes));
+    const auto* values = static_cast<const std::byte*>(started.call.in);
+    started.received =
+        std::make_unique_for_overwrite<std::byte[]>(bytes * static_cast<std::size_t>(size_ - 1));
+    for (int k = 1; k < size_; ++k) {
+      const int from = (rank_ - k + size_) % size_;
+      check_mpi(MPI_Irecv(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, count, MPI_BYTE,
+                          from, tag, comm_.comm, &started.requests.emplace_back()),
+                "MPI_Irecv");
+    }
+    for (int k = 1; k < size_; ++k) {
+      const int to = (rank_ + k) % size_;
+      check_mpi(MPI_Isend(values + static_cast<std::size_t>(to) * bytes, count, MPI_BYTE, to, tag, comm_.comm,
+                          &started.requests.emplace_back()),
+                "MPI_Isend");
+    }
+  }
+
+  /// Sums what post_parts has received, in rank order; of an all-reduce then gathers the sums of all parts.
+  template <class T>
+  void add_up(const Started& started) {
+    const StartedCall& call = started.call;
+    const std::size_t part = part_bytes(call) / sizeof(T);
+    const auto ranks = static_cast<std::size_t>(size_);
+    const auto rank = static_cast<std::size_t>(rank_);
+    const auto* received = reinterpret_cast<const T*>(started.received.get());
+    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+    T* const sum = static_cast<T*>(call.out) + (all_reduce ? rank * part : 0);
+    std::vector<const T*> terms(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const std::size_t k = (rank + ranks - r) % ranks;  // as in post_parts
+      terms[r] = k == 0 ? static_cast<const T*>(call.in) + rank * part : received + (k - 1) * part;
+    }
+    sum_terms<T>(terms, static_cast<std::int64_t>(part), sum);
+    if (!all_reduce) return;
+    T* const values = static_cast<T*>(call.out);
+    all_gather(sum, part * sizeof(T), values);
+    // Fewer elements than there are ranks are left: every rank adds up all of them.
+    const std::size_t rest = static_cast<std::size_t>(call.count) - part * ranks;
+    std::vector<T> all(rest * ranks);
+    all_gather(values + part * ranks, rest * sizeof(T), all.data());
+    for (std::size_t r = 0; r < ranks; ++r) terms[r] = all.data() + r * rest;
+    sum_terms<T>(terms, static_cast<std::int64_t>(rest), values + part * ranks);
+  }
+
+  /// Gathers `bytes` of each rank's `part` in `all`; `part` may be its place there. With `requests` only
+  /// starts.
+  void all_gather(const void* part, std::size_t bytes, void* all,
+                  std::vector<MPI_Request>* requests = nullptr) {
+    if (bytes == 0) return;
+    const int count = mpi_count(static_cast<std::int64_t>(bytes));
+    if (part == static_cast<std::byte*>(all) + static_cast<std::size_t>(rank_) * bytes) part = MPI_IN_PLACE;
+    if (requests == nullptr) {
+      check_mpi(MPI_Allgather(part, count, MPI_BYTE, all, count, MPI_BYTE, comm_.comm), "MPI_Allgather");
+      return;
+    }
+    check_mpi(
+        MPI_Iallgather(part, count, MPI_BYTE, all, count, MPI_BYTE, comm_.comm, &requests->emplace_back()),
+        "MPI_Iallgather");
+  }
+
+  void refuse_separate_worlds() const {
+    const int started = launcher_size().value_or(1);
+    if (size_ > 1 || started <= 1) return;
+    throw InputError(
+        vaecf::format("a launcher started {} processes, but MPI joins none of them: each would be a world of "
+                      "its own and train "
+                      "alone. The launcher speaks another protocol than this program's MPI library ({}). "
+                      "Use srun --mpi=pmix, or that library's own mpirun",
+                      started, MpiSession::library()));
+  }
+
+  void find_neighbours() {
+    OwnComm node(session_);
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm),
+              "MPI_Comm_split_type");
+    check_mpi(MPI_Comm_rank(node.comm, &local_rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(node.comm, &local_size_), "MPI_Comm_size");
+    hosts_ = all_reduce(std::int64_t{local_rank_ == 0 ? 1 : 0});
+  }
+
+  static constexpr std::chrono::seconds time_to_settle{2};
+  static constexpr double seconds_to_abort = 5.0;
+  static constexpr double seconds_to_end_launcher = 10.0;
+
+  std::optional<Deadline> joining_;
+  bool overlaps_;
+  // Destroyed in reverse order: the communicator before MPI.
+  MpiSession session_;
+  std::string algorithm_;
+  OwnComm comm_;
+  std::deque<Started> started_;
+  std::int64_t finished_ = 0;  // tickets
+  int rank_ = 0;
+  int size_ = 1;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  std::int64_t hosts_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options) {
+  if (const std::string advice = launch_advice(); !advice.empty()) {
+    // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
+    // why.
+    if (launcher_rank().value_or(0) == 0) {
+      write_error_line("warning: " + advice);
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+    }
+  }
+  return std::make_unique<MpiCommunicator>(options);
+}
+
+}  // namespace vaecf::comm

@@ -1,0 +1,136 @@
+#include "comm/mpi/mpi_session.hpp"
+
+#include "comm/watch/deadline.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace vaecf::comm {
+namespace {
+
+// Open MPI's names (ompi_info --param coll tuned --level 9).
+constexpr const char* dynamic_rules = "OMPI_MCA_coll_tuned_use_dynamic_rules";
+constexpr const char* all_reduce_in_environment = "OMPI_MCA_coll_tuned_allreduce_algorithm";
+constexpr const char* all_reduce_variable = "coll_tuned_allreduce_algorithm";
+constexpr int ring = 4;
+
+constexpr double seconds_to_finalize = 60.0;
+
+/// Starts MPI's interface for tools at MPI's own thread level, which Open MPI 4.1 would change otherwise.
+bool start_tools() {
+  int level = 0;
+  return MPI_Query_thread(&level) == MPI_SUCCESS && MPI_T_init_thread(level, &level) == MPI_SUCCESS;
+}
+
+/// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
+/// has no such variable.
+bool set_variable(const char* name, int value) {
+  if (!start_tools()) return false;
+  int index = 0;
+  int count = 0;
+  MPI_T_cvar_handle handle = nullptr;
+  const bool done = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+                    MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS &&
+                    MPI_T_cvar_write(handle, &value) == MPI_SUCCESS;
+  if (handle != nullptr) MPI_T_cvar_handle_free(&handle);
+  MPI_T_finalize();
+  return done;
+}
+
+}  // namespace
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw RunError(
+      vaecf::format("{} failed: {} (code {}). Ranks can no longer reach each other; look for a rank or "
+                    "host that went away, then start again from the last checkpoint",
+                    call, text.data(), code));
+}
+
+MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
+  int finalized = 0;
+  check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (finalized != 0) throw RunError("MPI has ended in this process and cannot start again");
+  int running = 0;
+  check_mpi(MPI_Initialized(&running), "MPI_Initialized");
+  if (running != 0) {
+    check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
+  } else {
+    // Read at the start, alike on all ranks whatever they ask for: it only makes a later choice possible.
+    constexpr int keep = 0;
+    setenv(dynamic_rules, "1", keep);
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
+    owner_ = true;
+  }
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+MpiSession::~MpiSession() {
+  if (!owner_ || !healthy()) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const Deadline deadline(
+      seconds_to_finalize,
+      vaecf::format("rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its "
+                    "way out. This process leaves without it",
+                    rank, seconds_to_finalize));
+  MPI_Finalize();
+}
+
+bool MpiSession::healthy() const {
+  return !given_up_ && std::uncaught_exceptions() <= exceptions_at_start_;
+}
+
+std::string MpiSession::library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string all = text.data();
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
+  // Ranks that ask for different ones would send messages that do not fit: then the library chooses, and
+  // whoever compares the configurations can still say what differs.
+  int rings = algorithm == AllReduceAlgorithm::ring ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  if (const char* users = std::getenv(all_reduce_in_environment)) {
+    return vaecf::format("all-reduce {} of {}", users, all_reduce_in_environment);
+  }
+  const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
+  return rings == 1 && done ? "ring all-reduce" : "the library's choice of all-reduce";
+}
+
+std::string mpi_transports() {
+  // Variables that Open MPI knows if and only if the component is open.
+  constexpr std::array<std::pair<const char*, const char*>, 7> components = {
+      {{"btl_vader_eager_limit", "shared memory (vader)"},
+       {"btl_sm_eager_limit", "shared memory (sm)"},
+       {"btl_tcp_eager_limit", "TCP"},
+       {"btl_openib_eager_limit", "InfiniBand (openib)"},
+       {"btl_uct_eager_limit", "UCX (uct)"},
+       {"pml_ucx_verbose", "UCX"},
+       {"mtl_ofi_provider_include", "libfabric (ofi)"}}};
+  int on = 0;
+  if (MPI_Initialized(&on) != MPI_SUCCESS || on == 0 || !start_tools()) return "";
+  std::string found;
+  for (const auto& [variable, name] : components) {
+    int index = 0;
+    if (MPI_T_cvar_get_index(variable, &index) != MPI_SUCCESS) continue;
+    found += (found.empty() ? "" : ", ") + std::string(name);
+  }
+  MPI_T_finalize();
+  return found;
+}
+
+}  // namespace vaecf::comm

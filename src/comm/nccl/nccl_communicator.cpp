@@ -1,0 +1,160 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/nccl.hpp>
+
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include "comm/nccl/nccl_connection.hpp"
+#include "comm/nccl/nccl_settings.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw RunError(vaecf::format("GPU: {} for NCCL failed: {}", what, cudaGetErrorString(status)));
+}
+
+struct EventEnd {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventEnd>;
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  return Event(event);
+}
+
+struct StreamEnd {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamEnd>;
+
+/// As urgent as can be: what other ranks wait for goes before what only this one computes.
+Stream make_stream() {
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+  return Stream(stream);
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(Communicator& control, const std::string& device_id, const NcclOptions& options)
+      : control_(control),
+        settings_(agree_on_nccl(control, options, device_id, nccl_version())),
+        connection_(control, options.timeout) {
+    activity().set_device_check([this] { connection_.check(); });
+  }
+
+  ~NcclCommunicator() override { activity().set_device_check({}); }
+
+  int rank() const override { return control_.rank(); }
+  int size() const override { return control_.size(); }
+  int local_size() const override { return control_.local_size(); }
+  int local_rank() const override { return control_.local_rank(); }
+  std::string host() const override { return control_.host(); }
+  std::string description() const override {
+    return vaecf::format("NCCL {}, {}, through {}", nccl_version_text(settings_.version),
+                         nccl_choice(settings_), control_.description());
+  }
+
+  Activity& activity() override { return control_.activity(); }
+
+  void barrier() override { control_.barrier(); }
+  void broadcast_bytes(std::span<std::byte> bytes, int root) override {
+    control_.broadcast_bytes(bytes, root);
+  }
+  void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) override {
+    control_.all_reduce_raw(values, count, type, reduction);
+  }
+  void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
+    control_.all_gather_bytes(part, all);
+  }
+  [[noreturn]] void abort(int code) override {
+    activity().set_device_check({});
+    connection_.abandon();
+    control_.abort(code);
+    std::_Exit(code);
+  }
+
+  /// Within a recording the stream joins it by `after`, and the backend's wait for the event leads back.
+  Ticket start(const StartedCall& call, device::Completion after) override {
+    activity().enter_collective();
+    if (after.event != nullptr) {
+      check(cudaStreamWaitEvent(stream_.get(), static_cast<cudaEvent_t>(after.event), 0),
+            "waiting for an event");
+    }
+    if (call.count > 0) {
+      const char* type = call.type == ElementType::bf16 ? "bf16" : "fp32";
+      connection_.start(vaecf::format("{} of {} {} numbers (number {} in this run)", to_string(call.kind),
+                                      call.count, type, next_ + 1),
+                        [&](ncclComm_t comm) { return enqueue(call, comm); });
+    }
+    Event event = next_event();
+    check(cudaEventRecord(event.get(), stream_.get()), "recording an event");
+    open_.emplace(next_, std::move(event));
+    return {next_++};
+  }
+
+  device::Completion wait(Ticket ticket) override {
+    const auto place = open_.find(ticket.number);
+    if (place == open_.end()) {
+      throw std::logic_error(
+          vaecf::format("wait: ticket {} was never started, or waited for before", ticket.number));
+    }
+    used_.push_back(std::move(place->second));
+    open_.erase(place);
+    return {used_.back().get()};
+  }
+  bool recordable() const override { return true; }
+
+ private:
+  ncclResult_t enqueue(const StartedCall& call, ncclComm_t comm) const {
+    const auto count = static_cast<std::size_t>(call.count);
+    const ncclDataType_t type = call.type == ElementType::bf16 ? ncclBfloat16 : ncclFloat32;
+    switch (call.kind) {
+      case StartedKind::all_reduce_sum:
+        return ncclAllReduce(call.in, call.out, count, type, ncclSum, comm, stream_.get());
+      case StartedKind::reduce_scatter_sum:
+        return ncclReduceScatter(call.in, call.out, count, type, ncclSum, comm, stream_.get());
+      case StartedKind::all_gather:
+        return ncclAllGather(call.in, call.out, count, type, comm, stream_.get());
+    }
+    return ncclInvalidArgument;
+  }
+
+  /// An event is used again only when 64 others have been handed back since.
+  Event next_event() {
+    constexpr std::size_t rest = 64;
+    if (used_.size() <= rest) return make_event();
+    Event event = std::move(used_.front());
+    used_.pop_front();
+    return event;
+  }
+
+  Communicator& control_;
+  NcclSettings settings_;
+  Stream stream_ = make_stream();
+  std::deque<Event> used_;              // of tickets waited for, the oldest first
+  std::map<std::int64_t, Event> open_;  // of tickets not waited for yet
+  std::int64_t next_ = 0;
+  NcclConnection connection_;  // ends before its stream
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const std::string& device_id,
+                                                     const NcclOptions& options) {
+  return std::make_unique<NcclCommunicator>(control, device_id, options);
+}
+
+}  // namespace vaecf::comm

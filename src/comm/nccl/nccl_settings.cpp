@@ -1,0 +1,98 @@
+#include "comm/nccl/nccl_settings.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool find_shared_gpu(Communicator& control, const std::string& device_id, bool may_share) {
+  std::vector<std::string> ids = gather_texts(control, device_id);
+  std::ranges::sort(ids);
+  const auto shared = std::ranges::adjacent_find(ids);
+  if (shared == ids.end()) return false;
+  if (may_share) return true;
+  throw InputError(vaecf::format(
+      "two ranks compute on {}: start as many ranks per host as it has GPUs; "
+      "distributed.allow_shared_gpu: true lets ranks share one, for tests without regard to speed",
+      *shared));
+}
+
+/// What must be alike on all ranks.
+std::string version_and_variables(int version) {
+  std::string text = vaecf::format("NCCL {}", nccl_version_text(version));
+  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE"}) {
+    const std::string value = variable(name);
+    if (!value.empty()) text += vaecf::format(" {}={}", name, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+void set_nccl_environment(const NcclSettings& settings) {
+  const auto set = [](const char* name, const std::string& value) {
+    constexpr int keep = 0;
+    setenv(name, value.c_str(), keep);
+  };
+  if (settings.deterministic || settings.algorithm == AllReduceAlgorithm::ring) set("NCCL_ALGO", "Ring");
+  if (settings.deterministic) set("NCCL_PROTO", "Simple");
+  // Sums in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and do not work on shared GPUs.
+  if (settings.deterministic || settings.shared_gpu) set("NCCL_NVLS_ENABLE", "0");
+  if (!settings.shared_gpu) return;
+  constexpr int knows_shared_gpus = 23000;
+  if (settings.version >= knows_shared_gpus) {
+    set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    // Kernels of all ranks must fit on the GPU together: each waits for the others'.
+    set("NCCL_MAX_CTAS", "4");
+  } else {
+    // Ranks that take each other for other hosts may share a GPU, and talk through sockets.
+    set("NCCL_HOSTID", vaecf::format("vaecf-rank-{}", settings.rank));
+    set("NCCL_IB_DISABLE", "1");
+  }
+}
+
+NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
+                           int version) {
+  const NcclSettings settings{options.algorithm, options.deterministic,
+                              find_shared_gpu(control, device_id, options.allow_shared_gpu), version,
+                              control.rank()};
+  set_nccl_environment(settings);
+  const std::vector<std::string> all = gather_texts(control, version_and_variables(version));
+  const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
+  if (other == all.end()) return settings;
+  throw InputError(vaecf::format(
+      "rank {} has {}, rank 0 has {}, and they would wait for each other for ever: give all ranks "
+      "the same library and environment (mpirun -x NCCL_ALGO)",
+      other - all.begin(), *other, all[0]));
+}
+
+std::string nccl_choice(const NcclSettings& settings) {
+  const std::string algorithm = variable("NCCL_ALGO");
+  const std::string protocol = variable("NCCL_PROTO");
+  std::string text = algorithm.empty()     ? "NCCL's choice of algorithm"
+                     : algorithm == "Ring" ? "ring"
+                                           : "NCCL_ALGO=" + algorithm;
+  if (settings.deterministic && algorithm == "Ring" && protocol == "Simple") {
+    text += ", the same bits from run to run by the Simple protocol (small sums are slower)";
+  } else if (!protocol.empty()) {
+    text += vaecf::format(", NCCL_PROTO={}", protocol);
+  }
+  if (settings.shared_gpu) text += ", on GPUs that ranks share: timings mean nothing";
+  return text;
+}
+
+std::string nccl_version_text(int version) {
+  return vaecf::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace vaecf::comm

@@ -1,0 +1,263 @@
+#include "data/features/users_table.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+Names known_files() {
+  Names names;
+  for (const SourceFormat& each : formats()) {
+    if (!each.users.file.empty()) names.push_back(each.users.file);
+  }
+  return names;
+}
+
+UsersFile in_folder(const UsersFile& file) {
+  for (const std::string& name : file.members) {
+    const fs::path table = fs::path(file.path) / name;
+    if (fs::is_regular_file(table)) return {table.string(), {name}, false};
+  }
+  throw InputError(
+      format("{}: this folder holds no {}: let data.source.users.path name the table of users, or "
+             "data.source.users.file which of its files it is",
+             file.path, file.any ? "table of users that is known by its name" : file.members[0]));
+}
+
+std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
+  const auto wanted = [members](const std::string& name) {
+    return members.empty() || std::ranges::find(members, name) != members.end();
+  };
+  return std::make_unique<LineReader>(io::SourceReader({path}, wanted), progress);
+}
+
+// Stands before the first line. InputError where an archive does not hold the table.
+std::unique_ptr<LineReader> open_table(const UsersFile& file, Progress& progress) {
+  auto lines = reader_of(file.path, file.members, progress);
+  if (lines->next_file()) return lines;
+  Names others = lines->files().not_wanted();
+  if (file.any && others.size() == 1) {
+    lines = reader_of(file.path, {}, progress);
+    if (lines->next_file()) return lines;
+  }
+  std::ranges::transform(others, others.begin(), excerpt);
+  throw InputError(
+      format("{}: holds no {}{}{}: let data.source.users.file say which file is the table of users",
+             file.path, file.any ? "table of users that is known by its name" : excerpt(joined(file.members)),
+             others.empty() ? "" : "; it holds ", joined(others)));
+}
+
+// Sets `user` to the column of ids.
+TableLayout layout_of(const UsersTableOptions& options, LineReader& lines, std::string& user) {
+  if (options.separator.empty()) {
+    const auto known = std::ranges::find(formats(), lines.files().file_name(),
+                                         [](const SourceFormat& each) { return each.users.file; });
+    if (known != formats().end()) {
+      user = "0";
+      return known->users.layout;
+    }
+  }
+  user = options.user_column;
+  std::string separator = options.separator == "\\t" ? "\t" : options.separator;
+  if (separator.empty()) separator = separator_of(lines.peek(), {"\t", ",", "::", "|", ";"});
+  if (separator.find_first_of("\r\n\"") != std::string::npos) {
+    throw InputError(
+        "data.source.users.separator must be one or more characters within a line, such as \",\"");
+  }
+  return {.separator = separator,
+          .header = options.header,
+          .quotes = options.quotes,
+          .keys = "data.source.users"};
+}
+
+// Values that set the very columns that another value sets, too, so that a model cannot tell them apart.
+std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_of_values) {
+  std::map<std::vector<std::int32_t>, std::int64_t> values_of;
+  for (const auto& columns : columns_of_values) ++values_of[columns];
+  std::int64_t alike = 0;
+  for (const auto& [columns, values] : values_of) alike += values > 1 ? values : 0;
+  return alike;
+}
+
+// Adds what the user in row `user` of the table sets.
+void append_features(const UsersTable& table, const FeatureHashing& hashing, std::size_t user,
+                     std::vector<std::int32_t>& row) {
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::int32_t value = table.columns[c].of_user[user];
+    if (value >= 0) hashing.append(c, table.columns[c].values[static_cast<std::size_t>(value)], row);
+  }
+}
+
+}  // namespace
+
+UsersFile users_file(const UsersTableOptions& options) {
+  UsersFile file{options.path, Names{options.file}, false};
+  if (options.file.empty()) {
+    file.members = known_files();
+    file.any = true;
+  }
+  if (fs::is_directory(file.path)) return in_folder(file);
+  if (fs::exists(file.path)) return file;
+  if (std::string archive = archive_for(file.path); !archive.empty()) {
+    return {std::move(archive), {fs::path(file.path).filename().string()}, false};
+  }
+  throw InputError(format(
+      "{}: there is no such file: check the path of the users' table (data.source.users.path)", file.path));
+}
+
+UsersFile users_file_of(const SourceOptions& source) {
+  if (!source.users.path.empty()) {
+    UsersFile file = users_file(source.users);
+    require_file(file.path);
+    return file;
+  }
+  const std::string& known = format_of(source).users.file;
+  const std::string ratings = source_files(source).paths.front();
+  if (!known.empty()) {
+    const fs::path beside = fs::path(ratings).parent_path() / known;
+    if (fs::is_regular_file(beside)) return {beside.string(), {known}, false};
+    if (archive_holds(ratings, known)) return {ratings, {known}, false};
+  }
+  throw InputError(format(
+      "data.prepare.features asks for what is known of users, but data.source.users.path names no table "
+      "of them{}: name one, or leave out data.prepare.features",
+      known.empty() ? "" : format(" and {} holds no {}", ratings, known)));
+}
+
+UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& file, const Names& wanted,
+                            const std::string& why, Findings& findings) {
+  Progress quiet;
+  const auto lines = open_table(file, quiet);
+  UsersTable table;
+  table.file = lines->name();
+  std::string user_column;
+  Table rows(*lines, layout_of(options, *lines, user_column));
+  const std::size_t user = rows.column(user_column, "data.source.users.user_column names");
+  std::vector<std::size_t> indices;
+  for (const std::string& name : wanted) {
+    indices.push_back(rows.column(name, why));
+    table.columns.push_back({rows.name_of(indices.back(), name), {}, {}});
+  }
+
+  std::vector<TextTable> values(wanted.size());
+  const auto drop = [&](std::string_view what) {
+    findings.dropped(format("table of users: {}", what),
+                     [&] { return format("{}: '{}'", rows.location(), excerpt(rows.line())); });
+  };
+  const auto take = [&] {
+    if (const char* const problem = rows.problem()) return drop(problem);
+    const std::string_view id = rows.at(user);
+    if (const char* const problem = id_problem(id)) return drop(format("the user {}", problem));
+    const std::size_t before = table.ids.size();
+    table.ids.find_or_add(id);
+    if (table.ids.size() == before) return drop("the user was there before");
+    for (std::size_t c = 0; c < indices.size(); ++c) {
+      const std::string_view value = rows.at(indices[c]);
+      table.columns[c].of_user.push_back(value.empty() ? -1 : values[c].find_or_add(value));
+    }
+  };
+  while (rows.next()) take();
+
+  for (std::size_t c = 0; c < values.size(); ++c) table.columns[c].values = values[c].take();
+  const std::int64_t dropped = findings.lines_dropped();
+  if (table.ids.size() == 0 && dropped == 0) {
+    throw InputError(format("{}: the table holds no users: check data.source.users.path", table.file));
+  }
+  if (dropped > static_cast<std::int64_t>(table.ids.size())) {
+    throw InputError(
+        format("{}; {} users are read and {} lines cannot be, so this looks like another format: "
+               "check data.source.users, its separator, header and columns",
+               findings.worst(), table.ids.size(), dropped));
+  }
+  return table;
+}
+
+UserFeatures::UserFeatures(const SourceOptions& source, const PrepareOptions& options, const UsersFile& file,
+                           bool strict)
+    : findings_(strict) {
+  table_ = read_users_table(source.users, file, options.features, "data.prepare.features names", findings_);
+  std::vector<FeatureColumn> layout;
+  for (const UsersColumn& column : table_.columns) {
+    const auto values = static_cast<std::int64_t>(column.values.size());
+    layout.push_back(
+        {column.name, options.feature_hashes,
+         options.feature_buckets > 0 ? options.feature_buckets : FeatureHashing::default_buckets(values)});
+  }
+  hashing_ = FeatureHashing(std::move(layout));
+  for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+    std::vector<std::vector<std::int32_t>> of_values;
+    for (const std::string& value : table_.columns[c].values)
+      hashing_.append(c, value, of_values.emplace_back());
+    const FeatureColumn& column = hashing_.layout()[c];
+    report_.columns.push_back({column.name, static_cast<std::int64_t>(of_values.size()),
+                               count_alike(of_values), column.hashes, column.buckets, 0});
+  }
+  used_.resize(table_.ids.size());
+  report_.table = table_.file;
+  report_.rows = static_cast<std::int64_t>(table_.ids.size());
+}
+
+void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& part, const io::IdList& users) {
+  std::vector<std::int32_t> row;
+  for (std::int64_t u = 0; u < users.size(); ++u) {
+    const std::string id = users.text(u);
+    const std::int32_t found = table_.ids.find(id);
+    row.clear();
+    ++report_.users;
+    if (found < 0) {
+      findings_.kept("table of users: the user is not in it, so nothing but items is known",
+                     [&] { return format("{}: user {}", table_.file, excerpt(id)); });
+    } else {
+      const auto index = static_cast<std::size_t>(found);
+      ++report_.known;
+      used_[index] = true;
+      append_features(table_, hashing_, index, row);
+      for (std::size_t c = 0; c < table_.columns.size(); ++c)
+        report_.columns[c].users += table_.columns[c].of_user[index] >= 0 ? 1 : 0;
+    }
+    writer.append_row(part + "/features", row);
+  }
+}
+
+void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const {
+  if (report_.known == 0) {
+    throw InputError(
+        format("{}: of the {} users who are left of the ratings this table knows none: check "
+               "data.source.users.user_column, and whether ids are written alike in both",
+               table_.file, report_.users));
+  }
+  writer.set_attribute("features", hashing_.features());
+  writer.set_attribute("feature_hashing", hashing_.to_string());
+  report.features = report_;
+  report.features.unused = std::count(used_.begin(), used_.end(), false);
+  findings_.tell(log);
+  report.findings.insert(report.findings.end(), findings_.list().begin(), findings_.list().end());
+}
+
+HashedUsers read_hashed_users(const UsersTableOptions& table, const FeatureHashing& hashing, Log& log) {
+  Findings findings;
+  UsersTable read =
+      read_users_table(table, users_file(table), hashing.columns(), "the model was trained with", findings);
+  findings.tell(log);
+  HashedUsers users;
+  for (std::size_t u = 0; u < read.ids.size(); ++u) {
+    append_features(read, hashing, u, users.rows.columns);
+    users.rows.offsets.push_back(static_cast<std::int64_t>(users.rows.columns.size()));
+  }
+  users.ids = read.ids.take();
+  return users;
+}
+
+}  // namespace vaecf::data

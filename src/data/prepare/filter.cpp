@@ -1,0 +1,169 @@
+#include "data/prepare/filter.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace vaecf::data {
+namespace {
+
+// Ranks of ids when sorted.
+std::vector<std::int32_t> ranks(const std::vector<std::int64_t>& ids) {
+  std::vector<std::int32_t> sorted(ids.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
+    return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int32_t> rank(ids.size());
+  for (std::size_t r = 0; r < sorted.size(); ++r)
+    rank[static_cast<std::size_t>(sorted[r])] = static_cast<std::int32_t>(r);
+  return rank;
+}
+
+template <class Drop>
+std::span<Event> without(std::span<Event> events, Drop drop) {
+  const auto end =
+      std::remove_if(events.begin(), events.end(), [&](const Event& event) { return drop(event); });
+  return events.first(static_cast<std::size_t>(end - events.begin()));
+}
+
+}  // namespace
+
+// Finds the events whose user had the item before, during one pass over all events. A pair counts once in
+// each part of a source that is split already; each part is read in one go.
+class Filter::Repeats {
+ public:
+  explicit Repeats(std::int64_t items) : last_(static_cast<std::size_t>(items), -1) {}
+
+  bool operator()(const Event& event) {
+    constexpr std::int64_t parts = 8;
+    const std::int64_t mark = event.user * parts + static_cast<std::int64_t>(event.part);
+    return std::exchange(last_[static_cast<std::size_t>(event.item)], mark) == mark;
+  }
+
+ private:
+  std::vector<std::int64_t> last_;  // item -> user and part of the last event
+};
+
+Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress)
+    : ratings_(&ratings),
+      progress_(&progress),
+      min_rating_(options.min_rating),
+      // A split that is given was made of filtered events.
+      min_user_items_(options.split == SplitMethod::given ? 0 : options.min_user_items),
+      min_item_users_(options.split == SplitMethod::given ? 0 : options.min_item_users),
+      items_(ratings.item_ids.size()),
+      events_of_(static_cast<std::size_t>(ratings.user_ids.size())),
+      users_of_(static_cast<std::size_t>(items_)),
+      kept_(items_) {
+  if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
+  count_liked(report);
+  if (min_item_users_ > 0) count_on_kept_items(report);
+  if (options.split == SplitMethod::given) return;
+  add_step(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
+           report);
+}
+
+void Filter::add_step(const Tally& tally, const std::string& step, std::string_view advice,
+                      PrepareReport& report) const {
+  if (tally.events() == 0) throw InputError(format("no event is left after the step '{}': {}", step, advice));
+  report.steps.push_back(tally.step(step));
+}
+
+void Filter::count_liked(PrepareReport& report) {
+  Repeats repeats(items_);
+  Tally raw(items_);
+  Tally firsts(items_);
+  Tally liked(items_);
+  // The repeated events that come first in the order that counts are shown.
+  std::vector<Event> shown;
+  const auto before = [&](const Event& a, const Event& b) {
+    const auto rank = [&](const Event& e) {
+      return item_order_.empty() ? 0 : item_order_[static_cast<std::size_t>(e.item)];
+    };
+    return std::pair(rank(a), std::int64_t{a.index}) < std::pair(rank(b), std::int64_t{b.index});
+  };
+  const auto is_repeated = [&](const Event& event) {
+    if (!repeats(event)) return false;
+    ++report.duplicates_dropped;
+    shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
+    if (shown.size() > Findings::shown) shown.pop_back();
+    return true;
+  };
+  ratings_->events.each_user({"looking for repeated ones"}, *progress_, [&](std::span<Event> events) {
+    raw.add_row(events);
+    events = without(events, is_repeated);
+    firsts.add_row(events);
+    events = without(events, [](const Event& event) { return !event.liked; });
+    liked.add_row(events);
+    for (const Event& event : events) {
+      ++users_of_[static_cast<std::size_t>(event.item)];
+      Range& users = users_of_part_[static_cast<std::size_t>(event.part)];
+      if (users.size() == 0) users = {event.user, event.user + 1};
+      users = {std::min<std::int64_t>(users.begin, event.user),
+               std::max<std::int64_t>(users.end, event.user + 1)};
+    }
+    if (min_item_users_ == 0) count_user(events);
+  });
+
+  report.lines_read = ratings_->lines;
+  report.events_read = ratings_->events.size();
+  constexpr const char* what = "user and item stand in an earlier line, which counts";
+  for (const Event& event : shown) {
+    ratings_->findings.dropped(what, [&] {
+      return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
+                    ratings_->user_ids.text(event.user), ratings_->item_ids.text(event.item));
+    });
+  }
+  const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
+  if (others > 0) ratings_->findings.add_unseen(what, others);
+  ratings_->locations = {};
+  report.steps.push_back(raw.step("raw"));
+  report.steps.push_back(firsts.step("first of each (user, item)"));
+  add_step(liked, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
+}
+
+void Filter::count_on_kept_items(PrepareReport& report) {
+  Repeats repeats(items_);
+  Tally on_kept_items(items_);
+  ratings_->events.each_user({"counting users of items"}, *progress_, [&](std::span<Event> events) {
+    events = keep(events, repeats);
+    on_kept_items.add_row(events);
+    count_user(events);
+  });
+  add_step(on_kept_items, format("items with >= {} users", min_item_users_),
+           "lower data.prepare.min_item_users", report);
+}
+
+// The events of one user, which all steps before have kept.
+void Filter::count_user(std::span<const Event> events) {
+  if (events.empty() || static_cast<std::int64_t>(events.size()) < min_user_items_) return;
+  events_of_[static_cast<std::size_t>(events.front().user)] = static_cast<std::int32_t>(events.size());
+  kept_.add_row(events);
+}
+
+std::span<Event> Filter::keep(std::span<Event> events, Repeats& repeats) const {
+  return without(events, [&](const Event& event) {
+    return repeats(event) || !event.liked ||
+           users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
+  });
+}
+
+void Filter::take_users(const EventStore::Use& use) {
+  Repeats repeats(items_);
+  ratings_->events.each_user({.label = "splitting", .last = true}, *progress_, [&](std::span<Event> events) {
+    if (events_of_[static_cast<std::size_t>(events.front().user)] == 0) return;
+    events = keep(events, repeats);
+    if (!item_order_.empty()) {
+      for (Event& event : events) event.index = item_order_[static_cast<std::size_t>(event.item)];
+      std::sort(events.begin(), events.end(),
+                [](const Event& a, const Event& b) { return a.index < b.index; });
+    }
+    use(events);
+  });
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,186 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/io/output_file.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <span>
+#include <stop_token>
+
+#include "data/features/users_table.hpp"
+#include "data/prepare/record.hpp"
+#include "data/prepare/split.hpp"
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::data {
+namespace {
+
+constexpr double gibibyte = 1073741824.0;
+
+io::IdList ids_at(const io::IdList& ids, std::span<const std::int32_t> indices) {
+  io::IdList chosen;
+  for (const std::int32_t i : indices) {
+    const auto index = static_cast<std::size_t>(i);
+    if (ids.numeric()) {
+      chosen.numbers.push_back(ids.numbers[index]);
+    } else {
+      chosen.strings.push_back(ids.strings[index]);
+    }
+  }
+  return chosen;
+}
+
+void write_users(io::DatasetWriter& writer, const std::string& part, const RawRatings& ratings,
+                 std::span<const std::int32_t> users, UserFeatures& features) {
+  const io::IdList ids = ids_at(ratings.user_ids, users);
+  writer.write_ids(part + "/user_id", ids);
+  if (features.any()) features.append_rows(writer, part, ids);
+}
+
+// All but the rows.
+void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
+               UserFeatures& features) {
+  const auto train = static_cast<std::size_t>(split.train_rows);
+  std::span<const std::int32_t> users(split.users);
+  write_users(writer, "train", ratings, users.first(train), features);
+  writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
+  users = users.subspan(train);
+  for (const auto& [part, count] :
+       {std::pair("validation", split.validation_rows), std::pair("test", split.test_rows)}) {
+    const std::string name = part;
+    if (split.weak && count > 0) {  // the same users, and what the model sees of them is what it learned from
+      writer.link(name + "/fold_in", "train");
+      writer.link(name + "/user_id", "train/user_id");
+      if (features.any()) writer.link(name + "/features", "train/features");
+      continue;
+    }
+    write_users(writer, name, ratings, users.first(static_cast<std::size_t>(count)), features);
+    users = users.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+std::string to_table(const FeatureReport& features) {
+  std::string table =
+      format("features of {} of {} users from {}; {} of its {} rows are of nobody in the dataset\n",
+             grouped(features.known), grouped(features.users), features.table, grouped(features.unused),
+             grouped(features.rows));
+  for (const FeatureReport::Column& column : features.columns) {
+    table += format("  {}: {} values in {} x {} columns, known of {} users", column.name,
+                    grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
+    if (column.alike > 0) table += format("; {} values look like another one", grouped(column.alike));
+    table += "\n";
+  }
+  return table;
+}
+
+/// Nobody waits for sums of gigabytes where preparing has failed.
+struct StopAtEnd {
+  std::stop_source& what;
+  ~StopAtEnd() { what.request_stop(); }
+};
+
+}  // namespace
+
+PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
+                      const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
+  if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
+      options.split != SplitMethod::ratio) {
+    throw InputError(
+        format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
+               "data.prepare.split, or leave pick out",
+               to_string(options.split),
+               options.split == SplitMethod::given ? "what its files say" : "random items"));
+  }
+  for (const char* const part : {"validation", "test"}) {
+    const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
+    if (path.empty() || options.split == SplitMethod::given) continue;
+    throw InputError(format(
+        "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: "
+        "given, or leave the path out",
+        part, path, to_string(options.split)));
+  }
+  const io::Attributes made_by = recipe(source, options);
+  Wanted wanted = wanted_of(options, mode.strict);
+  std::vector<std::string> paths = source_files(source).paths;
+  const auto add_path = [&](const std::string& path) {
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+  };
+  for (const auto& [part, files] : part_files(source, wanted)) std::ranges::for_each(files.paths, add_path);
+  if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
+    paths.push_back(titles.path);
+  }
+  UsersFile users;
+  if (!options.features.empty()) {
+    users = users_file_of(source);
+    add_path(users.path);
+  }
+  io::check_output(output, "data.file", paths);
+  // Before the long work, so that what may not be replaced is refused at once.
+  const bool intact = io::check_replaceable(output, mode.replace);
+  PrepareReport report;
+  if (intact && !mode.force && !mode.strict)
+    report.stored_table = stored_table(output, made_by, paths, options.compression);
+  report.was_there = !report.stored_table.empty();
+  if (report.was_there) return report;
+
+  const std::filesystem::path place(io::behind_links(output));
+  io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".",
+                               place.filename().string());
+  // Before the long work: a folder that cannot be written shows now.
+  io::DatasetWriter writer(output, options.compression);
+  std::stop_source unwanted;
+  auto description = std::async(
+      std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
+  const StopAtEnd stop_at_end{unwanted};
+  UserFeatures features;
+  if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
+  wanted.spill_beside = place.string();
+  if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
+  RawRatings ratings = read_ratings(source, wanted, log, progress);
+  SplitWriter rows(writer);
+  Filter filter(ratings, options, report, progress);
+  const Split split = make_split(ratings, filter, options, rows, progress);
+  report.findings = ratings.findings.list();
+  rows.report(report, options.split == SplitMethod::given, log);
+
+  for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
+  writer.set_attribute("name", name);
+  writer.set_attribute("users", static_cast<std::int64_t>(split.users.size()));
+  writer.set_attribute("items", static_cast<std::int64_t>(split.items.size()));
+  writer.set_attribute("interactions", rows.interactions());
+  writer.set_attribute("lines_read", report.lines_read);
+  writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
+  write_ids(writer, ratings, split, features);
+  if (features.any()) features.finish(writer, report, log);
+  writer.set_attribute("report", to_table(report));
+  if (auto titles = read_titles(source, ids_at(ratings.item_ids, split.items)); !titles.empty()) {
+    writer.write_ids("items/title", {{}, std::move(titles)});
+  }
+  writer.set_attribute("source", description.get());
+  writer.commit();
+  return report;
+}
+
+std::string to_table(const PrepareReport& report) {
+  if (report.was_there) return report.stored_table;
+  std::size_t width = 4;
+  for (const StepCount& step : report.steps) width = std::max(width, step.step.size());
+  std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
+  for (const StepCount& step : report.steps) {
+    table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
+                    grouped(step.users), grouped(step.items));
+  }
+  table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
+                  grouped(report.events_read), grouped(report.duplicates_dropped));
+  if (!report.features.table.empty()) table += to_table(report.features);
+  for (const Finding& finding : report.findings) {
+    table +=
+        format("{:>15} {}: {}, first at {}\n", grouped(finding.count), finding.dropped ? "dropped" : "kept",
+               finding.what, finding.examples.empty() ? "?" : finding.examples.front());
+  }
+  return table;
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,332 @@
+#include "data/prepare/split.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace vaecf::data {
+namespace {
+
+constexpr std::int32_t nowhere = -1;  // row or column of what has none
+
+// Rows, or users as the source numbers them.
+struct StrongParts {
+  Range train;
+  Range validation;
+  Range test;
+};
+
+StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
+  const std::int64_t held_out = options.validation_users + options.test_users;
+  if (held_out >= users) {
+    throw InputError(
+        format("{} validation and {} test users leave none of the {} users to train on: lower "
+               "data.prepare.validation_users and data.prepare.test_users, or filter less",
+               options.validation_users, options.test_users, users));
+  }
+  const std::int64_t train = users - held_out;
+  return {{0, train}, {train, train + options.validation_users}, {train + options.validation_users, users}};
+}
+
+void require_given_parts(const Filter& filter, const PrepareOptions& options) {
+  const auto holds = [&](Part part) { return filter.users_of(part).size() > 0; };
+  if (!holds(Part::train)) throw InputError("the train part of the source holds no event to train on");
+  const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
+  if (!holds(Part::validation) && !holds(Part::test) && !none_wanted) {
+    throw InputError(
+        "data.prepare.split is given, but there is neither a validation nor a test file beside the "
+        "train file: name them in data.source.validation_path and data.source.test_path, or use "
+        "another split");
+  }
+}
+
+Range covering(Range a, Range b) {
+  if (a.size() == 0) return b;
+  if (b.size() == 0) return a;
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+void require_apart(Range a, Range b, const char* what) {
+  if (a.size() == 0 || b.size() == 0 || a.end <= b.begin || b.end <= a.begin) return;
+  throw InputError(
+      format("uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, "
+             "with uids in one stretch",
+             a.begin, a.end - 1, b.begin, b.end - 1, what));
+}
+
+// Where items come first in the file: among events to train on, and among others.
+class FirstAppearances {
+ public:
+  explicit FirstAppearances(std::int64_t items) : first_(static_cast<std::size_t>(items), {never, never}) {}
+
+  void add(const Event& event, bool train) {
+    auto& [in_train, elsewhere] = first_[static_cast<std::size_t>(event.item)];
+    std::int64_t& first = train ? in_train : elsewhere;
+    first = std::min<std::int64_t>(first, event.index);
+  }
+  // Items in that order, those of train before all others, which are left out unless `all`.
+  std::vector<std::int32_t> numbered(bool all) const {
+    std::vector<std::int32_t> items;
+    for (std::size_t i = 0; i < first_.size(); ++i) {
+      const auto& [in_train, elsewhere] = first_[i];
+      if (in_train != never || (all && elsewhere != never)) items.push_back(static_cast<std::int32_t>(i));
+    }
+    std::sort(items.begin(), items.end(), [&](std::int32_t a, std::int32_t b) {
+      return first_[static_cast<std::size_t>(a)] < first_[static_cast<std::size_t>(b)];
+    });
+    return items;
+  }
+
+ private:
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::pair<std::int64_t, std::int64_t>> first_;
+};
+
+class Splitter {
+ public:
+  Splitter(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
+           Progress& progress)
+      : ratings_(&ratings),
+        filter_(&filter),
+        options_(&options),
+        to_(&to),
+        progress_(&progress),
+        drawn_(options.split == SplitMethod::liang2018 || options.split == SplitMethod::random),
+        given_(options.split == SplitMethod::given) {}
+
+  Split run() {
+    order_users();
+    EventStore rows = collect_rows();
+    to_->start(split_.weak, ratings_->item_ids.size());
+    if (drawn_) draw(rows);
+    write(rows);
+    return std::move(split_);
+  }
+
+ private:
+  void order_users() {
+    if (given_) require_given_parts(*filter_, *options_);
+    if (ratings_->numbered_by_source) return keep_numbers();
+    const auto sorted = sorted_users(filter_->events_of(), ratings_->user_ids);
+    const auto users = static_cast<std::int64_t>(sorted.size());
+    if (drawn_) {
+      parts_ = strong_parts(users, *options_);
+      order_ = strong_order(sorted, *options_);
+      split_.users = order_.users;
+    } else {
+      parts_.train = {0, users};
+      split_.weak = true;
+      split_.users = shuffled_users(sorted, options_->seed);
+    }
+  }
+
+  // As pro_sg has it: uids of each part are together, and there is a row for each from the first to the last.
+  void keep_numbers() {
+    const auto users_of = [&](Part a, Part b) {
+      return covering(filter_->users_of(a), filter_->users_of(b));
+    };
+    const Range train = filter_->users_of(Part::train);
+    const Range validation = users_of(Part::validation_fold_in, Part::validation);
+    const Range test = users_of(Part::test_fold_in, Part::test);
+    require_apart(train, validation, "train and validation");
+    require_apart(train, test, "train and test");
+    require_apart(validation, test, "validation and test");
+    for (const Range& users : {train, validation, test}) {
+      for (std::int64_t u = users.begin; u < users.end; ++u)
+        split_.users.push_back(static_cast<std::int32_t>(u));
+    }
+    parts_.train = {0, train.size()};
+    parts_.validation = {parts_.train.end, parts_.train.end + validation.size()};
+    parts_.test = {parts_.validation.end, parts_.validation.end + test.size()};
+  }
+
+  // Events by row instead of user, and the columns' items.
+  EventStore collect_rows() {
+    std::vector<std::int32_t> row_of(filter_->events_of().size(), nowhere);
+    for (std::size_t r = 0; r < split_.users.size(); ++r) {
+      row_of[static_cast<std::size_t>(split_.users[r])] = static_cast<std::int32_t>(r);
+    }
+    const std::int64_t items = ratings_->item_ids.size();
+    EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
+    FirstAppearances first(items);
+    WeakDraw weak_draw(*options_);
+    filter_->take_users([&](std::span<Event> events) {
+      const std::int32_t row = row_of[static_cast<std::size_t>(events.front().user)];
+      if (split_.weak && !given_) weak_draw.draw(row, events);
+      for (Event& event : events) {
+        first.add(event, drawn_ ? row < parts_.train.end : event.part == Part::train);
+        validates_ = validates_ || event.part == Part::validation;
+        tests_ = tests_ || event.part == Part::test;
+        event.user = row;
+        rows.add(event);
+      }
+    });
+
+    if (ratings_->numbered_by_source) {
+      split_.items.resize(static_cast<std::size_t>(items));
+      std::iota(split_.items.begin(), split_.items.end(), 0);
+    } else {
+      split_.items = first.numbered(given_);
+    }
+    column_of_.assign(static_cast<std::size_t>(items), nowhere);
+    for (std::size_t c = 0; c < split_.items.size(); ++c) {
+      column_of_[static_cast<std::size_t>(split_.items[c])] = static_cast<std::int32_t>(c);
+    }
+    split_.train_rows = parts_.train.size();
+    split_.validation_rows = split_.weak ? (validates_ ? split_.train_rows : 0) : parts_.validation.size();
+    split_.test_rows = split_.weak ? (tests_ ? split_.train_rows : 0) : parts_.test.size();
+    return rows;
+  }
+
+  std::int32_t column(const Event& event) const { return column_of_[static_cast<std::size_t>(event.item)]; }
+
+  // What is drawn depends on how many events of a user are on items of train.
+  void draw(EventStore& rows) {
+    std::vector<std::int64_t> first{0};
+    const auto held_out = static_cast<std::int32_t>(parts_.validation.begin);
+    rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
+      first.push_back(first.back() + std::count_if(events.begin(), events.end(), [&](const Event& event) {
+                        return column(event) != nowhere;
+                      }));
+    });
+    is_target_.resize(static_cast<std::size_t>(first.back()), false);
+    draw_targets(order_, parts_.validation, *options_, first, is_target_);
+    draw_targets(order_, parts_.test, *options_,
+                 std::span(first).subspan(static_cast<std::size_t>(parts_.validation.size())), is_target_);
+  }
+
+  void write(EventStore& rows) {
+    std::int64_t next = 0;
+    const auto write_to = [&](std::int64_t end) {  // rows without events
+      while (next < end) write_row(next++, {});
+    };
+    rows.each_user({.label = "writing", .last = true}, *progress_, [&](std::span<const Event> events) {
+      write_to(events.front().user);
+      write_row(next++, events);
+    });
+    write_to(static_cast<std::int64_t>(split_.users.size()));
+  }
+
+  void write_row(std::int64_t row, std::span<const Event> events) {
+    const bool train = split_.weak || row < parts_.train.end;
+    const bool in_test = row >= parts_.test.begin;
+    fold_in_.clear();
+    validation_.clear();
+    test_.clear();
+    for (const Event& event : events) {
+      HeldOutRow& held_out = (split_.weak ? event.part == Part::test : in_test) ? test_ : validation_;
+      if (column(event) == nowhere) {
+        held_out.unknown.push_back(event.item);
+      } else if (is_target(event, train)) {
+        held_out.targets.push_back(column(event));
+      } else {
+        fold_in_.push_back(column(event));
+      }
+    }
+    if (train) to_->train(fold_in_);
+    if (split_.weak ? validates_ : !train && !in_test) to_->held_out(Part::validation, fold_in_, validation_);
+    if (split_.weak ? tests_ : !train && in_test) to_->held_out(Part::test, fold_in_, test_);
+  }
+
+  // Of events on known items, each of which is asked about once, in order.
+  bool is_target(const Event& event, bool train) {
+    if (!drawn_) return event.part == Part::validation || event.part == Part::test;
+    return !train && is_target_[next_target_++];
+  }
+
+  RawRatings* ratings_;
+  Filter* filter_;
+  const PrepareOptions* options_;
+  SplitWriter* to_;
+  Progress* progress_;
+  bool drawn_;  // held-out users, and which of their events are targets
+  bool given_;
+  bool validates_ = false;  // there are events of that part
+  bool tests_ = false;
+  StrongOrder order_;
+  StrongParts parts_;  // rows; weak: train is all
+  Split split_;
+  std::vector<std::int32_t> column_of_;
+  std::vector<bool> is_target_;  // of the known events of held-out users, if those are drawn
+  std::size_t next_target_ = 0;
+  std::vector<std::int32_t> fold_in_;  // columns of the row being written
+  HeldOutRow validation_;
+  HeldOutRow test_;
+};
+
+}  // namespace
+
+Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
+                 Progress& progress) {
+  return Splitter(ratings, filter, options, to, progress).run();
+}
+
+void SplitWriter::start(bool weak, std::int64_t items) {
+  weak_ = weak;
+  train_ = Tally(items);
+  validation_ = {"validation", 0, Tally(items), Tally(items), Tally(items), 0, 0};
+  test_ = {"test", 0, Tally(items), Tally(items), Tally(items), 0, 0};
+}
+
+void SplitWriter::train(std::span<std::int32_t> columns) {
+  std::sort(columns.begin(), columns.end());
+  train_.add_row(columns);
+  writer_->append_row("train", columns);
+}
+
+void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
+  HeldOutCount& part = held_out_of(which);
+  std::vector<std::int32_t>& targets = row.targets;
+  std::sort(fold_in.begin(), fold_in.end());
+  std::sort(targets.begin(), targets.end());
+  for (const std::int32_t target : targets) {
+    part.seen_targets += std::binary_search(fold_in.begin(), fold_in.end(), target) ? 1 : 0;
+  }
+  ++part.rows;
+  part.without_target += targets.empty() ? 1 : 0;
+  part.targets.add_row(targets);
+  part.unknown.add_row(row.unknown);
+  writer_->append_row(part.name + "/held_out", targets);
+  if (weak_) return;
+  part.fold_in.add_row(fold_in);
+  writer_->append_row(part.name + "/fold_in", fold_in);
+}
+
+std::int64_t SplitWriter::interactions() const {
+  std::int64_t sum = train_.events();
+  for (const HeldOutCount* part : {&validation_, &test_})
+    sum += part->fold_in.events() + part->targets.events();
+  return sum;
+}
+
+void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
+  report.steps.push_back(train_.step("train"));
+  for (const HeldOutCount* part : {&validation_, &test_}) {
+    if (!weak_ || part->rows > 0) report_part(*part, given, report, log);
+  }
+}
+
+void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
+  report.steps.push_back(part.unknown.step(part.name + ": dropped, no train user has the item"));
+  if (!weak_) report.steps.push_back(part.fold_in.step(part.name + ": fold-in"));
+  report.steps.push_back(part.targets.step(part.name + ": targets"));
+  report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
+  if (part.without_target > 0) {
+    log.warn("{} of {} {} users have no target, since they have too few events{}: metrics leave them out",
+             part.without_target, part.rows, part.name,
+             part.unknown.events() > 0 ? ", or no train user has the item" : "");
+  }
+  // A split of one's own may ask for what the user has already.
+  if (given && part.seen_targets > 0) {
+    log.warn(
+        "{} {} targets are among the items that the model is shown of the same user: they are kept, and "
+        "count as never found",
+        part.seen_targets, part.name);
+  }
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,114 @@
+#include "data/prepare/split.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/prepare/numpy_random.hpp"
+#include "data/prepare/philox_stream.hpp"
+
+namespace vaecf::data {
+namespace {
+
+PhiloxStream stream_of_row(const PrepareOptions& options, std::int64_t row) {
+  return {options.seed, static_cast<std::uint32_t>(row), PhiloxStream::split_step};
+}
+
+}  // namespace
+
+std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_of, const io::IdList& ids) {
+  std::vector<std::int32_t> users;
+  for (std::size_t u = 0; u < events_of.size(); ++u) {
+    if (events_of[u] > 0) users.push_back(static_cast<std::int32_t>(u));
+  }
+  const auto sort_by = [&](const auto& values) {
+    std::sort(users.begin(), users.end(), [&](std::int32_t a, std::int32_t b) {
+      return values[static_cast<std::size_t>(a)] < values[static_cast<std::size_t>(b)];
+    });
+  };
+  if (ids.numeric()) {
+    sort_by(ids.numbers);
+  } else {
+    sort_by(ids.strings);
+  }
+  return users;
+}
+
+std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::uint32_t seed) {
+  constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // no row is as large
+  PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(sorted));
+  return sorted;
+}
+
+StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
+  StrongOrder order;
+  order.visits.resize(sorted.size());
+  if (options.split == SplitMethod::random) {
+    order.users = shuffled_users(sorted, options.seed);
+    std::iota(order.visits.begin(), order.visits.end(), std::int64_t{0});
+    return order;
+  }
+  const auto permutation = NumpyRandom(options.seed).permutation(static_cast<std::int32_t>(sorted.size()));
+  for (std::size_t row = 0; row < sorted.size(); ++row) {
+    const auto rank = static_cast<std::size_t>(permutation[row]);
+    order.users.push_back(sorted[rank]);
+    order.visits[rank] = static_cast<std::int64_t>(row);
+  }
+  return order;
+}
+
+void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& options,
+                  std::span<const std::int64_t> first, std::vector<bool>& is_target) {
+  const bool numpy = options.split == SplitMethod::liang2018;
+  const std::int32_t fewest_events = numpy ? 5 : 2;
+  NumpyRandom random(options.seed);
+  std::vector<std::int32_t> picked;
+  for (const std::int64_t row : order.visits) {
+    if (row < part.begin || row >= part.end) continue;
+    const auto k = static_cast<std::size_t>(row - part.begin);
+    const auto n = static_cast<std::int32_t>(first[k + 1] - first[k]);
+    if (n < fewest_events) continue;
+    const auto count = static_cast<std::int32_t>(options.held_out_fraction * static_cast<double>(n));
+    if (numpy) {
+      picked = random.choice(n, count);
+    } else {
+      picked.resize(static_cast<std::size_t>(n));
+      std::iota(picked.begin(), picked.end(), 0);
+      stream_of_row(options, row).shuffle(std::span(picked));
+      picked.resize(static_cast<std::size_t>(std::clamp(count, 1, n - 1)));
+    }
+    for (const std::int32_t index : picked) is_target[static_cast<std::size_t>(first[k] + index)] = true;
+  }
+}
+
+std::int64_t WeakDraw::held_out_count(std::int64_t events) const {
+  if (options_->split == SplitMethod::leave_one_out) return 1;
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(options_->held_out_fraction * static_cast<double>(events)));
+}
+
+void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
+  const auto n = static_cast<std::int64_t>(events.size());
+  order_.resize(events.size());  // those to be held out first
+  std::iota(order_.begin(), order_.end(), 0);
+  if (options_->pick == Pick::random) {
+    stream_of_row(*options_, row).shuffle(std::span(order_));
+  } else {
+    std::reverse(order_.begin(), order_.end());
+    std::stable_sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+      return events[static_cast<std::size_t>(a)].time > events[static_cast<std::size_t>(b)].time;
+    });
+  }
+  for (Event& event : events) event.part = Part::train;
+  std::int64_t left = n;
+  auto next = order_.begin();
+  const auto hold_out = [&](Part part, std::int64_t fewest_events) {
+    if (n < fewest_events) return;
+    for (std::int64_t k = std::min(held_out_count(n), left - 1); k > 0; --k, --left) {
+      events[static_cast<std::size_t>(*next++)].part = part;
+    }
+  };
+  if (options_->test_users > 0) hold_out(Part::test, 2);
+  if (options_->validation_users > 0) hold_out(Part::validation, options_->test_users > 0 ? 3 : 2);
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,82 @@
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+
+#include "data/source/ratings_builder.hpp"
+
+namespace vaecf::data {
+namespace {
+
+// Takes one of the characters `any_of` from the beginning of a text, if one of them is there.
+bool take(std::string_view& text, std::string_view any_of) {
+  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+bool take_digits(std::string_view& text, std::size_t count, int& number) {
+  if (text.size() < count || text.front() == '-') return false;
+  const char* const end = text.data() + count;
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  text.remove_prefix(count);
+  return error == std::errc() && stop == end;
+}
+
+// hh:mm[:ss[.fraction]], with or without colons.
+bool take_clock(std::string_view& text, double& seconds) {
+  int hour = 0;
+  int minute = 0;
+  int second = 0;
+  double fraction = 0.0;
+  if (!take_digits(text, 2, hour)) return false;
+  take(text, ":");
+  if (!take_digits(text, 2, minute)) return false;
+  const bool has_seconds = take(text, ":") || (!text.empty() && text.front() >= '0' && text.front() <= '9');
+  if (has_seconds && !take_digits(text, 2, second)) return false;
+  if (take(text, ".,")) {
+    double digit = 0.1;
+    const std::size_t before = text.size();
+    for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; text.remove_prefix(1), digit /= 10)
+      fraction += digit * (text.front() - '0');
+    if (text.size() == before) return false;
+  }
+  seconds += 3600.0 * hour + 60.0 * minute + second + fraction;
+  return hour <= 24 && minute <= 59 && second <= 60;  // a leap second
+}
+
+// Z, +hh[:mm], or nothing.
+bool take_zone(std::string_view& text, double& seconds) {
+  if (take(text, "Zz")) return true;
+  const bool east = text.starts_with('+');
+  if (!take(text, "+-")) return true;
+  int hours = 0;
+  int minutes = 0;
+  if (!take_digits(text, 2, hours)) return false;
+  if ((take(text, ":") || !text.empty()) && !take_digits(text, 2, minutes)) return false;
+  seconds -= (east ? 1 : -1) * (3600.0 * hours + 60.0 * minutes);
+  return true;
+}
+
+}  // namespace
+
+bool parse_date(std::string_view text, double& seconds) {
+  int year = 0;
+  int month = 0;
+  int day = 0;
+  if (!take_digits(text, 4, year)) return false;
+  take(text, "-/");
+  if (!take_digits(text, 2, month)) return false;
+  take(text, "-/");
+  if (!take_digits(text, 2, day)) return false;
+  const std::chrono::year_month_day date{std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok()) return false;
+  seconds = 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
+  if (text.empty()) return true;
+  if (!take(text, " Tt") || !take_clock(text, seconds)) return false;
+  take(text, " ");
+  return take_zone(text, seconds) && text.empty();
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,167 @@
+#include "data/source/ratings_builder.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+namespace vaecf::data {
+namespace {
+
+bool parse_number(std::string_view field, double& number) {
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  return error == std::errc{} && end == field.data() + field.size();
+}
+
+}  // namespace
+
+const char* id_problem(std::string_view id) {
+  constexpr std::size_t longest = 4096;  // bytes, as dataset files have it
+  if (id.empty()) return "is empty";
+  if (id.size() > longest) return "id is longer than 4096 bytes";
+  // Files of ours could not give it back.
+  return id.find('\0') == std::string_view::npos ? nullptr : "id holds a zero byte";
+}
+
+Wanted wanted_of(const PrepareOptions& options, bool strict) {
+  Wanted wanted;
+  wanted.min_rating = options.min_rating;
+  wanted.part = options.split == SplitMethod::given;
+  wanted.validation = options.validation_users > 0;
+  wanted.test = options.test_users > 0;
+  wanted.time = (options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
+                options.pick == Pick::last;
+  wanted.strict = strict;
+  return wanted;
+}
+
+std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
+  kind = Id::known;
+  if (!text_) {
+    // Those so far print back as they were written, or they would be text already.
+    for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
+    text_ = true;
+    kind = Id::turned_to_text;
+  }
+  const std::size_t before = strings_.size();
+  const std::int32_t number = strings_.find_or_add(field);
+  if (kind == Id::known && strings_.size() > before) kind = Id::fresh;
+  return number;
+}
+
+RatingsBuilder::RatingsBuilder(const Wanted& wanted, Log& log)
+    : wanted_(wanted),
+      log_(&log),
+      ratings_{.events = EventStore(make_event_memory(wanted.memory, wanted.spill_beside, log), wanted.time),
+               .findings = Findings(wanted.strict)} {}
+
+void RatingsBuilder::start_file(const std::string& name, Part part) {
+  file_ = name;
+  part_ = part;
+  ratings_.locations.start_file(name);
+}
+
+std::string RatingsBuilder::where() const {
+  return format("{}:{}: '{}'", file_, line_, excerpt(text_));
+}
+
+bool RatingsBuilder::is_id(std::string_view field, const char* what) {
+  const char* const problem = id_problem(field);
+  if (problem != nullptr) drop(format("the {} {}", what, problem));
+  return problem == nullptr;
+}
+
+std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, const char* what) {
+  auto kind = IdColumn::Id::known;
+  const std::int32_t number = column.number(field, kind);
+  if (kind == IdColumn::Id::known) return number;
+  if (kind == IdColumn::Id::turned_to_text) {
+    log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text{}", file_, line_, what,
+               excerpt(field), what, what == std::string_view("user") ? ", and sorted as text" : "");
+  }
+  if (!is_utf8(field)) {
+    findings().kept(format("the {} id is not UTF-8 and is taken as it is", what), [&] { return where(); });
+  }
+  return number;
+}
+
+bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool liked, double time,
+                         bool and_more) {
+  // Both first: what is dropped gives nobody a number, nor makes text of the others' ids.
+  if (!is_id(user_field, "user") || !is_id(item_field, "item")) return false;
+  const std::int32_t user = number(users_, user_field, "user");
+  append(user, number(items_, item_field, "item"), liked, time, and_more);
+  return true;
+}
+
+void RatingsBuilder::append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more) {
+  const std::int64_t index = ratings_.events.size();
+  ratings_.locations.add(index, line_, and_more);
+  ratings_.events.add({user, item, index, wanted_.part ? part_ : Part::train, liked, time});
+}
+
+void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {
+  append(user, item, true, 0.0, false);
+}
+
+bool RatingsBuilder::read_rating(std::string_view field, bool& liked) {
+  if (field.empty()) {
+    drop("the rating is empty");
+    return false;
+  }
+  double rating = 0;
+  if (!parse_number(field, rating)) {
+    drop("the rating is not a number");
+    return false;
+  }
+  if (!std::isfinite(rating)) {
+    drop("the rating is not a finite number");
+    return false;
+  }
+  liked = rating >= wanted_.min_rating;
+  return true;
+}
+
+bool RatingsBuilder::read_time(std::string_view field, double& time) {
+  Times form = Times::numbers;
+  if (!parse_number(field, time) || !std::isfinite(time)) {
+    if (!parse_date(field, time)) {
+      drop("the time is neither a number nor a date with the year first");
+      return false;
+    }
+    form = Times::dates;
+  }
+  if (times_ == Times::unknown) times_ = form;
+  if (times_ == form) return true;
+  drop(form == Times::dates ? "the time is a date, but a number on the lines before"
+                            : "the time is a number, but a date on the lines before");
+  return false;
+}
+
+RawRatings RatingsBuilder::take() {
+  if (!ratings_.numbered_by_source) {
+    ratings_.user_ids = users_.take();
+    ratings_.item_ids = items_.take();
+  }
+  return std::move(ratings_);
+}
+
+void SourceLocations::start_file(const std::string& name) {
+  files_.push_back(name);
+  expected_line_ = -1;
+}
+
+std::string SourceLocations::location_of(std::int64_t event) const {
+  const auto after = std::upper_bound(runs_.begin(), runs_.end(), event,
+                                      [](std::int64_t e, const Run& run) { return e < run.event; });
+  if (after == runs_.begin()) return "?";
+  const Run& run = *std::prev(after);
+  return format("{}:{}", files_[static_cast<std::size_t>(run.file)],
+                run.line + (run.line_each ? event - run.event : 0));
+}
+
+}  // namespace vaecf::data

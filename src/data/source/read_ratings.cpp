@@ -1,0 +1,113 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+
+#include "data/source/source_formats.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+
+namespace vaecf::data {
+namespace {
+
+std::string passed_over(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "; it holds " : ", ") + excerpt(name);
+  return text;
+}
+
+void require_any(const RawRatings& ratings, const SourceFiles& of) {
+  const std::string advice = "check data.source.format, path, separator, header and columns";
+  const std::string worst = ratings.findings.worst();
+  if (ratings.events.size() == 0 && worst.empty()) {
+    io::SourceReader files = of.reader();
+    const std::string& path = of.paths.front();
+    if (!files.next()) {
+      throw InputError(format("{}: holds no {}{}: check data.source.path and data.source.file", path,
+                              of.looked_for, passed_over(files.not_wanted())));
+    }
+    throw InputError(format("{}: the file holds no ratings: {}", path, advice));
+  }
+  const std::int64_t dropped = ratings.findings.lines_dropped();
+  if (dropped > ratings.events.size()) {
+    throw InputError(format("{}; {} of {} lines cannot be read, so this looks like another format: {}", worst,
+                            dropped, ratings.lines, advice));
+  }
+}
+
+std::string as_utf8(std::string_view text) {
+  constexpr std::size_t longest = 4096;  // as dataset files have it
+  std::string title;
+  if (is_utf8(text)) {
+    title = text;
+  } else {
+    for (const char c : text) {
+      const auto code = static_cast<unsigned char>(c);
+      if (code < 0x80) {
+        title += c;
+      } else {
+        title += static_cast<char>(0xC0 | (code >> 6));
+        title += static_cast<char>(0x80 | (code & 0x3F));
+      }
+    }
+  }
+  return title.size() > longest ? std::string() : title;
+}
+
+}  // namespace
+
+RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress) {
+  const SourceFormat& format = format_of(source);
+  const SourceFiles train = source_files(source);
+  RatingsBuilder to(wanted, log);
+  format.read(source, train, Part::train, to, progress);
+  for (const auto& [part, files] : part_files(source, wanted)) format.read(source, files, part, to, progress);
+  RawRatings ratings = to.take();
+  require_any(ratings, train);
+  ratings.findings.tell(log);
+  return ratings;
+}
+
+TitleFile title_file(const SourceOptions& source) {
+  namespace fs = std::filesystem;
+  const TitleTable& table = format_of(source).titles;
+  if (table.files.empty()) return {};
+  const std::string ratings = source_files(source).paths.front();
+  std::vector<fs::path> folders{fs::path(ratings).parent_path()};
+  if (table.above) folders.push_back(folders[0].parent_path());
+  for (const std::string& name : table.files) {
+    for (const fs::path& folder : folders) {
+      if (fs::is_regular_file(folder / name)) return {(folder / name).string(), ""};
+    }
+    if (ratings.ends_with(".zip") && archive_holds(ratings, name)) return {ratings, name};
+  }
+  return {};
+}
+
+std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
+  const TitleFile file = title_file(source);
+  if (file.path.empty()) return {};
+  const TitleTable& layout = format_of(source).titles;
+  std::unordered_map<std::string, std::size_t> item_of;
+  for (std::int64_t i = 0; i < item_ids.size(); ++i)
+    item_of.emplace(item_ids.text(i), static_cast<std::size_t>(i));
+
+  Progress quiet;
+  LineReader lines(io::SourceReader({file.path}, [&](auto& member) { return member == file.member; }), quiet);
+  if (!lines.next_file()) return {};
+  Table table(lines, layout.layout);
+  table.require(layout.title);
+  std::vector<std::string> titles(static_cast<std::size_t>(item_ids.size()));
+  bool found = false;
+  while (table.next()) {
+    if (table.problem() != nullptr) continue;
+    const auto item = item_of.find(std::string(table.at(0)));
+    if (item == item_of.end()) continue;
+    titles[item->second] = as_utf8(layout.remainder ? table.remainder(layout.title) : table.at(layout.title));
+    found = true;
+  }
+  return found ? titles : std::vector<std::string>();
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,207 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+// A name such that texts compare as names do whose digits count as numbers: before digits stands how many.
+std::string sort_key(const std::string& name) {
+  std::string key;
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t end = std::min(name.find_first_not_of("0123456789", i), name.size());
+    if (end == i) {
+      key += name[i++];
+      continue;
+    }
+    while (i < end && name[i] == '0') ++i;
+    key += '0';
+    key += static_cast<char>(end - i);
+    key += name.substr(i, end - i);
+    i = end;
+  }
+  return key;
+}
+
+bool natural_less(const std::string& a, const std::string& b) {
+  return std::pair(sort_key(a), a) < std::pair(sort_key(b), b);
+}
+
+// What `path` stands for: a file or folder itself, or what matches the pattern.
+Names matching_paths(const std::string& path) {
+  if (path.empty()) throw InputError("data.source.path is empty: give the file that holds the ratings");
+  if (fs::exists(path)) return {path};
+  Names paths;
+  if (path.find_first_of("*?[{") != std::string::npos) {
+    glob_t found{};
+    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0) {
+      paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    std::sort(paths.begin(), paths.end(), natural_less);
+  }
+  if (paths.empty())
+    throw InputError(format("{}: there is no such file: check the paths in data.source", path));
+  return paths;
+}
+
+// `*` stands for digits.
+bool matches(const std::string& pattern, const std::string& name) {
+  const auto star = pattern.find('*');
+  if (star == std::string::npos) return pattern == name;
+  const std::string head = pattern.substr(0, star);
+  const std::string tail = pattern.substr(star + 1);
+  if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
+    return false;
+  const std::size_t behind = name.find_first_not_of("0123456789", head.size());
+  return behind >= name.size() - tail.size();
+}
+
+bool matches_any(const Names& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](auto& pattern) { return matches(pattern, name); });
+}
+
+// The name without what a packer put behind it.
+std::string unpacked(const std::string& name) {
+  for (const char* const ending : {".gz", ".bz2", ".xz", ".zst", ".lz4"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - std::string_view(ending).size());
+  }
+  return name;
+}
+
+// Files of a folder, packed one by one or not, that are named as wanted; Netflix's lie one folder down.
+Names files_in(const std::string& folder, const Names& wanted) {
+  Names found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) continue;
+    if (matches_any(wanted, unpacked(entry.path().filename().string())))
+      found.push_back(entry.path().string());
+  }
+  if (found.empty() && fs::is_directory(fs::path(folder) / "training_set")) {
+    return files_in((fs::path(folder) / "training_set").string(), wanted);
+  }
+  std::sort(found.begin(), found.end(), natural_less);
+  return found;
+}
+
+Names names_of(const SourceOptions& source) {
+  return source.file.empty() ? format_of(source).files : Names{source.file};
+}
+
+SourceFiles files_at(const SourceOptions& source, const std::string& path, const Names& names) {
+  if (const std::string archive = archive_for(path); !archive.empty()) {
+    const Names one = fs::path(path).has_filename() ? Names{fs::path(path).filename().string()} : names;
+    return files_at(source, archive, one);
+  }
+  SourceFiles files;
+  files.looked_for = names.empty() ? "file of ratings" : joined(names, " or ");
+  files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
+  for (const std::string& each : matching_paths(path)) {
+    if (!fs::is_directory(each)) {
+      require_file(each);
+      files.paths.push_back(each);
+      continue;
+    }
+    if (names.empty()) {
+      throw InputError(
+          format("{}: is a folder: let data.source.path name the file, or data.source.file which of "
+                 "its files",
+                 each));
+    }
+    Names found = files_in(each, names);
+    if (found.empty()) {
+      throw InputError(
+          format("{}: this folder holds no {}: let data.source.path name the file, or the folder "
+                 "that it was unpacked to",
+                 each, joined(names, " or ")));
+    }
+    if (!format_of(source).several_files) found.resize(1);
+    files.paths.insert(files.paths.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+/// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.
+SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
+  std::string name = unpacked(train.filename().string());
+  const bool beside = name.starts_with("train.");
+  if (!beside && !io::holds_files(train.string())) return {};
+  if (!beside) name = source.file.empty() ? "train.txt" : source.file;
+  if (!name.starts_with("train.")) return {};
+  const std::string ending = name.substr(std::string_view("train").size());
+  const Names names =
+      test ? Names{"test" + ending} : Names{"validation" + ending, "valid" + ending, "val" + ending};
+  if (!beside) return files_at(source, train.string(), names);  // an archive, which may or may not hold one
+  const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
+  if (found.empty()) return {};
+  return files_at(source, found.front(), {});
+}
+
+}  // namespace
+
+std::string archive_for(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::exists(path) || folder.empty()) return "";
+  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"}) {
+    if (fs::exists(folder.string() + ending)) return folder.string() + ending;
+  }
+  return "";
+}
+
+bool archive_holds(const std::string& path, const std::string& member) {
+  io::SourceReader files({path}, [&](const std::string& name) { return name == member; });
+  return files.next() && files.file_name() == member;
+}
+
+void require_file(const std::string& path) {
+  if (fs::is_regular_file(path)) return;
+  throw InputError(format(
+      "{}: is a pipe or a device: a source is read twice, for its lines and its sha256; name a file", path));
+}
+
+SourceFiles source_files(const SourceOptions& source) {
+  return files_at(source, source.path, names_of(source));
+}
+
+std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted) {
+  const PartFiles places = format_of(source).parts;
+  std::vector<std::pair<Part, SourceFiles>> all;
+  if (!wanted.part || places == PartFiles::same) return all;
+  const Names train = source_files(source).paths;
+  for (const Part part : {Part::validation, Part::test}) {
+    if (!wanted.wants(part)) continue;
+    const bool test = part == Part::test;
+    const std::string& path = test ? source.test_path : source.validation_path;
+    SourceFiles files =
+        path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
+    if (files.paths.empty()) continue;
+    for (const std::string& each : files.paths) {
+      const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
+      if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
+      const char* const name = test ? "test" : "validation";
+      throw InputError(
+          format("{}: is among the train files and would be the {} file, too: let data.source.path name the "
+                 "one, and data.source.{}_path the other",
+                 each, name, name));
+    }
+    if (places == PartFiles::none) {
+      throw InputError(
+          format("data.source.validation_path and test_path cannot be given for the format {}: use another "
+                 "split",
+                 source.format));
+    }
+    all.emplace_back(part, std::move(files));
+  }
+  return all;
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,135 @@
+#include "data/source/source_formats.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+
+namespace vaecf::data {
+namespace {
+
+SourceLayout delimited_layout(const SourceOptions& source) {
+  const std::string separator = source.separator == "\\t" ? "\t" : source.separator;
+  if (separator.empty() || separator.find_first_of("\r\n\"") != std::string::npos) {
+    throw InputError("data.source.separator must be one or more characters within a line, such as \",\"");
+  }
+  if (source.user_column.empty() || source.item_column.empty() || source.user_column == source.item_column) {
+    throw InputError(format("data.source's user_column '{}' and item_column '{}' must be two columns",
+                            source.user_column, source.item_column));
+  }
+  return {{.separator = separator, .header = source.header, .quotes = source.quotes},
+          source.user_column,
+          source.item_column,
+          source.rating_column,
+          source.time_column};
+}
+
+TableLayout users_table(const char* separator, std::vector<std::string> names) {
+  return {.separator = separator, .names = std::move(names), .keys = "data.source.users"};
+}
+
+std::vector<SourceFormat> make_formats() {
+  return {
+      {.name = "movielens_csv",
+       .description = "ratings.csv (20M, 25M, 32M, latest): header with userId, movieId, rating, timestamp",
+       .files = {"ratings.csv"},
+       .layout =
+           {{.separator = ",", .header = true, .quotes = true}, "userId", "movieId", "rating", "timestamp"},
+       .titles = {{"movies.csv"}, {.separator = ",", .quotes = true}}},
+      {.name = "movielens_dat",
+       .description = "ratings.dat (1M, 10M): user::movie::rating::time",
+       .files = {"ratings.dat"},
+       .layout = {.table = {.separator = "::"}, .time = "3"},
+       .titles = {{"movies.dat"}, {.separator = "::"}},
+       .users = {"users.dat", users_table("::", {"user", "gender", "age", "occupation", "zip"})}},
+      {.name = "movielens_100k",
+       .description = "u.data: user TAB movie TAB rating TAB time",
+       .files = {"u.data"},
+       .layout = {.table = {.separator = "\t"}, .time = "3"},
+       .titles = {{"u.item"}, {.separator = "|"}},
+       .users = {"u.user", users_table("|", {"user", "age", "gender", "occupation", "zip"})}},
+      {.name = "netflix",
+       .description = "mv_*.txt or combined_data_*.txt: N: starts a movie; customer,rating,date",
+       .files = {"mv_*.txt", "combined_data_*.txt", "*.txt"},
+       .read = read_netflix,
+       .parts = PartFiles::none,
+       .several_files = true,
+       .titles = {{"movie_titles.csv", "movie_titles.txt"}, {.separator = ","}, 2, true, true}},
+      // Names hold quotes that mean nothing, and some TABs too many.
+      {.name = "lastfm_360k",
+       .description = "usersha1-artmbid-artname-plays.tsv: user TAB artist id TAB artist TAB plays",
+       .files = {"usersha1-artmbid-artname-plays.tsv"},
+       .layout = {{.separator = "\t", .exactly = 4}, "0", "1", "3", "", "2"},
+       .users = {"usersha1-profile.tsv", users_table("\t", {"user", "gender", "age", "country", "signup"})}},
+      {.name = "msd",
+       .description = "train_triplets.txt: user TAB song TAB plays",
+       .files = {"train_triplets.txt"},
+       .layout = {.table = {.separator = "\t"}}},
+      {.name = "pinterest",
+       .description = "subset_iccv_board_pins.bson: documents with board_id and pins",
+       .files = {"subset_iccv_board_pins.bson"},
+       .read = read_boards,
+       .parts = PartFiles::none},
+      {.name = "adjacency",
+       .description = "train.txt, users.dat: user item item ... (or count item ... item)",
+       .files = {"train.txt", "users.dat"},
+       .read = read_lists,
+       .options = {"list_starts_with"}},
+      {.name = "pro_sg",
+       .description = "the folder that the notebook of Mult-VAE writes; wants split: given",
+       .files = {"train.csv", "validation_tr.csv", "validation_te.csv", "test_tr.csv", "test_te.csv",
+                 "unique_sid.txt", "unique_uid.txt"},
+       .read = read_pro_sg,
+       .parts = PartFiles::same,
+       .several_files = true},
+      {.name = "delimited",
+       .description = "any file with a line for each interaction; columns by name or number",
+       .given_layout = delimited_layout,
+       .options = {"separator", "header", "quotes", "user_column", "item_column", "rating_column",
+                   "time_column"}},
+  };
+}
+
+}  // namespace
+
+const std::vector<SourceFormat>& formats() {
+  static const std::vector<SourceFormat> all = make_formats();
+  return all;
+}
+
+const SourceFormat& format_of(const SourceOptions& source) {
+  const auto found = std::ranges::find(formats(), source.format, &SourceFormat::name);
+  if (found == formats().end()) {
+    throw InputError(format("data.source.format '{}' is not known: use {}", source.format,
+                            joined(source_formats(), " or ")));
+  }
+  return *found;
+}
+
+SourceLayout source_layout(const SourceOptions& source) {
+  if (source.format.empty()) return {};
+  const SourceFormat& format = format_of(source);
+  return format.given_layout == nullptr ? format.layout : format.given_layout(source);
+}
+
+std::vector<std::string> source_formats() {
+  std::vector<std::string> names;
+  for (const SourceFormat& each : formats()) names.push_back(each.name);
+  return names;
+}
+
+std::string describe_source_formats() {
+  std::string text;
+  for (const SourceFormat& each : formats()) text += format("  {:<15} {}\n", each.name, each.description);
+  return text;
+}
+
+std::string formats_that_use(std::string_view option) {
+  std::vector<std::string> names;
+  for (const SourceFormat& each : formats()) {
+    if (std::ranges::find(each.options, option) != each.options.end()) names.push_back(each.name);
+  }
+  return joined(names);
+}
+
+}  // namespace vaecf::data

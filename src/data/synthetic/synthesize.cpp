@@ -1,0 +1,249 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/synthesize.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "data/prepare/philox_stream.hpp"
+#include "data/synthetic/taste_model.hpp"
+
+namespace vaecf::data {
+namespace {
+
+constexpr std::int64_t fewest_interactions = 5;  // so that a fifth of them is at least one target
+constexpr std::int64_t fewest_items_of_taste = 40;
+constexpr int most_user_columns = 64;
+
+constexpr double missing_share = 0.05;
+constexpr double other_share = 0.15;
+
+// Streams of the columns count down from here; user numbers stay below.
+constexpr std::uint32_t first_stream = 0xFFFFFFFDu;
+
+std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
+  constexpr std::array<std::pair<const char*, std::int32_t>, 4> known{
+      {{"country", 24}, {"age", 7}, {"occupation", 21}, {"gender", 2}}};
+  constexpr std::array<std::int32_t, 4> others{12, 60, 5, 30};
+  if (column < known.size()) return {known[column].first, known[column].second};
+  return {"column_" + std::to_string(column + 1), others[column % others.size()]};
+}
+
+/// What made-up users tell of themselves: country, age, occupation, gender, then column_5 and so on, with
+/// from 2 to 60 values each. A value goes with one of the user's tastes, drawn by its share, but every
+/// seventh is any and every twentieth is missing: so a column says something of what a user likes, and never
+/// all.
+class UserColumns {
+ public:
+  UserColumns(int columns, int tastes, std::uint64_t seed);
+
+  const FeatureHashing& hashing() const { return hashing_; }
+  /// One value a column, empty where it is missing.
+  const std::vector<std::string>& draw_user(PhiloxStream& random, const TasteModel::Mixture& tastes);
+
+ private:
+  struct Column {
+    std::int32_t values = 0;
+    std::vector<std::int32_t> of_taste;  // the value that goes with each taste
+  };
+  std::vector<Column> columns_;
+  FeatureHashing hashing_;
+  std::vector<std::string> drawn_;
+};
+
+UserColumns::UserColumns(int columns, int tastes, std::uint64_t seed)
+    : drawn_(static_cast<std::size_t>(columns)) {
+  std::vector<FeatureColumn> layout;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t c = 0; c < drawn_.size(); ++c) {
+    const auto [name, values] = kind_of(c);
+    const auto stream = first_stream - static_cast<std::uint32_t>(c);
+    PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
+    Column column{values, std::vector<std::int32_t>(order.size())};
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      column.of_taste[static_cast<std::size_t>(order[place])] = static_cast<std::int32_t>(place) % values;
+    }
+    columns_.push_back(std::move(column));
+    layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
+  }
+  hashing_ = FeatureHashing(std::move(layout));
+}
+
+const std::vector<std::string>& UserColumns::draw_user(PhiloxStream& random,
+                                                       const TasteModel::Mixture& tastes) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const double chance = random.uniform();
+    if (chance < missing_share) {
+      drawn_[c].clear();
+      continue;
+    }
+    const auto any = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(columns_[c].values)));
+    const std::int32_t own = columns_[c].of_taste[static_cast<std::size_t>(tastes.draw(random))];
+    drawn_[c] = std::to_string(1 + (chance < missing_share + other_share ? any : own));
+  }
+  return drawn_;
+}
+
+struct Sizes {
+  std::int64_t train = 0;
+  std::int64_t validation = 0;
+  std::int64_t test = 0;
+  int tastes = 0;
+};
+
+Sizes check_sizes(const SynthesizeOptions& options) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (options.users < 1 || options.users > most) {
+    throw InputError(format("{} users cannot be made: give a number from 1 to {}", options.users, most));
+  }
+  if (options.items < 2 * fewest_interactions || options.items > most) {
+    throw InputError(
+        format("{} items cannot be made, since every user gets at least {} of them and at most "
+               "half: give a number from {} to {}",
+               options.items, fewest_interactions, 2 * fewest_interactions, most));
+  }
+  const double mean = options.interactions_per_user;
+  if (!(mean >= fewest_interactions && mean <= static_cast<double>(options.items) / 2)) {
+    throw InputError(
+        format("{} interactions per user cannot be: every user gets at least {} and at most half "
+               "of the {} items; change interactions-per-user or items",
+               mean, fewest_interactions, options.items));
+  }
+  if (options.tastes < 1) {
+    throw InputError(format("{} tastes cannot be made: give at least 1", options.tastes));
+  }
+  if (options.user_columns < 0 || options.user_columns > most_user_columns) {
+    throw InputError(format("{} columns of users cannot be made: give a number from 0 to {}",
+                            options.user_columns, most_user_columns));
+  }
+  if (options.validation_users < -1 || options.test_users < -1) {
+    throw InputError("validation and test users cannot be negative: leave them out for a tenth of the users");
+  }
+  const std::int64_t tenth = std::min<std::int64_t>(options.users / 10, 10000);
+  Sizes sizes;
+  sizes.validation = options.validation_users < 0 ? tenth : options.validation_users;
+  sizes.test = options.test_users < 0 ? tenth : options.test_users;
+  if (std::max(sizes.validation, sizes.test) >= options.users ||
+      sizes.validation + sizes.test >= options.users) {
+    throw InputError(
+        format("{} validation and {} test users leave none of the {} users to train on: make more "
+               "users, or hold out fewer",
+               sizes.validation, sizes.test, options.users));
+  }
+  sizes.train = options.users - sizes.validation - sizes.test;
+  sizes.tastes =
+      static_cast<int>(std::clamp<std::int64_t>(options.items / fewest_items_of_taste, 1, options.tastes));
+  return sizes;
+}
+
+// Log-normal above the fewest, so that the mean is as asked for; at most half of the items.
+std::int64_t draw_count(PhiloxStream& random, const SynthesizeOptions& options) {
+  constexpr double spread = 1.0;
+  const double above = options.interactions_per_user - static_cast<double>(fewest_interactions);
+  const double radius = std::sqrt(-2 * std::log(random.uniform()));
+  const double normal = radius * std::cos(2 * std::numbers::pi * random.uniform());
+  const double drawn = above * std::exp(spread * normal - spread * spread / 2);
+  const double most = static_cast<double>(options.items / 2);
+  return static_cast<std::int64_t>(
+      std::min(most, static_cast<double>(fewest_interactions) + std::round(drawn)));
+}
+
+io::IdList numbers_from(std::int64_t first, std::int64_t count) {
+  io::IdList ids;
+  ids.numbers.resize(static_cast<std::size_t>(count));
+  std::iota(ids.numbers.begin(), ids.numbers.end(), first);
+  return ids;
+}
+
+void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, const Sizes& sizes,
+                  const std::string& output) {
+  const io::Attributes attributes{
+      {"format_version", std::int64_t{1}},
+      {"name", std::filesystem::path(output).stem().string()},
+      {"users", options.users},
+      {"items", options.items},
+      {"source", std::string("synthesize")},
+      {"interactions_per_user", options.interactions_per_user},
+      {"seed", static_cast<std::int64_t>(options.seed)},
+      {"validation_users", sizes.validation},
+      {"test_users", sizes.test},
+      {"tastes", std::int64_t{sizes.tastes}},
+  };
+  for (const auto& [key, value] : attributes) writer.set_attribute(key, value);
+  writer.write_ids("items/id", numbers_from(1, options.items));
+  writer.write_ids("train/user_id", numbers_from(1, sizes.train));
+  writer.write_ids("validation/user_id", numbers_from(1 + sizes.train, sizes.validation));
+  writer.write_ids("test/user_id", numbers_from(1 + sizes.train + sizes.validation, sizes.test));
+}
+
+// A fifth of the row, drawn at random, becomes the targets.
+void append_held_out(io::DatasetWriter& writer, const std::string& part, PhiloxStream& random,
+                     std::span<std::int32_t> row) {
+  random.shuffle(row);
+  const auto targets = row.first(row.size() / 5);
+  const auto fold_in = row.subspan(targets.size());
+  std::sort(targets.begin(), targets.end());
+  std::sort(fold_in.begin(), fold_in.end());
+  writer.append_row(part + "/fold_in", fold_in);
+  writer.append_row(part + "/held_out", targets);
+}
+
+}  // namespace
+
+void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress) {
+  const Sizes sizes = check_sizes(options);
+  if (sizes.tastes < options.tastes) {
+    log.info("{} items have room for {} tastes, not {}", options.items, sizes.tastes, options.tastes);
+  }
+  io::check_replaceable(output, options.replace);
+  io::DatasetWriter writer(output, options.compression);
+  write_header(writer, options, sizes, output);
+
+  TasteModel model(options.items, sizes.tastes, options.seed);
+  UserColumns told(options.user_columns, sizes.tastes, options.seed);
+  if (options.user_columns > 0) {
+    writer.set_attribute("user_columns", std::int64_t{options.user_columns});
+    writer.set_attribute("features", told.hashing().features());
+    writer.set_attribute("feature_hashing", told.hashing().to_string());
+  }
+  std::vector<std::int32_t> row;
+  std::int64_t interactions = 0;
+  progress.begin("making users", options.users, "users");
+  for (std::int64_t user = 0; user < options.users; ++user) {
+    PhiloxStream random(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::synthesis_step);
+    const std::int64_t count = draw_count(random, options);
+    const TasteModel::Mixture tastes = model.draw_user(random, count, row);
+    interactions += static_cast<std::int64_t>(row.size());
+    const std::string part = user < sizes.train                      ? "train"
+                             : user < sizes.train + sizes.validation ? "validation"
+                                                                     : "test";
+    if (part == "train") {
+      std::sort(row.begin(), row.end());
+      writer.append_row("train", row);
+    } else {
+      append_held_out(writer, part, random, row);
+    }
+    if (options.user_columns > 0) {
+      PhiloxStream telling(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::user_columns_step);
+      writer.append_row(part + "/features", told.hashing().row(told.draw_user(telling, tastes)));
+    }
+    progress.update(user + 1);
+  }
+  progress.end();
+  writer.set_attribute("interactions", interactions);
+  writer.commit();
+  log.info("{}: {} users ({} to train on, {} validation, {} test), {} items, {} interactions", output,
+           options.users, sizes.train, sizes.validation, sizes.test, options.items, interactions);
+}
+
+}  // namespace vaecf::data

@@ -1,0 +1,174 @@
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/device/cpu/device.hpp>
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+#include "device/cpu/workspace.hpp"
+
+namespace vaecf::cpu {
+
+static_assert(device::Device<Device>);
+
+Device::Device(int threads, device::Precision precision, bool portable,
+               std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
+    : threads_(threads),
+      precision_(precision),
+      portable_(portable),
+      tiles_(precision == device::Precision::bf16 ? std::move(tiles) : nullptr),
+      panels_(precision == device::Precision::fp32 && !portable ? panels : nullptr),
+      workspace_(std::make_unique<Workspace>()) {
+  for (int t = 0; t < threads_; ++t) {
+    engines_.push_back(portable ? make_portable_engine() : make_onednn_engine(panels_));
+  }
+  workspace_->threads.resize(static_cast<std::size_t>(threads_));
+}
+
+Device::~Device() = default;
+
+std::string Device::description() const {
+  std::string products = "fp32";
+  if (bf16()) {
+    const Bf16Products how = bf16_products();
+    products = "bf16 with fp32 sums and master weights";
+    if (!portable_ && how == Bf16Products::rounded) {
+      products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
+    } else if (!portable_) {
+      products += how == Bf16Products::amx ? " (AMX)" : " (AVX-512)";
+    }
+  }
+  const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
+  const std::string own = kernel ? format(", output layer by an own kernel ({})", kernel) : "";
+  return format("cpu, {} thread{}, products in {} by {}{}, row math in {}", threads_,
+                threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(), own,
+                vector_isa());
+}
+
+void Device::begin_step(const device::StepNumbers& numbers, StepState& step) {
+  step.numbers = numbers;
+  step.nll = 0.0;
+  step.kl = 0.0;
+  step.users = 0;
+  step.squares = 0.0;
+  std::fill_n(step.verdict.data(), 2, 0.0F);
+}
+
+void Device::end_step(StepState& step) {
+  if (step.sums.broken_step < 0 && !(std::isfinite(step.nll) && std::isfinite(step.kl))) {
+    step.sums.broken_step = step.numbers.step;
+    step.sums.broken_nll = step.nll;
+    step.sums.broken_kl = step.kl;
+  }
+  step.sums.nll += step.nll;
+  step.sums.kl += step.kl;
+  step.sums.weighted_kl += static_cast<double>(step.numbers.beta) * step.kl;
+  step.sums.users += step.users;
+}
+
+void Device::gather_step(const UserRows& source, const BatchOrder& order, const StepState& step,
+                         std::int64_t users, Batch& batch) {
+  const auto rows = order.rows(step.numbers.batch);
+  if (static_cast<std::int64_t>(rows.size()) != users) {
+    throw std::logic_error("the step's batch has another number of users than the caller says");
+  }
+  gather_batch(source, rows, true, batch);
+}
+
+void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                          Batch& batch) {
+  batch.user_numbers.clear();
+  batch.offsets.assign(1, 0);
+  batch.columns.clear();
+  for (const std::int64_t row : rows) {
+    const auto items = source.csr.row(row);
+    batch.user_numbers.push_back(static_cast<std::uint32_t>(source.first_user + row));
+    batch.columns.insert(batch.columns.end(), items.begin(), items.end());
+    batch.offsets.push_back(static_cast<std::int64_t>(batch.columns.size()));
+  }
+  batch.has_transpose = with_transpose;
+  if (!with_transpose) return;
+
+  // Counting sort by item; users of an item stay in ascending order.
+  batch.item_begin.assign(static_cast<std::size_t>(source.items) + 1, 0);
+  batch.item_users.resize(batch.columns.size());
+  for (const std::int32_t item : batch.columns) ++batch.item_begin[item + 1];
+  for (std::int64_t i = 0; i < source.items; ++i) batch.item_begin[i + 1] += batch.item_begin[i];
+  for (std::size_t u = 0; u < rows.size(); ++u) {
+    for (const std::int32_t item : batch.rows().row(static_cast<std::int64_t>(u))) {
+      batch.item_users[batch.item_begin[item]++] = static_cast<std::int32_t>(u);
+    }
+  }
+  // The fill moved every begin to the next item's: shift back.
+  for (std::int64_t i = source.items; i > 0; --i) batch.item_begin[i] = batch.item_begin[i - 1];
+  batch.item_begin[0] = 0;
+}
+
+void Device::fill(FloatBuffer& buffer, float value) {
+  on_ranges(threads_, buffer.size(), 1024,
+            [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
+}
+
+void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    to_bf16(from.data() + range.begin + part.begin, &to[at + part.begin].bits, part.size());
+  });
+}
+
+void Device::widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    vaecf::cpu::widen(&from[range.begin + part.begin].bits, to.data() + at + part.begin, part.size());
+  });
+}
+
+void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+    std::copy_n(from.data() + range.begin + part.begin, part.size(), to.data() + at + part.begin);
+  });
+}
+
+void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
+  to.set_rows(rows);
+  std::copy(values.begin(), values.end(), to.row(0));
+}
+
+void Device::read_activations(const Activations& from, std::span<float> values) const {
+  std::copy_n(from.row(0), values.size(), values.data());
+}
+
+void Device::column_sums(const Activations& d, float* to) {
+  on_ranges(threads_, d.columns(), 16, [&](int, Range columns) {
+    std::fill_n(to + columns.begin, columns.size(), 0.0F);
+    for (std::int64_t r = 0; r < d.rows(); ++r) {
+      add(to + columns.begin, d.row(r) + columns.begin, columns.size());
+    }
+  });
+}
+
+std::unique_ptr<Device> make_device(const device::BackendOptions& options, const std::string& why_no_gpu) {
+  if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32) {
+    throw InputError(
+        format("train.precision: {0} needs a GPU, no CPU has {0} products{1}{2}; use bf16, fp32 or auto",
+               to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));
+  }
+  const bool portable = options.kernels == device::Kernels::portable;
+  device::Precision precision = options.precision;
+  if (precision == device::Precision::automatic) {
+    precision =
+        !portable && bf16_products() == Bf16Products::amx ? device::Precision::bf16 : device::Precision::fp32;
+  }
+  const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
+  return std::make_unique<Device>(threads, precision, portable, portable ? nullptr : choose_tiles(),
+                                  choose_panels());
+}
+
+}  // namespace vaecf::cpu

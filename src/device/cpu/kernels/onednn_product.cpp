@@ -1,0 +1,217 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <omp.h>
+
+#include <algorithm>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+
+#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+using dnnl::memory;
+
+memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t stride, bool transposed,
+                    memory::data_type type) {
+  const memory::dims strides = transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  return {{rows, columns}, type, strides};
+}
+
+memory::data_type operand_type(const ProductSpec& s) {
+  return s.bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+dnnl::matmul::primitive_desc describe(const ProductSpec& s, const memory::desc& b,
+                                      const dnnl::engine& engine) {
+  const auto a = matrix(s.m, s.k, s.lda, s.a_transposed, operand_type(s));
+  const auto c = matrix(s.m, s.n, s.ldc, false, memory::data_type::f32);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, c, attributes};
+#else
+  return {dnnl::matmul::desc(a, b, c), attributes, engine};
+#endif
+}
+
+// A primitive asks for the number of threads when it is made, and some again when they run; ours run on one
+// each. Alone in its team a thread would get all of the machine's otherwise: OpenMP does not call that a
+// parallel region.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+void pack_panels(const ProductSpec& s, const float* b, PackedOperand& panels) {
+  panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
+  const std::int64_t row = s.b_transposed ? 1 : s.ldb;
+  const std::int64_t column = s.b_transposed ? s.ldb : 1;
+  for (std::int64_t first = 0; first < s.n; first += panel_columns) {
+    const std::int64_t width = panel_width(s.n, first);
+    const std::int64_t columns = std::min(width, s.n - first);
+    const float* from = b + first * column;
+    float* to = panels.data() + first * s.k;
+    for (std::int64_t k = 0; k < s.k; ++k, from += row, to += width) {
+      for (std::int64_t i = 0; i < columns; ++i) to[i] = from[i * column];
+      std::fill(to + columns, to + width, 0.0F);
+    }
+  }
+}
+
+class OnednnEngine : public ProductEngine {
+ public:
+  explicit OnednnEngine(PanelKernel panels)
+      : panels_(panels), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+  void run(const ProductSpec& spec, const void* a, const void* b, float* c) override {
+    if (spec.m == 0 || spec.n == 0) return;
+    if (spec.bf16 && rounds_) return run_rounded(spec, a, b, c);
+    Plan& plan = plan_for(spec, plain_, [&] {
+      return matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, operand_type(spec));
+    });
+    execute(plan, a, b, c);
+  }
+
+  void pack(const ProductSpec& spec, const float* b, PackedOperand& packed) override {
+    if (panels_ != nullptr) return pack_panels(spec, b, packed);
+    if (spec.m == 0 || spec.n == 0) return;
+    const memory::desc& layout = packed_plan(spec).b_layout;
+    packed.reserve(static_cast<std::int64_t>(layout.get_size() / sizeof(float)));
+    memory from(matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, memory::data_type::f32), engine_,
+                const_cast<float*>(b));
+    memory to(layout, engine_, packed.data());
+    OneThread one;
+    dnnl::reorder(from, to).execute(stream_, from, to);
+    stream_.wait();
+  }
+
+  void run_packed(const ProductSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+    if (panels_ != nullptr) {
+      return panels_({.a = a,
+                      .panels = packed.data(),
+                      .c = c,
+                      .rows = spec.m,
+                      .columns = spec.n,
+                      .reduced = spec.k,
+                      .a_stride = spec.lda,
+                      .c_stride = spec.ldc,
+                      .accumulate = spec.accumulate});
+    }
+    if (spec.m == 0 || spec.n == 0) return;
+    execute(packed_plan(spec), a, packed.data(), c);
+  }
+
+ private:
+  struct Plan {
+    dnnl::matmul primitive;
+    memory::desc b_layout;
+    memory a, b, c, scratch;
+  };
+  using Plans = std::map<ProductSpec, Plan>;
+
+  template <class Layout>
+  Plan& plan_for(const ProductSpec& spec, Plans& plans, Layout b_layout) {
+    const auto found = plans.find(spec);
+    if (found != plans.end()) return found->second;
+    // Local batches differ by a few users from step to step; more shapes than this means a new run.
+    if (plans.size() > 256) plans.clear();
+    OneThread one;
+    const auto description = describe(spec, b_layout(), engine_);
+    Plan plan;
+    plan.primitive = dnnl::matmul(description);
+    plan.b_layout = description.weights_desc();
+    plan.a = memory(description.src_desc(), engine_, DNNL_MEMORY_NONE);
+    plan.b = memory(plan.b_layout, engine_, DNNL_MEMORY_NONE);
+    plan.c = memory(description.dst_desc(), engine_, DNNL_MEMORY_NONE);
+    plan.scratch = memory(description.scratchpad_desc(), engine_);
+    return plans.emplace(spec, std::move(plan)).first->second;
+  }
+
+  Plan& packed_plan(const ProductSpec& spec) {
+    return plan_for(spec, packed_, [&] {
+      return memory::desc({spec.k, spec.n}, operand_type(spec), memory::format_tag::any);
+    });
+  }
+
+  void execute(Plan& plan, const void* a, const void* b, float* c) {
+    plan.a.set_data_handle(const_cast<void*>(a));
+    plan.b.set_data_handle(const_cast<void*>(b));
+    plan.c.set_data_handle(c);
+    const OneThread one;
+    plan.primitive.execute(stream_, {{DNNL_ARG_SRC, plan.a},
+                                     {DNNL_ARG_WEIGHTS, plan.b},
+                                     {DNNL_ARG_DST, plan.c},
+                                     {DNNL_ARG_SCRATCHPAD, plan.scratch}});
+    stream_.wait();
+  }
+
+  void run_rounded(const ProductSpec& spec, const void* a, const void* b, float* c) {
+    ProductSpec wide = spec;
+    wide.lda = widen(a, spec.a_transposed, spec.m, spec.k, spec.lda, a_rounded_);
+    wide.ldb = widen(b, spec.b_transposed, spec.k, spec.n, spec.ldb, b_rounded_);
+    wide.bf16 = false;
+    run(wide, a_rounded_.data(), b_rounded_.data(), c);
+  }
+
+  /// Returns the stride of the rows of `to`.
+  static std::int64_t widen(const void* from, bool transposed, std::int64_t rows, std::int64_t columns,
+                            std::int64_t stride, AlignedArray<float>& to) {
+    if (transposed) std::swap(rows, columns);
+    to.reserve(rows * columns);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      vaecf::cpu::widen(static_cast<const std::uint16_t*>(from) + r * stride, to.data() + r * columns,
+                        columns);
+    }
+    return columns;
+  }
+
+  PanelKernel panels_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  bool rounds_ = bf16_products() == Bf16Products::rounded;
+  Plans plain_;
+  Plans packed_;
+  AlignedArray<float> a_rounded_;
+  AlignedArray<float> b_rounded_;
+};
+
+}  // namespace
+
+Bf16Products bf16_products() {
+  // Without the instructions oneDNN converts within its products, which takes three times as long as fp32
+  // products of rounded operands.
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto has = [&](dnnl::cpu_isa wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
+  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Products::rounded;
+  return has(dnnl::cpu_isa::avx512_core_amx) && cpu_has_amx_bf16() ? Bf16Products::amx : Bf16Products::avx512;
+}
+
+std::string onednn_version() {
+  const auto* v = dnnl::version();
+  return format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
+}
+
+std::unique_ptr<ProductEngine> make_onednn_engine(PanelKernel panels) {
+  return std::make_unique<OnednnEngine>(panels);
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+/// Operands are brought into fp32 and order first; the innermost loop runs along a row of b and of c.
+class PortableEngine : public ProductEngine {
+ public:
+  void run(const ProductSpec& s, const void* a, const void* b, float* c) override {
+    load_b(s, b, b_);
+    multiply(s, a, b_.data(), c);
+  }
+  void pack(const ProductSpec& s, const float* b, PackedOperand& packed) override { load_b(s, b, packed); }
+  void run_packed(const ProductSpec& s, const float* a, const PackedOperand& packed, float* c) override {
+    multiply(s, a, packed.data(), c);
+  }
+
+ private:
+  static float element(bool bf16, const void* values, std::int64_t index) {
+    return bf16 ? vaecf::from_bf16(static_cast<const std::uint16_t*>(values)[index])
+                : static_cast<const float*>(values)[index];
+  }
+
+  static void load_b(const ProductSpec& s, const void* b, AlignedArray<float>& to) {
+    to.reserve(s.k * s.n);
+    for (std::int64_t k = 0; k < s.k; ++k) {
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        to[k * s.n + j] = element(s.bf16, b, s.b_transposed ? j * s.ldb + k : k * s.ldb + j);
+      }
+    }
+  }
+
+  static void multiply(const ProductSpec& s, const void* a, const float* b, float* c) {
+    for (std::int64_t i = 0; i < s.m; ++i) {
+      float* row = c + i * s.ldc;
+      if (!s.accumulate) std::fill_n(row, s.n, 0.0F);
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        const float factor = element(s.bf16, a, s.a_transposed ? k * s.lda + i : i * s.lda + k);
+        const float* from = b + k * s.n;
+#pragma omp simd
+        for (std::int64_t j = 0; j < s.n; ++j) row[j] += factor * from[j];
+      }
+    }
+  }
+
+  AlignedArray<float> b_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProductEngine> make_portable_engine() {
+  return std::make_unique<PortableEngine>();
+}
+
+}  // namespace vaecf::cpu

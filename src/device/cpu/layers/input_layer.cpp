@@ -1,0 +1,167 @@
+#include <vaecf/device/cpu/device.hpp>
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+
+using device::Activation;
+
+namespace {
+
+/// How much of its rows each user sums: nothing where dropout takes the whole history.
+std::vector<float> input_scales(const Batch& b, device::Keep keep, const device::StepNumbers& key) {
+  const std::uint64_t threshold = math::dropout_threshold(keep.history);
+  std::vector<float> scales;
+  for (std::int64_t u = 0; u < b.users(); ++u) {
+    const bool kept =
+        keep.history >= 1.0F || math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
+    scales.push_back(kept ? math::input_scale(b.rows().row_size(u)) / keep.items : 0.0F);
+  }
+  return scales;
+}
+
+/// The weight gradient of single items, each a sum by one thread over the item's users, without those for
+/// whom dropout drops it: no atomics, the same bits every time.
+struct TableGradient {
+  const Batch& b;  // with its transpose
+  const device::StepNumbers& key;
+  float keep;
+  const Activations& d;             // before the activation
+  const std::vector<float>& scale;  // of users
+  std::int64_t width;
+  std::uint64_t threshold = math::dropout_threshold(keep);
+
+  void row(std::int64_t item, float* to) const {
+    std::fill_n(to, width, 0.0F);
+    for (std::int32_t k = b.item_begin[item]; k < b.item_begin[item + 1]; ++k) {
+      const std::int32_t u = b.item_users[k];
+      const bool kept = keep >= 1.0F || math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
+                                                                 static_cast<std::uint32_t>(item), threshold);
+      if (kept && scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
+    }
+  }
+};
+
+/// Row by row into the gradients, `grain` rows at a time for each thread.
+void write_gradient(const TableGradient& gradient, const device::TensorLayout& table, std::int64_t grain,
+                    int threads, FloatBuffer& gradients, const device::GradientReady& ready) {
+  constexpr std::int64_t block_items = 4096;
+  const std::int64_t width = gradient.width;
+  float* to = gradients.data() + table.range.begin;
+  for (std::int64_t first = 0; first < table.spec.rows; first += block_items) {
+    const std::int64_t count = std::min(block_items, table.spec.rows - first);
+    on_pieces(threads, count, grain, [&](int, Range part) {
+      for (std::int64_t i = first + part.begin; i < first + part.end; ++i) {
+        gradient.row(i, to + i * width);
+      }
+    });
+    const bool last = first + count == table.spec.rows;
+    if (ready) {
+      const std::int64_t begin = table.range.begin + first * width;
+      ready({begin, last ? table.range.end : begin + count * width}, {});
+    }
+  }
+  if (table.spec.rows == 0 && ready) ready(table.range, {});
+}
+
+/// Updates each row of `table` while its gradient is in cache.
+void update_rows(const TableGradient& gradient, const device::TensorLayout& table,
+                 const device::UpdateRule& rule, int threads, const FusedUpdate& fused) {
+  on_pieces(threads, table.spec.rows, 64, [&](int, Range part) {
+    std::vector<float> sum(static_cast<std::size_t>(gradient.width));
+    for (std::int64_t item = part.begin; item < part.end; ++item) {
+      gradient.row(item, sum.data());
+      const std::int64_t at = table.range.begin + item * gradient.width;
+      update_elements(rule, sum.data(), fused.first_moment.data() + at, fused.second_moment.data() + at,
+                      fused.parameters.master().data() + at, nullptr, gradient.width);
+    }
+  });
+}
+
+}  // namespace
+
+void Device::encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                          Activation act, device::Keep keep, const StepState& step, Activations& output,
+                          const SideInput* side) {
+  const device::StepNumbers& key = step.numbers;
+  output.set_rows(batch.users());
+  const float* table = parameters.weights(layer.weight);
+  const float* bias = parameters.weights(layer.bias);
+  const std::int64_t width = output.columns();
+  const std::uint64_t threshold = math::dropout_threshold(keep.items);
+  const std::vector<float> scale = input_scales(batch, keep, key);
+  const Batch* beside = side != nullptr ? &side->batch : nullptr;
+  const float* side_table = side != nullptr ? parameters.weights(side->table) : nullptr;
+  if (beside != nullptr && beside->users() != batch.users()) {
+    throw std::logic_error("a side input is of the same users as the batch");
+  }
+  on_each(threads_, batch.users(), [&](int, std::int64_t u) {
+    float* row = output.row(u);
+    std::fill_n(row, width, 0.0F);
+    if (beside != nullptr) {
+      const auto columns = beside->rows().row(u);
+      const float part = math::input_scale(std::ssize(columns));
+      for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
+    }
+    const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
+    for (const std::int32_t item : items) {
+      if (keep.items >= 1.0F || math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
+                                                         static_cast<std::uint32_t>(item), threshold)) {
+        add_scaled(row, table + item * width, scale[u], width);
+      }
+    }
+    add_bias(row, bias, act == Activation::tanh, width);
+  });
+}
+
+void Device::input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
+                            Activation act, device::Keep keep, const StepState& step,
+                            const Activations& output, Activations& d_output, FloatBuffer& gradients,
+                            const device::GradientReady& ready, const FusedUpdate* fused) {
+  const auto& table = layout.tensors[layer.weight];
+  const auto& bias = layout.tensors[layer.bias];
+  const std::int64_t width = table.spec.columns;
+  if (!batch.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
+  if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
+    throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
+  }
+
+  if (act == Activation::tanh) {
+    on_each(threads_, batch.users(),
+            [&](int, std::int64_t u) { tanh_backward(d_output.row(u), output.row(u), width); });
+  }
+  const std::vector<float> scale = input_scales(batch, keep, step.numbers);
+  const TableGradient gradient{batch, step.numbers, keep.items, d_output, scale, width};
+  column_sums(d_output, gradients.data() + bias.range.begin);
+  if (fused != nullptr) {
+    update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
+    return update(step, bias.spec.decays, bias.range, gradients, {fused->first_moment, fused->second_moment},
+                  fused->parameters);
+  }
+
+  write_gradient(gradient, table, 64, threads_, gradients, ready);
+  if (ready) ready(bias.range, {});
+}
+
+void Device::side_gradient(const SideInput& side, const device::ParameterLayout& layout,
+                           const Activations& d_before, FloatBuffer& gradients,
+                           const device::GradientReady& ready) {
+  const Batch& b = side.batch;
+  const auto& table = layout.tensors[side.table];
+  if (!b.has_transpose) throw std::logic_error("a side's gradient needs a batch cut with its transpose");
+  if (d_before.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
+  const device::StepNumbers no_dropout;
+  const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
+  // Few columns, each of many users.
+  write_gradient({b, no_dropout, 1.0F, d_before, scale, table.spec.columns}, table, 1, threads_, gradients,
+                 ready);
+}
+
+}  // namespace vaecf::cpu

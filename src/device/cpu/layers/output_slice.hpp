@@ -1,0 +1,110 @@
+#pragma once
+
+#include <vaecf/device/cpu/storage.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+#include "device/cpu/workspace.hpp"
+
+namespace vaecf::cpu {
+
+/// Some users of a batch in front of the output layer. Users are counted from the slice's first.
+class OutputSlice {
+ public:
+  OutputSlice(int threads, const Activations& hidden, const Batch& batch, const Parameters& parameters,
+              device::Layer layer, Range users)
+      : threads_(threads),
+        hidden_(hidden),
+        batch_(batch),
+        users_(users),
+        k_(hidden.columns()),
+        items_(parameters.layout().tensors[layer.weight].spec.columns),
+        bias_(parameters.weights(layer.bias)),
+        weights_(parameters.weights(layer.weight)),
+        weights16_(parameters.shadow().data()) {}
+
+ protected:
+  const float* hidden(std::int64_t user) const { return hidden_.row(users_.begin + user); }
+  std::span<const std::int32_t> own_items(std::int64_t user) const {
+    return batch_.rows().row(users_.begin + user);
+  }
+  /// Calls use(user) for the slice's users of an item; the batch needs its transpose.
+  template <class Use>
+  void for_users_of(std::int64_t item, Use&& use) const {
+    for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
+      const std::int64_t u = batch_.item_users[i] - users_.begin;
+      if (u >= 0 && u < users_.size()) use(u);
+    }
+  }
+
+  int threads_;
+  const Activations& hidden_;
+  const Batch& batch_;
+  Range users_;
+  std::int64_t k_;
+  std::int64_t items_;
+  const float* bias_;
+  const float* weights_;            // (padded items, K)
+  const std::uint16_t* weights16_;  // likewise in bf16; null in fp32 runs
+};
+
+/// A slice before the output layer's own kernel.
+class TileSlice : protected OutputSlice {
+ protected:
+  using PerThread = Workspace::PerThread;
+
+  TileSlice(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
+      : OutputSlice(slice),
+        kernels_(kernels),
+        w_(workspace),
+        k_tiles_(tiles_for(k_)),
+        user_tiles_(tiles_for(users_.size())) {
+    w_.hidden16.reserve(user_tiles_ * k_tiles_ * tile_numbers);
+    for (PerThread& t : w_.threads) t.bf16.reserve(2 * tile_numbers);
+  }
+
+  /// f(this thread's memory, i) for each i of [0, n), with the kernels entered.
+  template <class F>
+  void for_each(std::int64_t n, F&& f) const {
+    on_ranges(threads_, n, 1, [&](int thread, Range part) {
+      const TileScope scope(kernels_);
+      for (std::int64_t i = part.begin; i < part.end; ++i) f(w_.threads[thread], i);
+    });
+  }
+
+  /// A tile of hidden units in bf16: row-major (users, K), zeros behind both.
+  void copy_hidden(std::int64_t user_tile, std::int64_t k_tile, std::uint16_t* tile) const {
+    const std::int64_t first = user_tile * tile_side;
+    const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
+    std::fill_n(tile, tile_numbers, std::uint16_t{0});
+    for (std::int64_t r = 0; r < std::min(tile_side, users_.size() - first); ++r) {
+      to_bf16(hidden(first + r) + k_tile * tile_side, tile + r * tile_side, columns);
+    }
+  }
+  /// A tile of a block's weights: row-major (items, K), zeros behind K; rows of items are padded in storage.
+  void pack_weights(std::int64_t block, std::int64_t k_tile, std::uint16_t* tile) const {
+    const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
+    const std::uint16_t* from = weights16_ + block * tile_side * k_ + k_tile * tile_side;
+    for (std::int64_t r = 0; r < tile_side; ++r, tile += tile_side, from += k_) {
+      if (columns == tile_side) {
+        std::memcpy(tile, from, 2 * tile_side);  // of a known size: a few instructions
+      } else {
+        std::copy_n(from, columns, tile);
+        std::fill_n(tile + columns, tile_side - columns, std::uint16_t{0});
+      }
+    }
+  }
+
+  const TileKernels& kernels_;
+  Workspace& w_;
+  std::int64_t k_tiles_;
+  std::int64_t user_tiles_;
+};
+
+}  // namespace vaecf::cpu

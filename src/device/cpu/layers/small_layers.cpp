@@ -1,0 +1,150 @@
+#include <vaecf/device/cpu/device.hpp>
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/lanes.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <algorithm>
+
+#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+#include "device/cpu/workspace.hpp"
+
+namespace vaecf::cpu {
+
+using device::Activation;
+
+// Kernels may sum the last rows of a product in another order. Forward products of fixed rows give every user
+// the same bits on any number of threads.
+constexpr std::int64_t users_of_product = 32;
+
+const void* Device::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
+  if (!bf16()) return values;
+  copy.reserve(n);
+  on_ranges(threads_, n, 1024,
+            [&](int, Range part) { to_bf16(values + part.begin, copy.data() + part.begin, part.size()); });
+  return copy.data();
+}
+
+const void* Device::element(const void* operand, std::int64_t index) const {
+  return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
+}
+
+void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
+                    Activation act, Activations& output) {
+  output.set_rows(input.rows());
+  const float* weights = parameters.weights(layer.weight);
+  const float* bias = parameters.weights(layer.bias);
+  const std::int64_t k = input.columns();
+  const std::int64_t n = output.columns();
+  const void* a = operand(input.row(0), input.rows() * k, workspace_->input16);
+  const void* b = operand(weights, k * n, workspace_->weights16);
+  on_ranges(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
+    for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
+      const std::int64_t m = std::min(users_of_product, rows.end - first);
+      const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
+      engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
+    }
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      add_bias(output.row(r), bias, act == Activation::tanh, n);
+    }
+  });
+}
+
+void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
+                             Activation act, const Activations& output, Activations& d_output,
+                             Activations* d_input, FloatBuffer& gradients,
+                             const device::GradientReady& ready) {
+  const auto& layout = parameters.layout();
+  const auto& weight = layout.tensors[layer.weight];
+  const auto& bias = layout.tensors[layer.bias];
+  const float* weights = parameters.weights(layer.weight);
+  const std::int64_t rows = d_output.rows();
+  const std::int64_t k = weight.spec.rows;
+  const std::int64_t n = weight.spec.columns;
+
+  if (act == Activation::tanh) {
+    on_each(threads_, rows, [&](int, std::int64_t r) { tanh_backward(d_output.row(r), output.row(r), n); });
+  }
+  const void* x = operand(input.row(0), rows * k, workspace_->input16);
+  const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);
+  float* d_weights = gradients.data() + weight.range.begin;
+  if (rows == 0) {
+    std::fill_n(d_weights, weight.range.size(), 0.0F);
+  } else {
+    on_ranges(threads_, k, 16, [&](int thread, Range part) {
+      const ProductSpec spec{.m = part.size(),
+                             .n = n,
+                             .k = rows,
+                             .lda = k,
+                             .ldb = n,
+                             .ldc = n,
+                             .a_transposed = true,
+                             .bf16 = bf16()};
+      engines_[thread]->run(spec, element(x, part.begin), dy, d_weights + part.begin * n);
+    });
+  }
+  if (ready) ready(weight.range, {});
+  column_sums(d_output, gradients.data() + bias.range.begin);
+  if (ready) ready(bias.range, {});
+
+  if (d_input == nullptr) return;
+  Activations& d_in = *d_input;
+  d_in.set_rows(rows);
+  const void* w = operand(weights, k * n, workspace_->weights16);
+  on_ranges(threads_, rows, 1, [&](int thread, Range part) {
+    const ProductSpec spec{
+        .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true, .bf16 = bf16()};
+    engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
+  });
+}
+
+/// Calls use(j, noise) for each latent of a user: the same noise forward and backward.
+template <class Use>
+static void for_noise(const device::StepNumbers& key, std::uint32_t user, std::int64_t latents, Use&& use) {
+  for (std::int64_t k = 0; k < latents; k += 4) {
+    float noise[4];
+    math::latent_noise_block(key.seed, key.step, user, static_cast<std::uint32_t>(k / 4), noise);
+    for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) use(j, noise[j - k]);
+  }
+}
+
+void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                           Activations& z) {
+  const device::StepNumbers& key = step.numbers;
+  z.set_rows(statistics.rows());
+  const std::int64_t latents = z.columns();
+  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+      z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise);
+    });
+  });
+}
+
+void Device::latent_mean(const Activations& statistics, Activations& z) {
+  z.set_rows(statistics.rows());
+  for (std::int64_t u = 0; u < statistics.rows(); ++u) std::copy_n(statistics.row(u), z.columns(), z.row(u));
+}
+
+void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                             const Activations& d_z, Activations& d_statistics) {
+  const device::StepNumbers& key = step.numbers;
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = d_z.columns();
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    kl[u] = math::OneLane().sum(
+        latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+      const float gradient = d_z.row(u)[j];
+      d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
+      d_statistics.row(u)[latents + j] =
+          math::latent_gradient_logvar(gradient, noise, key.beta, row[latents + j]);
+    });
+  });
+  for (const double value : kl) step.kl += value;
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,363 @@
+#include <vaecf/base/narrow.hpp>
+#include <vaecf/math/loss.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "device/cpu/layers/softmax_slice.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+/// How far a logit may lie above its reference: e^40 times the items, and the inverse of that times a hidden
+/// value, are ordinary numbers in bf16.
+constexpr float largest_excess = 40.0F;
+/// A logit or reference that leaves nothing of its exponential.
+constexpr float far = 3e38F;
+/// Items whose E and weights stay in the nearer caches while d_hidden passes by, in blocks.
+constexpr std::int64_t chunk_blocks = 8;
+
+/// Memory to be brought nearer in even pieces.
+class MemoryAhead {
+ public:
+  using Piece = std::span<const char>;
+
+  void add(const void* from, std::int64_t bytes) {
+    left_[count_++] = {static_cast<const char*>(from), static_cast<std::size_t>(bytes)};
+    bytes_ += bytes;
+  }
+  /// Returns the first of `parts` pieces of what is left, or of that much of it as lies together.
+  Piece next(std::int64_t parts) {
+    if (at_ == count_) return {};
+    const Piece piece =
+        left_[at_].first(std::min(left_[at_].size(), static_cast<std::size_t>(bytes_ / parts + 1)));
+    left_[at_] = left_[at_].subspan(piece.size());
+    bytes_ -= std::ssize(piece);
+    if (left_[at_].empty()) ++at_;
+    return piece;
+  }
+
+ private:
+  std::array<Piece, 6> left_;
+  std::size_t count_ = 0;
+  std::size_t at_ = 0;
+  std::int64_t bytes_ = 0;
+};
+
+/// A slice through the output layer in bf16 by a kernel of our own, in blocks of 32 items. Each pass reads
+/// the weights once.
+///
+/// Pass 1 makes tiles of transposed logits (items x users) and keeps E = exp(logit - m_u) in bf16. The
+/// reference m_u is fixed before: the user's largest logit among the first items. So one factor per user,
+/// s_u = N_u / (sum of E), turns E into the gradient N_u softmax - x = s_u (E - x / s_u), and E itself is
+/// never scaled. A user whose logits leave the reference far behind would overflow: then the pass is done
+/// again with the largest logits as references.
+/// Pass 2 subtracts x / s_u at the few places where x is 1 and multiplies: dW = E^T (s H), with s in a column
+/// of its own for the bias, and d_hidden = s (E W), by chunks of blocks. Finished gradients go to the sink
+/// out of the cache.
+class TileSoftmax : private TileSlice, public SoftmaxSlice {
+ public:
+  TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
+      : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)) {
+    if (!batch_.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+    const auto width = static_cast<std::size_t>(user_tiles_ * tile_side);
+    w_.reference.resize(width);
+    w_.factor.reserve(user_tiles_ * tile_side);
+    for (PerThread& t : w_.threads) {
+      t.weights.reserve(k_tiles_ * tile_numbers);
+      t.logits.reserve(tile_numbers);
+      t.sum.resize(width);
+      t.own_logits.reserve(user_tiles_ * tile_side);
+      t.largest.resize(width);
+    }
+  }
+
+  double forward() override {
+    w_.e16.reserve(blocks_ * user_tiles_ * tile_numbers);
+    load_hidden();
+    choose_references();
+    run_pass();
+    if (raise_references()) run_pass();
+    return finish_softmax();
+  }
+
+  void backward(Range items, const GradientSink& sink) override {
+    const Range blocks{items.begin / tile_side, tiles_for(items.end)};
+    if (blocks.begin == 0) {
+      weigh_hidden();
+      for (PerThread& t : w_.threads) {
+        t.weights.reserve(chunk_blocks * k_tiles_ * tile_numbers);
+        t.e.reserve(chunk_blocks * user_tiles_ * tile_numbers);
+        t.d_hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
+        t.d_weights.reserve(tile_side * k_);
+        std::fill_n(t.d_hidden.data(), user_tiles_ * k_tiles_ * tile_numbers, 0.0F);
+      }
+    }
+    on_ranges(threads_, blocks.size(), 1, [&](int thread, Range part) {
+      const TileScope scope(kernels_);
+      PerThread& mine = w_.threads[thread];
+      const std::int64_t chunks = (part.size() + chunk_blocks - 1) / chunk_blocks;
+      for (std::int64_t c = 0; c < chunks; ++c) {
+        const Range chunk{blocks.begin + part.begin + part.size() * c / chunks,
+                          blocks.begin + part.begin + part.size() * (c + 1) / chunks};
+        add_hidden_gradient(mine, chunk);
+        for (std::int64_t b = chunk.begin; b < chunk.end; ++b) weight_gradient(mine, b, sink);
+      }
+    });
+  }
+
+  void finish_hidden_gradient(Activations& d_hidden) const override {
+    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+      float* row = d_hidden.row(users_.begin + u);
+      const std::int64_t place = u / tile_side * tile_numbers + u % tile_side * tile_side;
+      for (std::int64_t k = 0; k < k_; ++k) {
+        const std::int64_t i = place + k / tile_side * user_tiles_ * tile_numbers + k % tile_side;
+        float sum = 0.0F;
+        for (const PerThread& t : w_.threads) sum += t.d_hidden[i];
+        row[k] = w_.factor[u] * sum;
+      }
+    });
+  }
+
+ private:
+  std::int64_t rows_of(std::int64_t block) const { return std::min(tile_side, items_ - block * tile_side); }
+
+  std::uint16_t* exponentials(std::int64_t block) const {
+    return w_.e16.data() + block * user_tiles_ * tile_numbers;
+  }
+
+  void load_hidden() {
+    for_each(user_tiles_, [&](PerThread& mine, std::int64_t u) {
+      std::uint16_t* tile = mine.bf16.data();
+      for (std::int64_t k = 0; k < k_tiles_; ++k) {
+        copy_hidden(u, k, tile);
+        kernels_.transpose(tile, tile + tile_numbers);
+        kernels_.pair(tile + tile_numbers, w_.hidden16.data() + (u * k_tiles_ + k) * tile_numbers);
+      }
+    });
+  }
+
+  // The largest logit among the first items; absent users get one that leaves nothing of their exponentials.
+  void choose_references() {
+    on_ranges(threads_, user_tiles_, 1, [&](int thread, Range part) {
+      const TileScope scope(kernels_);
+      PerThread& mine = w_.threads[thread];
+      for (std::int64_t k = 0; k < k_tiles_; ++k) pack_weights(0, k, mine.weights.data() + k * tile_numbers);
+      for (std::int64_t u = part.begin; u < part.end; ++u) {
+        kernels_.multiply({.a = mine.weights.data(),
+                           .b = w_.hidden16.data() + u * k_tiles_ * tile_numbers,
+                           .c = mine.logits.data(),
+                           .reduced = k_});
+        for (std::int64_t c = 0; c < tile_side; ++c) {
+          float largest = -std::numeric_limits<float>::infinity();
+          for (std::int64_t r = 0; r < rows_of(0); ++r)
+            largest = std::max(largest, mine.logits[r * tile_side + c] + bias_[r]);
+          const std::int64_t user = u * tile_side + c;
+          w_.reference[user] = user < users_.size() ? largest : far;
+        }
+      }
+    });
+  }
+
+  void run_pass() {
+    for (PerThread& t : w_.threads) {
+      std::fill(t.sum.begin(), t.sum.end(), 0.0);
+      std::fill_n(t.own_logits.data(), users_.size(), 0.0);
+      std::fill(t.largest.begin(), t.largest.end(), -far);
+    }
+    for_each(blocks_, [&](PerThread& mine, std::int64_t b) { forward_block(mine, b); });
+  }
+
+  // Whether a user's exponentials might have overflowed, and all have to be made again.
+  bool raise_references() {
+    std::vector<float> largest(static_cast<std::size_t>(users_.size()), -far);
+    bool raise = false;
+    for (std::int64_t u = 0; u < users_.size(); ++u) {
+      for (const PerThread& t : w_.threads) largest[u] = std::max(largest[u], t.largest[u]);
+      raise = raise || largest[u] > largest_excess;
+    }
+    if (!raise) return false;
+    for (std::int64_t u = 0; u < users_.size(); ++u) w_.reference[u] += std::max(largest[u], 0.0F);
+    return true;
+  }
+
+  // Places of the block's interactions in its tiles, row * 32 + column, by user tile.
+  void sort_own_items(PerThread& mine, std::int64_t block) const {
+    mine.own_begin.assign(static_cast<std::size_t>(user_tiles_ + 1), 0);
+    const auto for_each = [&](auto&& use) {
+      for (std::int64_t r = 0; r < rows_of(block); ++r) {
+        for_users_of(block * tile_side + r,
+                     [&](std::int64_t u) { use(u / tile_side, r * tile_side + u % tile_side); });
+      }
+    };
+    for_each([&](std::int64_t tile, std::int64_t) { ++mine.own_begin[tile]; });
+    std::int32_t end = 0;
+    for (std::int32_t& begin : mine.own_begin) begin = end += begin;
+    mine.own.resize(static_cast<std::size_t>(end));
+    // Filled from each tile's end, so that what is left is its beginning.
+    for_each([&](std::int64_t tile, std::int64_t place) {
+      mine.own[--mine.own_begin[tile]] = static_cast<std::uint16_t>(place);
+    });
+  }
+
+  void forward_block(PerThread& mine, std::int64_t block) {
+    for (std::int64_t k = 0; k < k_tiles_; ++k)
+      pack_weights(block, k, mine.weights.data() + k * tile_numbers);
+    sort_own_items(mine, block);
+    alignas(64) float bias[tile_side];
+    std::fill_n(bias, tile_side, -far);
+    std::copy_n(bias_ + block * tile_side, rows_of(block), bias);
+    const char* next = reinterpret_cast<const char*>(weights16_ + (block + 1) * tile_side * k_);
+    const std::int64_t next_bytes = block + 1 < blocks_ ? tile_side * k_ * 2 : 0;
+    for (std::int64_t u = 0; u < user_tiles_; ++u) {
+      const float* logits = mine.logits.data();
+      kernels_.multiply({.a = mine.weights.data(),
+                         .b = w_.hidden16.data() + u * k_tiles_ * tile_numbers,
+                         .c = mine.logits.data(),
+                         .reduced = k_,
+                         .ahead = next + next_bytes * u / user_tiles_,
+                         .ahead_bytes = next_bytes / user_tiles_});
+      const std::int64_t user = u * tile_side;
+      for (std::int32_t i = mine.own_begin[u]; i < mine.own_begin[u + 1]; ++i) {
+        const int place = mine.own[i];
+        mine.own_logits[user + place % tile_side] += logits[place] + bias[place / tile_side];
+      }
+      std::uint16_t* e = exponentials(block) + u * tile_numbers;
+      alignas(64) float sum[tile_side] = {};
+      kernels_.exponentials(logits, bias, w_.reference.data() + user, e, sum, mine.largest.data() + user);
+      for (std::int64_t c = 0; c < tile_side; ++c) mine.sum[user + c] += static_cast<double>(sum[c]);
+    }
+  }
+
+  double finish_softmax() {
+    double total = 0.0;
+    for (std::int64_t u = 0; u < users_.size(); ++u) {
+      const std::int64_t count = std::ssize(own_items(u));
+      math::SoftmaxPart<double> all{.maximum = w_.reference[u]};
+      double own = 0.0;
+      for (const PerThread& t : w_.threads) {
+        all.sum += t.sum[u];
+        own += t.own_logits[u];
+      }
+      w_.factor[u] = math::softmax_scale(count, all);
+      total += math::nll(count, all, own);
+    }
+    return total;
+  }
+
+  // s H, and s itself as column K.
+  void weigh_hidden() {
+    const std::int64_t tiles = tiles_for(k_ + 1);
+    w_.weighted_hidden.reserve(tiles * user_tiles_ * tile_numbers);
+    for_each(user_tiles_, [&](PerThread& mine, std::int64_t u) {
+      std::uint16_t* tile = mine.bf16.data();
+      float row[tile_side];
+      for (std::int64_t k = 0; k < tiles; ++k) {
+        std::fill_n(tile, tile_numbers, std::uint16_t{0});
+        for (std::int64_t r = 0; r < std::min(tile_side, users_.size() - u * tile_side); ++r) {
+          const float s = w_.factor[u * tile_side + r];
+          const float* from = hidden(u * tile_side + r);
+          for (std::int64_t c = 0; c < tile_side; ++c) {
+            const std::int64_t column = k * tile_side + c;
+            row[c] = column < k_ ? s * from[column] : column == k_ ? s : 0.0F;
+          }
+          to_bf16(row, tile + r * tile_side, tile_side);
+        }
+        kernels_.pair(tile, w_.weighted_hidden.data() + (k * user_tiles_ + u) * tile_numbers);
+      }
+    });
+  }
+
+  // E - x / s.
+  void subtract_own_items(std::int64_t block) const {
+    std::uint16_t* e = exponentials(block);
+    for (std::int64_t r = 0; r < rows_of(block); ++r) {
+      for_users_of(block * tile_side + r, [&](std::int64_t u) {
+        std::uint16_t& value = e[u / tile_side * tile_numbers + r * tile_side + u % tile_side];
+        value = vaecf::to_bf16(vaecf::from_bf16(value) - 1.0F / w_.factor[u]);
+      });
+    }
+  }
+
+  void add_hidden_gradient(PerThread& mine, Range chunk) const {
+    const std::int64_t n = chunk.size();
+    for (std::int64_t j = 0; j < n; ++j) {
+      const std::int64_t block = chunk.begin + j;
+      subtract_own_items(block);
+      for (std::int64_t u = 0; u < user_tiles_; ++u) {
+        kernels_.transpose(exponentials(block) + u * tile_numbers,
+                           mine.e.data() + (u * n + j) * tile_numbers);
+      }
+      for (std::int64_t k = 0; k < k_tiles_; ++k) {
+        pack_weights(block, k, mine.bf16.data());
+        kernels_.pair(mine.bf16.data(), mine.weights.data() + (k * n + j) * tile_numbers);
+      }
+    }
+    // Larger than the nearer caches: each tile is asked for while the one before it is in work.
+    constexpr std::int64_t tile_bytes = tile_numbers * 4;
+    const auto place = [&](std::int64_t u, std::int64_t k) {
+      return mine.d_hidden.data() + (k * user_tiles_ + u) * tile_numbers;
+    };
+    for (std::int64_t k = 0; k < k_tiles_; ++k) {
+      for (std::int64_t u = 0; u < user_tiles_; ++u) {
+        kernels_.multiply({.a = mine.e.data() + u * n * tile_numbers,
+                           .b = mine.weights.data() + k * n * tile_numbers,
+                           .c = place(u, k),
+                           .reduced = (n - 1) * tile_side + rows_of(chunk.end - 1),
+                           .rows = std::min(tile_side, users_.size() - u * tile_side),
+                           .accumulate = true,
+                           .ahead = place(u + 1, k),
+                           .ahead_bytes = u + 1 < user_tiles_ ? tile_bytes : 0});
+      }
+    }
+  }
+
+  void weight_gradient(PerThread& mine, std::int64_t block, const GradientSink& sink) const {
+    const std::int64_t rows = rows_of(block);
+    const std::int64_t first = sink.weight.range.begin + block * tile_side * k_;
+    const std::int64_t tiles = tiles_for(k_ + 1);
+    float* d_weights = mine.d_weights.data();
+    MemoryAhead ahead;
+    sink.for_needed_memory(first, rows * k_,
+                           [&](const void* from, std::int64_t bytes) { ahead.add(from, bytes); });
+    if (block + chunk_blocks < blocks_) {
+      ahead.add(weights16_ + (block + chunk_blocks) * tile_side * k_, tile_side * k_ * 2);
+      ahead.add(exponentials(block + chunk_blocks), user_tiles_ * tile_numbers * 2);
+    }
+    for (std::int64_t k = 0; k < tiles; ++k) {
+      const MemoryAhead::Piece piece = ahead.next(tiles - k);
+      const std::int64_t columns = std::clamp<std::int64_t>(k_ - k * tile_side, 0, tile_side);
+      float* edge = mine.logits.data();
+      kernels_.multiply({.a = exponentials(block),
+                         .b = w_.weighted_hidden.data() + k * user_tiles_ * tile_numbers,
+                         .c = columns == tile_side ? d_weights + k * tile_side : edge,
+                         .reduced = users_.size(),
+                         .stride = columns == tile_side ? k_ : tile_side,
+                         .ahead = piece.data(),
+                         .ahead_bytes = std::ssize(piece)});
+      if (columns == tile_side) continue;
+      for (std::int64_t r = 0; r < tile_side; ++r) {
+        std::copy_n(edge + r * tile_side, columns, d_weights + r * k_ + k * tile_side);
+      }
+    }
+    alignas(64) float d_bias[tile_side];
+    for (std::int64_t r = 0; r < tile_side; ++r) d_bias[r] = mine.logits[r * tile_side + k_ % tile_side];
+    sink.take(sink.weight, first, d_weights, rows * k_);
+    sink.take(sink.bias, sink.bias.range.begin + block * tile_side, d_bias, rows);
+  }
+
+  std::int64_t blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<SoftmaxSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                                const OutputSlice& slice) {
+  return std::make_unique<TileSoftmax>(kernels, workspace, slice);
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,68 @@
+#include <vaecf/device/cpu/device.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+
+/// Of several runs of work(thread) on all threads, the seconds of the fastest.
+template <class Work>
+static double fastest(int threads, int repetitions, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    const auto start = Stopwatch::Clock::now();
+    on_each_thread(threads, work);
+    best = std::min(best, std::chrono::duration<double>(Stopwatch::Clock::now() - start).count());
+  }
+  return best;
+}
+
+std::vector<double> Stopwatch::read() {
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < marks_.size(); ++i) {
+    seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
+  }
+  if (!marks_.empty()) last_ = marks_.back();
+  marks_.clear();
+  return seconds;
+}
+
+double Device::measure_gemm_rate() {
+  constexpr std::int64_t size = 1024;
+  const ProductSpec spec{
+      .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
+  AlignedArray<float> b(size * size);  // bf16 operands need half of it
+  std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
+  std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
+  on_each_thread(threads_, [&](int t) {
+    a[t].resize(size * size);
+    c[t].resize(size * size);
+  });
+  const double seconds =
+      fastest(threads_, 8, [&](int t) { engines_[t]->run(spec, a[t].data(), b.data(), c[t].data()); });
+  return 2.0 * threads_ * size * size * size / seconds * 1e-9;
+}
+
+double Device::measure_memory_rate() {
+  // With large copies memcpy writes past the caches; small shares would stay in them.
+  const std::int64_t share = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
+  std::vector<AlignedArray<char>> from(static_cast<std::size_t>(threads_));
+  std::vector<AlignedArray<char>> to(static_cast<std::size_t>(threads_));
+  on_each_thread(threads_, [&](int t) {
+    from[t].resize(share);
+    to[t].resize(share);
+    std::memset(from[t].data(), 1, static_cast<std::size_t>(share));
+    std::memset(to[t].data(), 2, static_cast<std::size_t>(share));
+  });
+  const double seconds = fastest(threads_, 4, [&](int t) {
+    std::memcpy(to[t].data(), from[t].data(), static_cast<std::size_t>(share));
+  });
+  return 2.0 * threads_ * static_cast<double>(share) / seconds * 1e-9;
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,128 @@
+
+#include <vaecf/device/cpu/device.hpp>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+
+using device::ParameterLayout;
+using device::TensorKind;
+using device::TensorLayout;
+
+namespace {
+
+constexpr std::size_t large_page = std::size_t{2} << 20;
+
+std::align_val_t alignment_of(std::size_t bytes) {
+  return std::align_val_t{bytes < 2 * large_page ? 64 : large_page};
+}
+
+}  // namespace
+
+void* take_memory(std::size_t bytes) {
+  void* memory = ::operator new(bytes, alignment_of(bytes));
+#ifdef MADV_HUGEPAGE
+  // A wish: where the system does not grant it, pages stay small. Before the first touch, or they are there.
+  if (alignment_of(bytes) == std::align_val_t{large_page}) {
+    (void)madvise(memory, bytes - bytes % large_page, MADV_HUGEPAGE);
+  }
+#endif
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void give_memory(void* memory, std::size_t bytes) {
+  ::operator delete(memory, alignment_of(bytes));
+}
+
+Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, bool bf16)
+    : layout_(layout), master_(std::max(layout.size, min_size)) {
+  if (!bf16) return;
+  for (const TensorLayout& tensor : layout.tensors) {
+    if (tensor.spec.kind != TensorKind::output_table) continue;
+    shadowed_ = tensor.range;
+    shadow_.resize(tensor.range.size());
+  }
+}
+
+void Activations::set_rows(std::int64_t rows) {
+  if (rows > max_rows_) throw std::logic_error("more rows than these activations have room for");
+  rows_ = rows;
+}
+
+void BatchOrder::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
+  if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
+      !std::is_sorted(begin.begin(), begin.end())) {
+    throw std::logic_error("the batches of an order have to lie back to back");
+  }
+  rows_.assign(rows.begin(), rows.end());
+  begin_.assign(begin.begin(), begin.end());
+}
+
+ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
+  constexpr std::int64_t alignment = 16;  // floats: one cache line
+  const auto round_up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
+  ParameterLayout layout;
+  for (const device::TensorSpec& spec : tensors) {
+    TensorLayout tensor;
+    tensor.spec = spec;
+    tensor.transposed = spec.kind == TensorKind::output_table;
+    tensor.stride = tensor.transposed ? spec.rows : spec.columns;
+    std::int64_t size = spec.rows * spec.columns;
+    if (spec.kind == TensorKind::output_table) size = spec.rows * round_up(spec.columns, tile_items);
+    if (spec.kind == TensorKind::output_bias) size = round_up(spec.columns, tile_items);
+    tensor.range = {layout.size, layout.size + round_up(size, alignment)};
+    layout.size = tensor.range.end;
+    layout.tensors.push_back(std::move(tensor));
+  }
+  return layout;
+}
+
+/// Calls copy(logical element, flat element, n) for the rows of a tensor in stretches of both: whole rows or,
+/// where the tensor is stored transposed, element by element.
+template <class Copy>
+static void for_rows(const TensorLayout& t, Range rows, int threads, const Copy& copy) {
+  const std::int64_t columns = t.spec.columns;
+  if (!t.transposed) return copy(0, t.range.begin + rows.begin * columns, rows.size() * columns);
+  on_ranges(threads, columns, 16, [&](int, Range part) {
+    for (std::int64_t c = part.begin; c < part.end; ++c) {
+      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+        copy((r - rows.begin) * columns + c, t.range.begin + c * t.stride + r, 1);
+      }
+    }
+  });
+}
+
+void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
+                         std::span<const float> logical, FloatBuffer& flat) {
+  for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    std::copy_n(logical.data() + from, n, flat.data() + to);
+  });
+}
+
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                         std::span<float> logical) const {
+  for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+    std::copy_n(flat.data() + from, n, logical.data() + to);
+  });
+}
+
+void Device::weights_changed(Parameters& parameters, Range range) {
+  const std::int64_t begin = std::max(range.begin, parameters.shadowed().begin);
+  const std::int64_t end = std::min(range.end, parameters.shadowed().end);
+  if (begin >= end) return;
+  const float* weights = parameters.master().data() + begin;
+  std::uint16_t* shadow = parameters.shadow_of(begin);
+  on_ranges(threads_, end - begin, 1024,
+            [&](int, Range part) { to_bf16(weights + part.begin, shadow + part.begin, part.size()); });
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vaecf/device/cpu/storage.hpp>
+
+#include <memory>
+#include <vector>
+
+#include "device/cpu/kernels/product.hpp"
+
+namespace vaecf::cpu {
+
+/// Scratch memory of products, the output layer's above all, kept between steps. Its own kernel keeps what it
+/// can in tiles, in the order in which its products walk them.
+struct Workspace {
+  struct PerThread {
+    AlignedArray<float> logits;        // (tile_items, width), then their gradients; or a tile
+    AlignedArray<std::uint16_t> bf16;  // two tiles to convert in
+    AlignedArray<float>
+        wide_weights;                 // (tile_items, K): as the products see them, where bf16 is rounded fp32
+    AlignedArray<float> d_hidden;     // (width, K) or (K tiles, user tiles): this thread's share
+    AlignedArray<float> d_weights;    // of a tile of items: (tile_items or 32, K)
+    AlignedArray<double> own_logits;  // (width): sum of the logits of the user's items
+    // Of the output layer's own kernel:
+    AlignedArray<std::uint16_t> weights;  // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
+    AlignedArray<std::uint16_t> e;        // of a chunk, transposed: (user tiles, blocks)
+    std::vector<double> sum;              // (width): of the exponentials
+    std::vector<float> largest;           // (width): of logit - reference
+    std::vector<std::uint16_t> own;       // places in a tile of the users' own items, by user tile
+    std::vector<std::int32_t> own_begin;
+  };
+
+  std::vector<PerThread> threads;
+  AlignedArray<float> e32;                      // (padded items, width): exp(logit - maximum of its tile)
+  AlignedArray<std::uint16_t> e16;              // (item blocks, user tiles)
+  AlignedArray<float> hidden;                   // (width, K), zero rows for absent users
+  AlignedArray<std::uint16_t> hidden16;         // (user tiles, K tiles); or (users, K)
+  AlignedArray<float> maximum;                  // (tiles, width)
+  AlignedArray<float> sum;                      // (tiles, width)
+  AlignedArray<float> factor;                   // (tiles, width), or (width): N_u / sum of exponentials
+  AlignedArray<float> scores;                   // (users, padded items)
+  AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
+  std::vector<float> reference;                 // (width)
+  AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the layers between, in bf16 runs
+  PackedOperand forward_operand, gradient_operand;
+};
+
+}  // namespace vaecf::cpu

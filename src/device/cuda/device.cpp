@@ -1,0 +1,128 @@
+#include <vaecf/device/cuda/device.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace vaecf::cuda {
+
+static_assert(device::Device<Device>);
+
+namespace {
+
+// A point stays valid for as many marks as this: far more than one step hands out.
+constexpr std::size_t mark_count = 1024;
+// The host is so many steps ahead of the device at most: enough never to keep it waiting, and few enough that
+// it soon stands still beside a device that hangs, which the watchdog sees.
+constexpr std::size_t steps_ahead = 16;
+
+const char* products_of(device::Precision precision) {
+  switch (precision) {
+    case device::Precision::tf32:
+      return "TF32 on fp32 operands";
+    case device::Precision::bf16:
+      return "bf16 with fp32 sums and master weights";
+    case device::Precision::fp16:
+      return "fp16 with fp32 sums and master weights and a dynamic loss scale";
+    default:
+      return "fp32";
+  }
+}
+
+}  // namespace
+
+Device::Device(const device::BackendOptions& options, int index)
+    : options_(options),
+      precision_(options.precision == device::Precision::automatic ? device::Precision::bf16
+                                                                   : options.precision),
+      gpu_(index),
+      scratch_(gpu_, generation_),
+      primitives_(gpu_),
+      matmuls_(gpu_, options.deterministic,
+               precision_ == device::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
+      marks_(mark_count),
+      begun_(steps_ahead) {}
+
+Number Device::number() const {
+  switch (precision_) {
+    case device::Precision::fp32:
+    case device::Precision::tf32:
+      return Number::fp32;
+    case device::Precision::fp16:
+      return Number::fp16;
+    default:
+      return Number::bf16;
+  }
+}
+
+std::string Device::description() const {
+  return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
+         products_of(precision_) + " by cuBLASLt, steps " +
+         (options_.graph == Toggle::off ? "not recorded" : "recorded as CUDA graphs") +
+         (options_.deterministic ? ", deterministic" : "");
+}
+
+std::string Device::device() const {
+  return "cuda";
+}
+
+device::Precision Device::precision() const {
+  return precision_;
+}
+
+int Device::threads() const {
+  return 1;
+}
+
+device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
+  device::ParameterLayout layout;
+  for (const device::TensorSpec& spec : tensors) {
+    const bool of_items =
+        spec.kind == device::TensorKind::output_table || spec.kind == device::TensorKind::output_bias;
+    device::TensorLayout tensor;
+    tensor.spec = spec;
+    tensor.stride = round_up(spec.columns, of_items ? item_alignment : row_alignment);
+    tensor.range = {layout.size, layout.size + round_up(spec.rows * tensor.stride, tensor_alignment)};
+    layout.size = tensor.range.end;
+    layout.tensors.push_back(std::move(tensor));
+  }
+  return layout;
+}
+
+std::unique_ptr<Parameters> Device::make_parameters(const device::ParameterLayout& layout,
+                                                    std::int64_t min_size) {
+  return std::make_unique<Parameters>(gpu_, layout, min_size, number());
+}
+
+std::unique_ptr<FloatBuffer> Device::make_buffer(std::int64_t size) {
+  return std::make_unique<FloatBuffer>(gpu_, size, "gradients and moments");
+}
+
+std::unique_ptr<NarrowBuffer> Device::make_narrow_buffer(std::int64_t size) {
+  return std::make_unique<NarrowBuffer>(gpu_, size, "numbers between ranks");
+}
+
+std::unique_ptr<Activations> Device::make_activations(std::int64_t max_rows, std::int64_t columns) {
+  return std::make_unique<Activations>(gpu_, max_rows, columns, number());
+}
+
+std::unique_ptr<Batch> Device::make_batch() {
+  return std::make_unique<Batch>(gpu_, generation_);
+}
+
+void Device::synchronize() {
+  queue_.finish();
+}
+
+device::Completion Device::mark() {
+  Event& event = marks_[next_mark_];
+  next_mark_ = (next_mark_ + 1) % marks_.size();
+  queue_.record(event);
+  return {event.native()};
+}
+
+void Device::wait_for(device::Completion done) {
+  queue_.wait_for(done.event);
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,99 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/device/cuda_facts.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "device/choose_gpu.hpp"
+#include "device/cuda/platform/check.cuh"
+
+namespace vaecf::cuda {
+namespace {
+
+std::string why_not(cudaError_t error) {
+  int driver = 0;
+  if (error == cudaErrorInsufficientDriver && (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)) {
+    return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
+  }
+  if (error == cudaErrorNoDevice || error == cudaSuccess) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (visible != nullptr) {
+      return format("no GPU is visible to this process, whose CUDA_VISIBLE_DEVICES is '{}': change it",
+                    visible);
+    }
+    return "an NVIDIA driver is loaded, but it finds no GPU: see nvidia-smi";
+  }
+  return explain(error, "starting CUDA");
+}
+
+/// Compute capabilities times ten; of a GPU that does not tell, one that is new enough.
+std::vector<int> generations(int devices) {
+  std::vector<int> all(static_cast<std::size_t>(devices), oldest_generation);
+  for (int i = 0; i < devices; ++i) {
+    int major = 0;
+    int minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) == cudaSuccess &&
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i) == cudaSuccess) {
+      all[static_cast<std::size_t>(i)] = 10 * major + minor;
+    }
+  }
+  return all;
+}
+
+/// Returns it as nvidia-smi prints it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+int attribute(cudaDeviceP2PAttr what, int first, int second) {
+  int value = 0;
+  check(cudaDeviceGetP2PAttribute(&value, what, first, second), "asking how GPUs reach each other");
+  return value;
+}
+
+GpuFacts facts_of(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "asking what GPU it is");
+  return {properties.name, uuid_text(properties.uuid),
+          format("{:04x}:{:02x}:{:02x}", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID),
+          static_cast<std::int64_t>(properties.totalGlobalMem), 10 * properties.major + properties.minor};
+}
+
+}  // namespace
+
+Availability availability() {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error == cudaSuccess && devices > 0) {
+    const std::string too_old = device::why_too_old(generations(devices));
+    return {true, too_old.empty() ? devices : 0, too_old};
+  }
+  cudaGetLastError();  // the runtime keeps the error for the next call to find
+  return {true, 0, why_not(error)};
+}
+
+CudaFacts cuda_facts() {
+  CudaFacts facts;
+  if (cudaDriverGetVersion(&facts.driver) != cudaSuccess) facts.driver = 0;
+  if (cudaRuntimeGetVersion(&facts.runtime) != cudaSuccess) facts.runtime = 0;
+  cudaGetLastError();  // the runtime keeps an error for the next call to find
+  const int devices = availability().devices;
+  for (int i = 0; i < devices; ++i) facts.gpus.push_back(facts_of(i));
+  for (int first = 0; first < devices; ++first) {
+    for (int second = first + 1; second < devices; ++second) {
+      facts.links.push_back({first, second, attribute(cudaDevP2PAttrAccessSupported, first, second) != 0,
+                             attribute(cudaDevP2PAttrNativeAtomicSupported, first, second) != 0});
+    }
+  }
+  return facts;
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/cuda/kernels/eights.hpp"
+
+/// Weighted sums of rows of a table, a block to each sum: the sparse products both ways.
+namespace vaecf::cuda {
+
+/// A row of the table and its weight in the sum.
+struct alignas(8) Pick {
+  std::int32_t row;
+  float weight;
+};
+
+/// The picks of one pass, in shared memory: threads look at `share` candidates each, and those that stay are
+/// put next to one another, so that the long loop over rows has nothing to skip.
+template <int threads>
+struct PickedRows {
+  static constexpr int share = 8;
+  static constexpr int size = threads * share;
+
+  Pick picks[size];
+  std::int32_t count[threads];   // of each thread's candidates, how many stay
+  std::uint32_t stays[threads];  // which, as bits
+  std::int32_t total;
+};
+
+/// sum += picks[k].weight * columns [column, column + 8) of row picks[k].row, in the order of k.
+template <class T>
+VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column, const Pick* picks,
+                              std::int32_t n, Eight& sum) {
+  constexpr int at_once = 4;  // loads under way together
+  std::int32_t k = 0;
+  for (; k + at_once <= n; k += at_once) {
+    Eight rows[at_once];
+    for (int j = 0; j < at_once; ++j) rows[j] = load_eight(table + picks[k + j].row * stride + column);
+    for (int j = 0; j < at_once; ++j) {
+      for (int c = 0; c < 8; ++c) sum.at[c] += picks[k + j].weight * rows[j].at[c];
+    }
+  }
+  for (; k < n; ++k) {
+    const Eight row = load_eight(table + picks[k].row * stride + column);
+    for (int c = 0; c < 8; ++c) sum.at[c] += picks[k].weight * row.at[c];
+  }
+}
+
+/// Sums rows of `table` over those of `n` candidates that stay: `stays(k)` says whether, `pick(k)` which row
+/// and weight. `done(column, sum)` gets eight columns at a time. In passes of PickedRows::size candidates,
+/// between which `unfinished` (stride) holds the sums; with `adds`, to what it holds before the first. The
+/// same order of addition every time.
+template <int threads, class T, class Lanes, class Stays, class PickOf, class Done>
+VAECF_HD void sum_rows(Lanes& lanes, PickedRows<threads>& shared, std::int64_t n, const T* table,
+                       std::int64_t stride, float* unfinished, bool adds, Stays&& stays, PickOf&& pick,
+                       Done&& done) {
+  std::int64_t first = 0;
+  do {
+    const std::int64_t left = n - first;
+    const std::int64_t candidates = left < shared.size ? left : shared.size;
+    const std::int64_t share = (candidates + threads - 1) / threads;
+    const std::int64_t sharing = share > 0 ? (candidates + share - 1) / share : 0;
+    lanes.each(sharing, [&](std::int64_t thread) {
+      std::uint32_t bits = 0;
+      std::int32_t count = 0;
+      for (std::int64_t j = 0; j < share && thread * share + j < candidates; ++j) {
+        if (!stays(first + thread * share + j)) continue;
+        bits |= 1U << j;
+        ++count;
+      }
+      shared.stays[thread] = bits;
+      shared.count[thread] = count;
+    });
+    lanes.each(sharing, [&](std::int64_t thread) {
+      std::int32_t at = 0;
+      for (std::int64_t other = 0; other < thread; ++other) at += shared.count[other];
+      for (std::int64_t j = 0; j < share; ++j) {
+        if ((shared.stays[thread] >> j & 1U) != 0) shared.picks[at++] = pick(first + thread * share + j);
+      }
+      if (thread == sharing - 1) shared.total = at;
+    });
+    const std::int32_t picked = sharing > 0 ? shared.total : 0;
+    const bool begins = first == 0 && !adds;
+    first += candidates;
+    const bool ends = first >= n;
+    lanes.each(stride / 8, [&](std::int64_t eight) {
+      Eight sum{};
+      if (!begins) sum = load_eight(unfinished + 8 * eight);
+      add_rows(table, stride, 8 * eight, shared.picks, picked, sum);
+      if (ends) {
+        done(8 * eight, sum);
+      } else {
+        store_eight(unfinished + 8 * eight, sum);
+      }
+    });
+  } while (first < n);
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,73 @@
+#include <vaecf/device/cuda/device.hpp>
+
+#include "device/cuda/kernels/dense_kernels.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+
+// Products take padded columns along as if they were real ones, wherever these are zero on all sides: the
+// padding of rows is, what lies behind a tensor's last row is not.
+
+void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
+                    device::Activation act, Activations& output) {
+  const NvtxRange nvtx("forward: layer");
+  output.set_rows(input.rows());
+  if (input.rows() == 0) return;
+  const MatmulSpec spec{.m = input.rows(),
+                        .n = output.stride(),
+                        .k = input.columns(),
+                        .lda = input.stride(),
+                        .ldb = parameters.layout().tensors[layer.weight].stride,
+                        .ldc = output.stride(),
+                        .operands = number()};
+  matmuls_.run(queue_, spec, input.operand(), parameters.operand(layer.weight), output.values());
+  add_bias(queue_, number(), parameters.weights(layer.bias), act == device::Activation::tanh, output);
+}
+
+void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
+                             device::Activation act, const Activations& output, Activations& d_output,
+                             Activations* d_input, FloatBuffer& gradients,
+                             const device::GradientReady& ready) {
+  const NvtxRange nvtx("backward: layer");
+  const device::TensorLayout& weight = parameters.layout().tensors[layer.weight];
+  const Range bias = parameters.layout().tensors[layer.bias].range;
+  float* d_weight = gradients.data() + weight.range.begin;
+  float* d_bias = gradients.data() + bias.begin;
+  const std::int64_t rows = d_output.rows();
+
+  if (rows == 0) {
+    queue_.clear(d_weight, weight.range.size() * 4);
+    queue_.clear(d_bias, bias.size() * 4);
+  } else {
+    before_activation(queue_, scratch_, number(), act == device::Activation::tanh, output, d_output, d_bias);
+    const MatmulSpec spec{.m = weight.spec.rows,
+                          .n = d_output.stride(),
+                          .k = rows,
+                          .lda = input.stride(),
+                          .ldb = d_output.stride(),
+                          .ldc = weight.stride,
+                          .a_transposed = true,
+                          .operands = number()};
+    matmuls_.run(queue_, spec, input.operand(), d_output.operand(), d_weight);
+  }
+  if (ready) {
+    ready(weight.range, mark());
+    ready(bias, mark());
+  }
+
+  if (d_input == nullptr) return;
+  d_input->set_rows(rows);
+  if (rows == 0) return;
+  const MatmulSpec spec{.m = rows,
+                        .n = weight.spec.rows,
+                        .k = d_output.stride(),
+                        .lda = d_output.stride(),
+                        .ldb = weight.stride,
+                        .ldc = d_input->stride(),
+                        .b_transposed = true,
+                        .operands = number()};
+  matmuls_.run(queue_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
+  renew_copy(queue_, number(), *d_input);
+}
+
+}  // namespace vaecf::cuda

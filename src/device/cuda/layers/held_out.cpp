@@ -1,0 +1,220 @@
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/metric_rows.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/layers/scores.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Users' targets on the device: those of user u are entries offsets[u] .. offsets[u + 1] of `ids`, and what
+/// is known of each entry stands offsets[0] earlier.
+struct TargetLists {
+  const std::int64_t* offsets = nullptr;
+  ItemIds ids;
+
+  VAECF_HD std::int64_t place(std::int64_t entry) const { return entry - offsets[0]; }
+};
+
+/// Ranks of targets among the scores of their user. A block counts for up to eight targets of one user in one
+/// pass over the row, its counts in registers: ML-20M's users have 14 targets on average, so a row is read
+/// from L2 twice or thrice; a warp for each target would read it 14 times. With eight the comparisons, not
+/// the reads, should be what takes time; with more, most would be for targets that are not there.
+struct CountBeating {
+  static constexpr int threads = 128;
+  static constexpr int piece = 8;
+  static constexpr int scratch_bytes = threads * piece * 4;
+  static constexpr int vector = 4;
+
+  ScoreRows scores;
+  HeldItems held;
+  TargetLists targets;
+  std::int32_t* ranks;
+
+  /// Block from which on the targets of the `user`-th of these users are counted, given the offsets of the
+  /// first one. Nobody need list the pieces: each user has at least as many blocks as pieces, from here to
+  /// where the next user's begin.
+  VAECF_HD static std::int64_t first_block(const std::int64_t* offsets, std::int64_t user) {
+    return (offsets[user] - offsets[0]) / piece + user;
+  }
+  /// Blocks for `users` users with `entries` targets together.
+  static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
+
+  VAECF_HD static std::int64_t user_of(const std::int64_t* offsets, std::int64_t users, std::int64_t block) {
+    std::int64_t low = 0;
+    std::int64_t high = users - 1;
+    while (low < high) {
+      const std::int64_t middle = (low + high + 1) / 2;
+      if (first_block(offsets, middle) <= block) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+    const std::int64_t* offsets = targets.offsets + scores.first_user;
+    const std::int64_t row_number = user_of(offsets, scores.users, block);
+    const std::int64_t user = scores.first_user + row_number;
+    const std::int64_t begin = offsets[row_number] + (block - first_block(offsets, row_number)) * piece;
+    const std::int64_t end = offsets[row_number + 1];
+    if (begin >= end) return;
+    const auto count = static_cast<std::int32_t>(end - begin < piece ? end - begin : piece);
+    const float* row = scores.row(user);
+
+    auto* counts = reinterpret_cast<std::int32_t*>(scratch);  // (threads, piece)
+    lanes.each(threads, [&](std::int64_t lane) {
+      std::int32_t wanted[piece];
+      float wanted_score[piece];
+      std::int32_t beating[piece];
+      for (int t = 0; t < piece; ++t) {
+        wanted[t] = targets.ids[begin + (t < count ? t : 0)];
+        wanted_score[t] = row[wanted[t]];
+        beating[t] = 0;
+      }
+      const auto compare = [&](float score, std::int32_t item, std::int32_t amount) {
+        for (int t = 0; t < piece; ++t) {
+          beating[t] += math::beats(score, item, wanted_score[t], wanted[t]) ? amount : 0;
+        }
+      };
+      const std::int32_t items = scores.items;
+      for (std::int32_t i = static_cast<std::int32_t>(lane) * vector; i + vector <= items;
+           i += threads * vector) {
+        const Four four = load_four(row + i);
+        for (int j = 0; j < vector; ++j) compare(four.at[j], i + j, 1);
+      }
+      for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(lane); i < items;
+           i += threads)
+        compare(row[i], i, 1);
+      const std::int32_t* own = held.begin(user);
+      for (std::int64_t k = lane; k < held.count(user); k += threads) compare(row[own[k]], own[k], -1);
+      for (int t = 0; t < piece; ++t) counts[lane * piece + t] = beating[t];
+    });
+
+    lanes.each(count, [&](std::int64_t t) {
+      std::int32_t rank = 0;
+      for (int lane = 0; lane < threads; ++lane) rank += counts[lane * piece + t];
+      const std::int32_t target = targets.ids[begin + t];
+      const float score = row[target];
+      if (math::beats(score, target, score, target)) --rank;  // a NaN beats even itself
+      ranks[targets.place(begin + t)] = held.holds(user, target) ? scores.items : rank;
+    });
+  }
+};
+
+/// values[user] of one metric; 0 where the user has no target.
+struct MetricOfUser {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  math::Metric metric;
+  std::int64_t items;
+  TargetLists targets;
+  const std::int32_t* ranks;
+  double* values;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+    const std::int64_t begin = targets.offsets[user];
+    const double value = math::metric_row(lanes, metric, ranks + targets.place(begin),
+                                          targets.offsets[user + 1] - begin, items);
+    lanes.each(1, [&](std::int64_t) { values[user] = value; });
+  }
+};
+
+/// Adds values (metrics, users) to the totals, a metric a block.
+struct AddUpMetric {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t users;
+  TargetLists targets;
+  const double* values;
+  math::MetricSums* totals;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t metric, std::byte*) const {
+    const double* of_user = values + metric * users;
+    const std::int64_t* offsets = targets.offsets;
+    math::MetricSums sums;
+    sums.sum = lanes.sum(users, [=](std::int64_t u) { return of_user[u]; });
+    sums.sum_of_squares = lanes.sum(users, [=](std::int64_t u) { return of_user[u] * of_user[u]; });
+    sums.users = lanes.sum(users, [=](std::int64_t u) { return std::int64_t{offsets[u + 1] > offsets[u]}; });
+    lanes.each(1, [&](std::int64_t) { totals[metric].add(sums); });
+  }
+};
+
+/// Counts the ranks of `targets`, whose offsets the host knows, too.
+void count_ranks(Scorer& scorer, const Batch& batch, const TargetLists& targets,
+                 std::span<const std::int64_t> offsets, std::int32_t* ranks) {
+  scorer.for_each_part([&](const ScoreRows& scores) {
+    const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
+    if (entries == 0) return;
+    launch(scorer.queue(), CountBeating::blocks(scores.users, entries),
+           CountBeating{scores, HeldItems(batch), targets, ranks});
+  });
+}
+
+}  // namespace
+
+void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
+                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+  const NvtxRange nvtx("evaluation: ranks");
+  const std::int64_t entries = targets.entries();
+  if (entries == 0) return;
+  auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  const UserRows lists(gpu_, queue_, targets, 0, scorer.items(), true, "");
+  count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
+  PinnedArray<std::int32_t> back(entries);
+  queue_.copy_out(back.data(), found, entries * 4);
+  queue_.finish();
+  std::copy_n(back.data(), entries, ranks.data());
+}
+
+std::unique_ptr<MetricTotals> Device::make_metric_totals(std::size_t metrics) {
+  return std::make_unique<MetricTotals>(gpu_, metrics);
+}
+
+void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                         const Parameters& parameters, device::Layer layer,
+                         std::span<const math::Metric> metrics, MetricTotals& totals) {
+  const NvtxRange nvtx("evaluation: metrics");
+  const std::int64_t users = rows.size();
+  if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != totals.sums.size()) {
+    throw std::logic_error("add_metrics: as many target rows as users, as many metrics as totals");
+  }
+  const auto offsets =
+      std::span<const std::int64_t>(targets.host_offsets)
+          .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1);
+  const std::int64_t entries = offsets.back() - offsets.front();
+  if (entries == 0) return;
+
+  const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
+  auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  count_ranks(scorer, batch, lists, offsets, ranks);
+
+  auto* values = scratch_.get<double>(Scratch::per_user, totals.sums.size() * users, "metrics");
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    launch(queue_, users,
+           MetricOfUser{metrics[m], scorer.items(), lists, ranks,
+                        values + static_cast<std::int64_t>(m) * users});
+  }
+  launch(queue_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
+}
+
+std::vector<math::MetricSums> Device::read_metrics(MetricTotals& totals) {
+  const DeviceArray<math::MetricSums>& sums = totals.sums;
+  PinnedArray<math::MetricSums> back(sums.size());
+  queue_.copy_out(back.data(), sums.data(), sums.bytes());
+  queue_.finish();
+  return {back.data(), back.data() + back.size()};
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,175 @@
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include "device/cuda/kernels/dense_kernels.hpp"
+#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Activations to be written number by number, and their narrow copies, of which there are none where T is
+/// float.
+template <class T>
+struct Written {
+  explicit Written(Activations& to)
+      : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
+
+  VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
+    values[user * stride + column] = value;
+    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = narrowed<T>(value);
+  }
+
+  float* values;
+  T* copy;
+  std::int64_t stride;
+};
+
+// One Philox block, four latents of one user, to a thread. Rows of statistics are [mu | logvar]: logvar need
+// not be aligned to anything, so numbers move one by one; there are few of them.
+template <class T>
+struct SampleLatent {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  const StepRecord* record;
+  const std::uint32_t* user_numbers;
+  std::int64_t users;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  Written<T> z;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t fours = (latents + 3) / 4;
+    each_of_grid<threads>(lanes, block, users * fours, [&](std::int64_t w) {
+      const std::int64_t user = w / fours;
+      const std::int64_t first = 4 * (w % fours);
+      float noise[4];
+      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+                               static_cast<std::uint32_t>(first / 4), noise);
+      const float* row = statistics + user * statistics_stride;
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = first + j;
+        if (k >= latents) break;
+        z.set(user, k, math::reparameterise(row[k], row[latents + k], noise[j]));
+      }
+    });
+  }
+};
+
+template <class T>
+struct TakeMean {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  std::int64_t users;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  Written<T> z;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    each_of_grid<threads>(lanes, block, users * latents, [&](std::int64_t w) {
+      const std::int64_t user = w / latents;
+      const std::int64_t k = w % latents;
+      z.set(user, k, statistics[user * statistics_stride + k]);
+    });
+  }
+};
+
+// One user to a block.
+template <class T>
+struct LatentBackward {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  const StepRecord* record;
+  const std::uint32_t* user_numbers;
+  std::int64_t latents;
+  const float* statistics;
+  std::int64_t statistics_stride;
+  const float* d_z;
+  std::int64_t z_stride;
+  Written<T> d_statistics;
+  double* kl;  // (users)
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+    const float* row = statistics + user * statistics_stride;
+    const double sum =
+        lanes.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    lanes.each(1, [&](std::int64_t) { kl[user] = sum; });
+    // What comes in carries the loss scale, and so must what is added to it.
+    const float beta = record->numbers.beta * record->scale.scale;
+    lanes.each((latents + 3) / 4, [&](std::int64_t four) {
+      float noise[4];
+      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+                               static_cast<std::uint32_t>(four), noise);
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = 4 * four + j;
+        if (k >= latents) break;
+        const float gradient = d_z[user * z_stride + k];
+        d_statistics.set(user, k, math::latent_gradient_mu(gradient, beta, row[k]));
+        d_statistics.set(user, latents + k,
+                         math::latent_gradient_logvar(gradient, noise[j], beta, row[latents + k]));
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
+                           Activations& z) {
+  const NvtxRange nvtx("forward: sample");
+  z.set_rows(statistics.rows());
+  with_number(number(), [&]<class T>(T) {
+    const SampleLatent<T> body{.record = step.record.data(),
+                               .user_numbers = batch.user_numbers.data(),
+                               .users = statistics.rows(),
+                               .latents = z.columns(),
+                               .statistics = statistics.values(),
+                               .statistics_stride = statistics.stride(),
+                               .z = Written<T>(z)};
+    launch(queue_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
+  });
+}
+
+void Device::latent_mean(const Activations& statistics, Activations& z) {
+  const NvtxRange nvtx("forward: mean");
+  z.set_rows(statistics.rows());
+  with_number(number(), [&]<class T>(T) {
+    const TakeMean<T> body{.users = statistics.rows(),
+                           .latents = z.columns(),
+                           .statistics = statistics.values(),
+                           .statistics_stride = statistics.stride(),
+                           .z = Written<T>(z)};
+    launch(queue_, blocks_for(body.users * body.latents, body.threads), body);
+  });
+}
+
+void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
+                             const Activations& d_z, Activations& d_statistics) {
+  const NvtxRange nvtx("backward: latent");
+  const std::int64_t users = statistics.rows();
+  d_statistics.set_rows(users);
+  if (users == 0) return;
+  StepRecord* record = step.record.data();
+  double* kl = scratch_.get<double>(Scratch::per_user, users, "losses of the batch's users");
+  with_number(number(), [&]<class T>(T) {
+    const LatentBackward<T> body{.record = record,
+                                 .user_numbers = batch.user_numbers.data(),
+                                 .latents = d_z.columns(),
+                                 .statistics = statistics.values(),
+                                 .statistics_stride = statistics.stride(),
+                                 .d_z = d_z.values(),
+                                 .z_stride = d_z.stride(),
+                                 .d_statistics = Written<T>(d_statistics),
+                                 .kl = kl};
+    launch(queue_, users, body);
+  });
+  add_losses(queue_, kl, users, &record->kl);
+}
+
+}  // namespace vaecf::cuda

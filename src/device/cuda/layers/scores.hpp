@@ -1,0 +1,113 @@
+#pragma once
+
+#include <vaecf/device/cuda/storage.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace vaecf::cuda {
+
+/// Scores (users, items) of the users from `first_user` of a batch on, nothing masked. Rows are 16-byte
+/// aligned; what stands behind the items is rubbish.
+struct ScoreRows {
+  const float* values = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t first_user = 0;
+  std::int64_t users = 0;
+  std::int32_t items = 0;
+
+  VAECF_HD const float* row(std::int64_t user) const { return values + (user - first_user) * stride; }
+};
+
+/// The users' own items, which no list may recommend to them.
+class HeldItems {
+ public:
+  explicit HeldItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
+  VAECF_HD const std::int32_t* begin(std::int64_t user) const { return columns_ + offsets_[user]; }
+  VAECF_HD std::int64_t count(std::int64_t user) const { return offsets_[user + 1] - offsets_[user]; }
+  VAECF_HD bool holds(std::int64_t user, std::int32_t item) const {
+    std::int64_t low = offsets_[user];
+    std::int64_t high = offsets_[user + 1];
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      if (columns_[middle] < item) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < offsets_[user + 1] && columns_[low] == item;
+  }
+
+ private:
+  const std::int64_t* offsets_;
+  const std::int32_t* columns_;
+};
+
+/// Scores a batch in parts, always the same ones: scores of ranks and of best items are the same bits. fp32,
+/// as bf16 would make ties.
+class Scorer {
+ public:
+  Scorer(Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number, const Activations& hidden,
+         const Parameters& parameters, device::Layer layer)
+      : queue_(queue),
+        matmuls_(matmuls),
+        number_(number),
+        hidden_(hidden),
+        weight_(parameters.operand(layer.weight)),
+        bias_(parameters.weights(layer.bias)) {
+    const device::TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
+    weight_stride_ = tensor.stride;
+    items_ = tensor.spec.columns;
+    stride_ = round_up(items_, item_alignment);
+    part_ = std::clamp<std::int64_t>(part_bytes / (stride_ * 4), fewest_users, most_users);
+    part_ = std::min(part_, hidden.rows());
+    values_ = scratch.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
+  }
+
+  Queue& queue() const { return queue_; }
+  std::int64_t items() const { return items_; }
+
+  /// use(const ScoreRows&) for one part after the other.
+  template <class Use>
+  void for_each_part(Use&& use) {
+    for (std::int64_t first = 0; first < hidden_.rows(); first += part_) {
+      const std::int64_t users = std::min(part_, hidden_.rows() - first);
+      const MatmulSpec spec{.m = users,
+                            .n = items_,
+                            .k = hidden_.columns(),
+                            .lda = hidden_.stride(),
+                            .ldb = weight_stride_,
+                            .ldc = stride_,
+                            .bias = true,
+                            .operands = number_,
+                            .result = Number::fp32};
+      const auto* rows =
+          static_cast<const std::byte*>(hidden_.operand()) + first * hidden_.stride() * size_of(number_);
+      matmuls_.run(queue_, spec, rows, weight_, values_, bias_);
+      use(ScoreRows{values_, stride_, first, users, static_cast<std::int32_t>(items_)});
+    }
+  }
+
+ private:
+  // ML-20M's 512 rows of 20,224 scores are 40 MiB: they fit into the L2 of an H100 (50 MB), and four times 79
+  // tiles give all of its 132 multiprocessors work. The weights are read once a part, so catalogues of
+  // millions get 64 users all the same.
+  static constexpr std::int64_t part_bytes = std::int64_t{40} << 20;
+  static constexpr std::int64_t fewest_users = 64;
+  static constexpr std::int64_t most_users = 512;
+
+  Queue& queue_;
+  Matmuls& matmuls_;
+  Number number_;
+  const Activations& hidden_;
+  const void* weight_;
+  const float* bias_;
+  std::int64_t weight_stride_ = 0;
+  std::int64_t items_ = 0;
+  std::int64_t stride_ = 0;
+  std::int64_t part_ = 0;
+  float* values_ = nullptr;
+};
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,285 @@
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/loss.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "device/cuda/kernels/dense_kernels.hpp"
+#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// One user's logits to a block: the loss, and in their place the gradient
+///   scale (N_u softmax_i - x_i),   zero in the padding.
+/// Each logit is read twice, eight at a time, and written once. The user's own logits are kept apart before
+/// they are overwritten, so that their gradient, a difference that may be small, is rounded once and not on
+/// the way.
+template <class T>
+struct SoftmaxOfUser {
+  using Part = math::SoftmaxPart<float>;
+  // With 32 registers each, eight blocks to a multiprocessor: the 640 users of a chunk are one wave.
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = threads * sizeof(Part);
+
+  T* logits;  // (users, stride) of a chunk
+  std::int64_t stride;
+  std::int64_t items;
+  std::int64_t first_user;      // of the chunk, in the batch
+  const std::int64_t* offsets;  // of the batch
+  const std::int32_t* columns;  // likewise
+  const StepRecord* record;     // holds the loss scale
+  double* nll;                  // (users of the batch)
+  float* own_logits;            // (entries of the batch)
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+    T* row = logits + block * stride;
+    const std::int64_t user = first_user + block;
+    const std::int64_t begin = offsets[user];
+    const auto count = static_cast<std::int32_t>(offsets[user + 1] - begin);
+
+    const Part softmax = softmax_of(lanes, row, reinterpret_cast<Part*>(scratch));
+    const double own = lanes.sum(
+        count, [&](std::int64_t k) { return static_cast<double>(widened(row[columns[begin + k]])); });
+    // One logarithm in fp64, which many GPUs are slow at, not 256.
+    lanes.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
+    write_gradient(lanes, row, softmax, begin, count);
+  }
+
+ private:
+  template <class Lanes>
+  VAECF_HD Part softmax_of(Lanes& lanes, const T* row, Part* parts) const {
+    const T* const rest = row + items / 8 * 8;
+    lanes.each(threads, [&](std::int64_t lane) {
+      Part part;
+      for (const T* at = row + 8 * lane; at < rest; at += 8 * threads) part.add(load_eight(at).at);
+      if (lane < items % 8) part.add(widened(rest[lane]));
+      parts[lane] = part;
+    });
+    const float maximum = lanes.max(threads, [&](std::int64_t lane) { return parts[lane].maximum; });
+    const float sum = lanes.sum(threads, [&](std::int64_t lane) { return parts[lane].sum_below(maximum); });
+    return {maximum, sum};
+  }
+
+  template <class Lanes>
+  VAECF_HD void write_gradient(Lanes& lanes, T* row, const Part& softmax, std::int64_t begin,
+                               std::int32_t count) const {
+    lanes.each(count, [&](std::int64_t k) { own_logits[begin + k] = widened(row[columns[begin + k]]); });
+    const float scale = record->scale.scale;
+    const float factor = scale * math::softmax_scale(count, softmax);
+    lanes.each(stride / 8, [&](std::int64_t e) {
+      Eight x = load_eight(row + 8 * e);
+      for (int j = 0; j < 8; ++j) x.at[j] = factor * std::exp(x.at[j] - softmax.maximum);
+      store_eight(row + 8 * e, x);
+    });
+    lanes.each(stride - items, [&](std::int64_t i) { row[items + i] = narrowed<T>(0.0F); });
+    lanes.each(count, [&](std::int64_t k) {
+      const float p = factor * std::exp(own_logits[begin + k] - softmax.maximum);
+      row[columns[begin + k]] = narrowed<T>(p - scale);
+    });
+  }
+};
+
+// Logits are made, and turned into gradients, in chunks of users that stay in the L2 meanwhile (50 MB on an
+// H100): 640 users of ML-20M in 16 bits. Their 5 x 79 tiles of 128 x 256 are also just three waves of 132
+// multiprocessors.
+constexpr std::int64_t chunk_bytes = 640 * 20224 * 2;
+constexpr std::int64_t chunk_step = 64;       // users
+constexpr std::int64_t smallest_chunk = 128;  // with fewer, products starve
+// The gradients of so many users are kept for the products behind; more users are cut into slices, whose
+// weight gradients add up. A matter of the machine alone, not of what else happens on it: sums keep their
+// order from run to run.
+constexpr std::int64_t slice_bytes = std::int64_t{3} << 29;
+constexpr std::int64_t share_of_memory = 8;
+
+/// Calls f(part) for `whole` in parts of `size`, the last one smaller.
+template <class F>
+void for_parts(Range whole, std::int64_t size, F&& f) {
+  for (std::int64_t begin = whole.begin; begin < whole.end; begin += size) {
+    f(Range{begin, std::min(begin + size, whole.end)});
+  }
+}
+
+/// The output layer over one batch.
+///
+/// Rounded to 16 bits in narrow runs: the logits (as by any product with a 16-bit result, softmax sees
+/// e^logit with a relative error of |logit| 2^-9 in bf16, |logit| 2^-12 in fp16), and their gradients, as
+/// operands always are. Everything between is fp32, the loss fp64.
+class OutputLayer {
+ public:
+  OutputLayer(Gpu& gpu, Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number,
+              const Activations& hidden, const Batch& batch, const Parameters& parameters,
+              device::Layer layer, StepRecord* record)
+      : queue_(queue),
+        matmuls_(matmuls),
+        scratch_(scratch),
+        number_(number),
+        hidden_(hidden),
+        batch_(batch),
+        items_(parameters.layout().tensors[layer.weight].spec.columns),
+        stride_(parameters.layout().tensors[layer.weight].stride),
+        row_bytes_(stride_ * size_of(number)),
+        weights_(parameters.operand(layer.weight)),
+        bias_(parameters.operand(layer.bias)),
+        record_(record) {
+    if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+    chunk_ = std::max(chunk_bytes / row_bytes_ / chunk_step * chunk_step, smallest_chunk);
+    const std::int64_t memory = std::min(slice_bytes, gpu.total_bytes() / share_of_memory);
+    slice_ = std::max<std::int64_t>(memory / row_bytes_ / chunk_, 1) * chunk_;
+    nll_ = scratch.get<double>(Scratch::per_user, users(), "losses of the batch's users");
+  }
+
+  std::int64_t users() const { return hidden_.rows(); }
+
+  /// `weights_done` is called when d_weight and d_bias are final.
+  ///
+  /// Gradients of the weights come first, in one product over the slice, and those of the hidden units after
+  /// them, whether or not somebody waits:
+  ///  - the reduction of the largest tensor starts as early as can be, and all that follows hides it;
+  ///  - the hidden units' product then reads the logits' gradients from memory and not from the L2, but does
+  ///    1200 operations on each of them (600 hidden units), 600 to a byte: twice what an H100 needs to wait
+  ///    for its arithmetic and not for its memory. Chunk by chunk it would be 25 tiles for 132
+  ///    multiprocessors;
+  ///  - the weights' product in pieces, each reported on its own, would cost another wave of tiles, more than
+  ///    its reduction can win by an earlier start.
+  template <class F>
+  void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
+    logits_ = room_for_logits(std::min(slice_, users()));
+    const std::int64_t strands = strands_for(std::min(chunk_, users()), stride_);
+    auto* partial = scratch_.get<float>(Scratch::products, strands * stride_, "sums of gradients");
+    auto* own_logits = scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
+                                           "logits of the batch's interactions");
+    for_parts({0, users()}, slice_, [&](Range slice) {
+      for_parts(slice, chunk_, [&](Range chunk) {
+        std::byte* logits = logits_ + (chunk.begin - slice.begin) * row_bytes_;
+        forward(chunk, logits, own_logits);
+        // A pass of its own over the L2: in the softmax kernel, where a block has one user, the partial sums
+        // would be as many bytes again.
+        sum_strands(queue_, number_, logits, chunk.size(), stride_, strands, chunk.begin == 0, partial);
+      });
+      weight_gradient(slice, d_weight);
+      if (slice.end == users()) {
+        add_strands(queue_, partial, strands, stride_, d_bias);
+        weights_done();
+      }
+      hidden_gradient(slice, d_hidden);
+    });
+    renew_copy(queue_, number_, d_hidden);
+    add_losses(queue_, nll_, users(), &record_->nll, &record_->users);
+  }
+
+ private:
+  std::byte* room_for_logits(std::int64_t rows) const {
+    return scratch_.get<std::byte>(Scratch::logits, rows * row_bytes_, "the logits");
+  }
+
+  const std::byte* hidden_from(std::int64_t user) const {
+    return static_cast<const std::byte*>(hidden_.operand()) + user * hidden_.stride() * size_of(number_);
+  }
+
+  /// Logits and losses of `chunk`, with gradients in the logits' place.
+  void forward(Range chunk, std::byte* logits, float* own_logits) {
+    const MatmulSpec spec{.m = chunk.size(),
+                          .n = stride_,
+                          .k = hidden_.columns(),
+                          .lda = hidden_.stride(),
+                          .ldb = stride_,
+                          .ldc = stride_,
+                          .bias = true,
+                          .operands = number_,
+                          .result = number_};
+    matmuls_.run(queue_, spec, hidden_from(chunk.begin), weights_, logits, bias_);
+    with_number(number_, [&]<class T>(T) {
+      const SoftmaxOfUser<T> body{.logits = reinterpret_cast<T*>(logits),
+                                  .stride = stride_,
+                                  .items = items_,
+                                  .first_user = chunk.begin,
+                                  .offsets = batch_.offsets.data(),
+                                  .columns = batch_.columns.data(),
+                                  .record = record_,
+                                  .nll = nll_,
+                                  .own_logits = own_logits};
+      launch(queue_, chunk.size(), body);
+    });
+  }
+
+  void weight_gradient(Range slice, float* d_weight) {
+    const MatmulSpec spec{.m = hidden_.columns(),
+                          .n = stride_,
+                          .k = slice.size(),
+                          .lda = hidden_.stride(),
+                          .ldb = stride_,
+                          .ldc = stride_,
+                          .a_transposed = true,
+                          .accumulate = slice.begin > 0,
+                          .operands = number_};
+    matmuls_.run(queue_, spec, hidden_from(slice.begin), logits_, d_weight);
+  }
+
+  void hidden_gradient(Range slice, Activations& d_hidden) {
+    const MatmulSpec spec{.m = slice.size(),
+                          .n = hidden_.columns(),
+                          .k = stride_,
+                          .lda = stride_,
+                          .ldb = stride_,
+                          .ldc = d_hidden.stride(),
+                          .b_transposed = true,
+                          .operands = number_};
+    matmuls_.run(queue_, spec, logits_, weights_, d_hidden.values() + slice.begin * d_hidden.stride());
+  }
+
+  Queue& queue_;
+  Matmuls& matmuls_;
+  Scratch& scratch_;
+  Number number_;
+  const Activations& hidden_;
+  const Batch& batch_;
+  std::int64_t items_;
+  std::int64_t stride_;
+  std::int64_t row_bytes_;
+  const void* weights_;
+  const void* bias_;
+  StepRecord* record_;
+  std::int64_t chunk_ = 0;  // users
+  std::int64_t slice_ = 0;  // users: whole chunks
+  double* nll_ = nullptr;   // (users)
+  std::byte* logits_ = nullptr;
+};
+
+}  // namespace
+
+void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                device::Layer layer, StepState& step, Activations& d_hidden,
+                                FloatBuffer& gradients, const device::GradientReady& ready,
+                                const FusedUpdate* fused) {
+  const NvtxRange nvtx("loss: output layer");
+  if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
+  const Range weight = parameters.layout().tensors[layer.weight].range;
+  const Range bias = parameters.layout().tensors[layer.bias].range;
+  float* d_weight = gradients.data() + weight.begin;
+  float* d_bias = gradients.data() + bias.begin;
+  const auto report = [&] {
+    if (!ready) return;
+    ready(weight, mark());
+    ready(bias, mark());
+  };
+  OutputLayer output(gpu_, queue_, matmuls_, scratch_, number(), hidden, batch, parameters, layer,
+                     step.record.data());
+  d_hidden.set_rows(output.users());
+  if (output.users() == 0) {
+    queue_.clear(d_weight, weight.size() * 4);
+    queue_.clear(d_bias, bias.size() * 4);
+    report();
+    return;
+  }
+  output.step(d_hidden, d_weight, d_bias, report);
+}
+
+bool Device::fuses_updates() const {
+  return false;
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,140 @@
+#include <vaecf/device/cuda/device.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "device/cuda/layers/scores.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Unsigned numbers that ascend as scores descend. What is no number counts as minus infinity; both zeros are
+/// one.
+VAECF_HD std::uint32_t descending_key(float score) {
+  if (std::isnan(score)) score = -std::numeric_limits<float>::infinity();
+  const auto bits = std::bit_cast<std::uint32_t>(score == 0.0F ? 0.0F : score);
+  const std::uint32_t ascending = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+  return ~ascending;
+}
+constexpr std::uint32_t masked_key = 0xFFFFFFFFU;  // behind minus infinity's 0xFF800000
+
+/// Entries (user, item) of some users, numbered through, to be sorted by score.
+struct WriteScoreKeys {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  ScoreRows scores;
+  HeldItems held;
+  std::uint32_t* keys;
+  std::uint32_t* entries;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t user = scores.first_user + block;
+    const float* row = scores.row(user);
+    const std::int64_t first = block * scores.items;
+    lanes.each(scores.items, [&](std::int64_t i) {
+      keys[first + i] = descending_key(row[i]);
+      entries[first + i] = static_cast<std::uint32_t>(first + i);
+    });
+    const std::int32_t* own = held.begin(user);
+    lanes.each(held.count(user), [&](std::int64_t k) { keys[first + own[k]] = masked_key; });
+  }
+};
+
+struct WriteUserKeys {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  static constexpr std::int64_t per_block = 1024;
+  std::int64_t size;
+  std::uint32_t items;
+  const std::uint32_t* entries;
+  std::uint32_t* keys;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t first = block * per_block;
+    const std::int64_t n = size - first < per_block ? size - first : per_block;
+    lanes.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
+  }
+};
+
+/// Takes the first k of each user's sorted entries.
+struct TakeBest {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  ScoreRows scores;
+  HeldItems held;
+  const std::uint32_t* entries;
+  std::int64_t k;
+  std::int32_t* best;
+  float* best_scores;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    const std::int64_t user = scores.first_user + block;
+    const std::int64_t left = scores.items - held.count(user);
+    const std::int64_t first = block * scores.items;
+    const float* row = scores.row(user);
+    lanes.each(k, [&](std::int64_t place) {
+      const bool filled = place < left;
+      const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
+      best[user * k + place] = item;
+      best_scores[user * k + place] = filled ? row[item] : -std::numeric_limits<float>::infinity();
+    });
+  }
+};
+
+}  // namespace
+
+/// All of a row is sorted, whatever k is: entries of many users at once, stably by score and then by user, as
+/// equal scores stay in the order of items. For k = 10 that costs about as much as picking one after the
+/// other would, and for large k far less.
+void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                   device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+  const NvtxRange nvtx("recommendation: top k");
+  const std::int64_t users = batch.users();
+  const std::int64_t places = users * k;
+  if (places == 0) return;
+  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  const HeldItems held(batch);
+  constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
+  const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
+  const std::int64_t room = sorted_users * scorer.items();
+  auto* keys = scratch_.get<std::uint32_t>(Scratch::products, 4 * room, "best items");
+  auto* sorted_keys = keys + room;
+  auto* entries = keys + 2 * room;
+  auto* sorted = keys + 3 * room;
+  auto* best = scratch_.get<std::int32_t>(Scratch::ranks, places, "best items");
+  auto* best_scores = scratch_.get<float>(Scratch::per_user, places, "best items");
+
+  scorer.for_each_part([&](const ScoreRows& part) {
+    for (std::int64_t first = 0; first < part.users; first += sorted_users) {
+      ScoreRows rows = part;
+      rows.values += first * part.stride;
+      rows.first_user += first;
+      rows.users = std::min(sorted_users, part.users - first);
+      const std::int64_t n = rows.users * rows.items;
+      launch(queue_, rows.users, WriteScoreKeys{rows, held, keys, entries});
+      primitives_.sort_pairs(queue_, keys, sorted_keys, entries, sorted, n, 32);
+      launch(queue_, (n + WriteUserKeys::per_block - 1) / WriteUserKeys::per_block,
+             WriteUserKeys{n, static_cast<std::uint32_t>(rows.items), sorted, keys});
+      const int bits =
+          std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));
+      primitives_.sort_pairs(queue_, keys, sorted_keys, sorted, entries, n, bits);
+      launch(queue_, rows.users, TakeBest{rows, held, entries, k, best, best_scores});
+    }
+  });
+
+  PinnedArray<std::int32_t> best_back(places);
+  PinnedArray<float> scores_back(places);
+  queue_.copy_out(best_back.data(), best, places * 4);
+  queue_.copy_out(scores_back.data(), best_scores, places * 4);
+  queue_.finish();
+  std::copy_n(best_back.data(), places, items.data());
+  std::copy_n(scores_back.data(), places, scores.data());
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,111 @@
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/elementwise.hpp>
+
+#include <initializer_list>
+#include <stdexcept>
+#include <type_traits>
+
+#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// One pass over gradient, moments and weights, 30 bytes an element: as fast as memory is. Groups of eight
+/// are counted from the buffers' begin, so that all accesses are aligned wherever the range begins. Copies
+/// are of type T; float: there are none.
+template <class T>
+struct Update {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const StepRecord* record;
+  const float* verdict;  // overflows; squares of the whole gradient, if the rule clips
+  bool decays;
+  Range range;
+  const float* gradients;
+  float* first;
+  float* second;
+  std::int64_t moments_offset;  // element i has moments i + moments_offset, a multiple of 64
+  float* weights;
+  T* copies;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    if (verdict[0] > 0.0F) return;
+    device::UpdateRule rule = record->numbers.rule;
+    rule.gradient_scale *= device::clip_factor(rule, verdict[1]) / record->scale.scale;
+    if (!decays) rule.decay = 0.0F;
+    const std::int64_t first_group = range.begin / 8 + block * threads;
+    lanes.each(threads, [&](std::int64_t t) {
+      const std::int64_t at = (first_group + t) * 8;
+      if (at >= range.begin && at + 8 <= range.end) {
+        eight(rule, at);
+      } else {
+        for (std::int64_t i = at; i < at + 8; ++i) {
+          if (i >= range.begin && i < range.end) one(rule, i);
+        }
+      }
+    });
+  }
+
+  VAECF_HD static void element(const device::UpdateRule& rule, float gradient, float& m, float& v, float& w) {
+    const float g = math::step_gradient(gradient, rule.gradient_scale, rule.decay, w);
+    switch (rule.kind) {
+      case device::OptimizerKind::adam:
+        math::adam_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m, v, w);
+        break;
+      case device::OptimizerKind::rmsprop:
+        math::rmsprop_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m, v, w);
+        break;
+      case device::OptimizerKind::sgd:
+        math::sgd_element(g, rule.rate, rule.beta1, m, w);
+        break;
+    }
+  }
+
+  VAECF_HD void one(const device::UpdateRule& rule, std::int64_t i) const {
+    const std::int64_t m = i + moments_offset;
+    element(rule, gradients[i], first[m], second[m], weights[i]);
+    if constexpr (!std::is_same_v<T, float>) copies[i] = narrowed<T>(weights[i]);
+  }
+
+  VAECF_HD void eight(const device::UpdateRule& rule, std::int64_t i) const {
+    const Eight g = load_eight(gradients + i);
+    const std::int64_t at = i + moments_offset;
+    Eight m = load_eight(first + at);
+    Eight v = load_eight(second + at);
+    Eight w = load_eight(weights + i);
+    for (int j = 0; j < 8; ++j) element(rule, g.at[j], m.at[j], v.at[j], w.at[j]);
+    store_eight(first + at, m);
+    store_eight(second + at, v);
+    store_eight(weights + i, w);
+    if constexpr (!std::is_same_v<T, float>) store_eight(copies + i, w);
+  }
+};
+
+template <class T>
+void run(Queue& queue, const Update<T>& update) {
+  for (const void* memory : std::initializer_list<const void*>{update.gradients, update.first, update.second,
+                                                               update.weights, update.copies}) {
+    if (!aligned(memory)) throw std::logic_error("update: buffers begin at multiples of 16 bytes");
+  }
+  if (update.range.size() <= 0) return;
+  const std::int64_t groups = (update.range.end + 7) / 8 - update.range.begin / 8;
+  launch(queue, blocks_for(groups, Update<T>::threads), update);
+}
+
+}  // namespace
+
+void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
+                    Moments moments, Parameters& parameters) {
+  const NvtxRange nvtx("optimiser");
+  with_number(number(), [&](auto type) {
+    using T = decltype(type);
+    T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(parameters.copies());
+    run(queue_, Update<T>{step.record.data(), step.verdict.data(), decays, range, gradients.data(),
+                          moments.first.data(), moments.second.data(), moments.offset,
+                          parameters.master().data(), copies});
+  });
+}
+
+}  // namespace vaecf::cuda

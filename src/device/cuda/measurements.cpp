@@ -1,0 +1,120 @@
+#include <vaecf/device/cuda/device.hpp>
+
+#include <chrono>
+#include <stdexcept>
+#include <vector>
+
+#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Something in [-0.5, 0.5): a GPU multiplies zeros faster than it does numbers.
+template <class T>
+struct FillWithNoise {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+
+  T* values;
+  std::int64_t size;
+
+  template <class Lanes>
+  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+    each_of_grid<threads>(lanes, block, size, [&](std::int64_t i) {
+      const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761U;
+      values[i] = narrowed<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
+    });
+  }
+};
+
+// A measurement takes so many seconds at least, so that the start of the work does not count.
+constexpr double enough = 20e-3;
+constexpr int repetitions = 8;
+
+/// Returns the seconds that `work` takes several times; a first time, which may be slower, does not count.
+template <class F>
+double measure(Queue& queue, F&& work) {
+  work();
+  queue.finish();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) work();
+  queue.finish();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+std::string Device::device_id() const {
+  return gpu_.id();
+}
+
+std::int64_t Device::peak_device_bytes() const {
+  return gpu_.peak_bytes();
+}
+
+double Device::measure_gemm_rate() {
+  // As large as a few milliseconds allow: small products do not fill the device.
+  constexpr std::int64_t largest = 8192;
+  for (std::int64_t size = 128;; size *= 2) {
+    const MatmulSpec spec{.m = size,
+                          .n = size,
+                          .k = size,
+                          .lda = size,
+                          .ldb = size,
+                          .ldc = size,
+                          .operands = number(),
+                          .result = number()};
+    const std::int64_t bytes = size * size * size_of(number());
+    DeviceArray<std::byte> a(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> b(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> c(gpu_, bytes, "a measurement");
+    with_number(number(), [&]<class T>(T) {
+      for (DeviceArray<std::byte>* operand : {&a, &b}) {
+        launch(queue_, blocks_for(size * size, FillWithNoise<T>::threads),
+               FillWithNoise<T>{reinterpret_cast<T*>(operand->data()), size * size});
+      }
+    });
+    const double seconds = measure(queue_, [&] { matmuls_.run(queue_, spec, a.data(), b.data(), c.data()); });
+    const bool next_fits = 4 * 3 * bytes < gpu_.free_bytes() / 2;
+    if (seconds < enough && size < largest && next_fits) continue;
+    const auto n = static_cast<double>(size);
+    return 2.0 * repetitions * n * n * n / seconds * 1e-9;
+  }
+}
+
+double Device::measure_memory_rate() {
+  // Up to sizes that no cache holds; device memory is fast, so these are a few milliseconds all the same.
+  constexpr std::int64_t largest = std::int64_t{1} << 30;
+  for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
+    const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
+    DeviceArray<std::byte> to(gpu_, bytes, "a measurement");
+    const double seconds = measure(queue_, [&] { queue_.copy(to.data(), from.data(), bytes); });
+    const bool next_fits = 4 * 2 * bytes < gpu_.free_bytes() / 2;
+    if (seconds < enough && bytes < largest && next_fits) continue;
+    return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;
+  }
+}
+
+void Stopwatch::mark() {
+  if (queue_.capturing()) throw std::logic_error("a recording would keep this mark");
+  if (used_ == events_.size()) events_.emplace_back(Timing::on);
+  queue_.record(events_[used_++]);
+}
+
+std::vector<double> Stopwatch::read() {
+  queue_.finish();
+  last_ = std::chrono::steady_clock::now();
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < used_; ++i) {
+    seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
+  }
+  used_ = 0;
+  return seconds;
+}
+
+std::unique_ptr<Stopwatch> Device::make_stopwatch() {
+  return std::make_unique<Stopwatch>(queue_);
+}
+
+}  // namespace vaecf::cuda

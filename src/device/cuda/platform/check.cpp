@@ -1,0 +1,75 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <string>
+
+#include "device/cuda/platform/check.cuh"
+
+namespace vaecf::cuda {
+namespace {
+
+std::string version_text(int version) {
+  return format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string explain_old_driver() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+  return format("the NVIDIA driver knows CUDA up to {}, this program needs {}: update the driver",
+                version_text(driver), version_text(CUDART_VERSION));
+}
+
+std::string advice(cudaError_t status) {
+  switch (status) {
+    case cudaErrorInsufficientDriver:
+    case cudaErrorCallRequiresNewerDriver:
+    case cudaErrorUnsupportedPtxVersion:
+      return explain_old_driver();
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+      return "configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use "
+             "device: cpu";
+    case cudaErrorMemoryAllocation:
+      return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
+    case cudaErrorSystemNotReady:
+      return "see systemctl status nvidia-fabricmanager, which GPUs joined by NVSwitch need";
+    default:
+      break;
+  }
+  if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
+    return "this is a bug: set backend.graph: off";
+  }
+  // A fault of a kernel or of the GPU comes up at whatever call is next, which is innocent.
+  return "unless this call is to blame, earlier work on the GPU is: see `dmesg` for Xid messages and "
+         "nvidia-smi for the GPU's state and processes; start again, from the last checkpoint if there is "
+         "one; if it comes again, compute-sanitizer names the kernel";
+}
+
+std::string size_text(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 100 ? format("{:.1f} MiB", mib) : format("{:.1f} GiB", mib / 1024);
+}
+
+}  // namespace
+
+std::string explain(cudaError_t status, const char* what) {
+  return format("GPU: {} failed: {} ({}); {}", what, cudaGetErrorString(status), cudaGetErrorName(status),
+                advice(status));
+}
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  // Errors that pass would otherwise show again at the next kernel's start.
+  cudaGetLastError();
+  throw RunError(explain(status, what));
+}
+
+std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
+                                std::int64_t ours) {
+  return format(
+      "GPU memory: {} for {} are needed, {} of {} are free ({} are this run's own; for other programs see "
+      "nvidia-smi); lower train.batch_size, or set backend.resident: off, or spread the run over more GPUs",
+      size_text(bytes), what, size_text(free), size_text(total), size_text(ours));
+}
+
+}  // namespace vaecf::cuda

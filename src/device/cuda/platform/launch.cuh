@@ -1,0 +1,116 @@
+#pragma once
+
+#include <vaecf/math/lanes.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+
+#include "device/cuda/platform/check.cuh"
+
+namespace vaecf::cuda {
+
+/// One thread block shares the work on one row. The threads take elements `threads` apart; the partial
+/// results of a warp meet by a butterfly, those of the warps in shared memory, always in the same order: a
+/// row gives the same bits however often it is computed.
+///
+/// Every thread of the block makes one, with the same arguments, and calls the verbs together with all
+/// others. `THREADS` is blockDim.x, a multiple of 32. The block is one-dimensional.
+template <int THREADS>
+class BlockLanes {
+  static_assert(THREADS % 32 == 0 && THREADS >= 32 && THREADS <= 1024);
+
+ public:
+  /// What the lanes of one block exchange partial results through; put one into shared memory.
+  struct Shared {
+    double slots[THREADS / 32 + 1];  // the last one carries the result to all
+  };
+
+  __device__ explicit BlockLanes(Shared& shared) : shared_(shared) {}
+
+  // The type is spelled out: nvcc's host pass drops the body, so that `auto` would be void there.
+  template <class F, class T = std::decay_t<std::invoke_result_t<F&, std::int64_t>>>
+  __device__ T sum(std::int64_t n, F&& f) const {
+    T part{};
+    for (std::int64_t i = threadIdx.x; i < n; i += THREADS) part += f(i);
+    return combine(part, T{}, [](T a, T b) { return a + b; });
+  }
+
+  template <class F>
+  __device__ float max(std::int64_t n, F&& f) const {
+    const auto larger = [](float a, float b) { return a > b ? a : b; };
+    const float lowest = -std::numeric_limits<float>::infinity();
+    float part = lowest;
+    for (std::int64_t i = threadIdx.x; i < n; i += THREADS) part = larger(part, f(i));
+    return combine(part, lowest, larger);
+  }
+
+  template <class F>
+  __device__ void each(std::int64_t n, F&& f) const {
+    for (std::int64_t i = threadIdx.x; i < n; i += THREADS) f(i);
+    __syncthreads();
+  }
+
+ private:
+  static constexpr int warps = THREADS / 32;
+
+  template <class T, class Join>
+  __device__ static T combine_warp(T value, Join join) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      value = join(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    }
+    return value;
+  }
+
+  template <class T, class Join>
+  __device__ T combine(T part, T neutral, Join join) const {
+    static_assert(sizeof(T) <= sizeof(double) && std::is_arithmetic_v<T>);
+    T* slots = reinterpret_cast<T*>(shared_.slots);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    part = combine_warp(part, join);
+    if (lane == 0) slots[warp] = part;
+    __syncthreads();
+    if (warp == 0) {
+      part = combine_warp(lane < warps ? slots[lane] : neutral, join);
+      if (lane == 0) slots[warps] = part;
+    }
+    __syncthreads();
+    const T result = slots[warps];
+    __syncthreads();  // the slots are free again only when all have read
+    return result;
+  }
+
+  Shared& shared_;
+};
+
+static_assert(math::Lanes<BlockLanes<256>>);
+
+/// How many blocks of a body a multiprocessor should have room for; 0: as the compiler thinks best.
+template <class Body>
+constexpr int blocks_at_once() {
+  if constexpr (requires { Body::blocks_at_once; }) return Body::blocks_at_once;
+  return 0;
+}
+
+template <class Body>
+__global__ void __launch_bounds__(Body::threads, blocks_at_once<Body>()) run_body(const Body body) {
+  __shared__ typename BlockLanes<Body::threads>::Shared shared;
+  __shared__ alignas(16) std::byte scratch[Body::scratch_bytes > 0 ? Body::scratch_bytes : 1];
+  BlockLanes<Body::threads> lanes(shared);
+  body(lanes, static_cast<std::int64_t>(blockIdx.x), scratch);
+}
+
+template <class Body>
+void launch(Queue& queue, std::int64_t blocks, const Body& body) {
+  if (blocks == 0) return;
+  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw std::logic_error("a kernel cannot have so many blocks");
+  }
+  run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(queue.native())>>>(
+      body);
+  check(cudaGetLastError(), "a kernel's start");
+}
+
+}  // namespace vaecf::cuda

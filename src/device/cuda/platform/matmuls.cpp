@@ -1,0 +1,250 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/device/cuda/platform.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/cublaslt.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// What NVIDIA advises for Hopper; split sums of the products that need them fit many times.
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr int most_candidates = 8;
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  // Behind a failed start there often is an older error of the device, which says more.
+  vaecf::cuda::check(cudaGetLastError(), what);
+  throw RunError(
+      format("GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid "
+             "messages; of all train.precision: fp32 asks a GPU for least",
+             what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
+}
+
+struct Destroy {
+  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublaslt().MatmulDescDestroy(p); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublaslt().MatrixLayoutDestroy(p); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublaslt().MatmulPreferenceDestroy(p); }
+  void operator()(cublasLtContext* p) const { cublaslt().Destroy(p); }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
+
+cudaDataType_t type_of(Number number) {
+  switch (number) {
+    case Number::fp32:
+      return CUDA_R_32F;
+    case Number::bf16:
+      return CUDA_R_16BF;
+    case Number::fp16:
+      return CUDA_R_16F;
+  }
+  throw std::logic_error("no such number");
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublaslt().MatmulDescSetAttribute(description, attribute, &value, sizeof value),
+        "describing a product");
+}
+template <class T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublaslt().MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        "describing a product");
+}
+
+/// A row-major matrix of `rows` rows is, to cuBLASLt, its column-major transpose.
+Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std::int64_t columns,
+                                          std::int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublaslt().MatrixLayoutCreate(&layout, type_of(number), static_cast<std::uint64_t>(columns),
+                                      static_cast<std::uint64_t>(rows), stride),
+        "describing a matrix");
+  return Owned<cublasLtMatrixLayout_t>(layout);
+}
+
+/// A power of two that divides the address, 256 at most.
+std::uint32_t alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory) | 256U;
+  return static_cast<std::uint32_t>(address & -address);
+}
+
+/// A product as cuBLASLt wants it. Row-major c = a b is column-major c' = b' a': it gets b first, and the
+/// bias that our rows share runs down its columns, as its epilogue wants.
+struct Plan {
+  Owned<cublasLtMatmulDesc_t> description;
+  Owned<cublasLtMatrixLayout_t> a, b, c;
+  std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< the one that runs, and what stands in should it not
+};
+
+Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
+  cublasLtMatmulDesc_t description = nullptr;
+  const bool rounds = spec.operands == Number::fp32 && fp32 == Fp32Products::tf32;
+  check(cublaslt().MatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                    CUDA_R_32F),
+        "describing a product");
+  Plan plan;
+  plan.description.reset(description);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, spec.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSB, spec.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (spec.bias) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(spec.result));
+  }
+  plan.a = spec.a_transposed ? make_layout(spec.operands, spec.k, spec.m, spec.lda)
+                             : make_layout(spec.operands, spec.m, spec.k, spec.lda);
+  plan.b = spec.b_transposed ? make_layout(spec.operands, spec.n, spec.k, spec.ldb)
+                             : make_layout(spec.operands, spec.k, spec.n, spec.ldb);
+  plan.c = make_layout(spec.result, spec.m, spec.n, spec.ldc);
+  return plan;
+}
+
+/// What a product takes.
+struct Operands {
+  const void* a;
+  const void* b;
+  void* c;
+  const void* bias;
+};
+
+/// What decides on a product's algorithm: besides the product, how its operands are aligned.
+using PlanKey = std::pair<MatmulSpec, std::array<std::uint32_t, 3>>;
+
+}  // namespace
+
+struct Matmuls::State {
+  State(Gpu& gpu, bool is_deterministic, Fp32Products fp32_products)
+      : deterministic(is_deterministic),
+        fp32(fp32_products),
+        workspace(gpu, static_cast<std::int64_t>(workspace_bytes), "the products' workspace") {
+    cublasLtHandle_t made = nullptr;
+    check(cublaslt().Create(&made), "starting cuBLASLt");
+    handle.reset(made);
+  }
+
+  cublasStatus_t start(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, bool accumulate,
+                       const Operands& x) {
+    const float alpha = 1.0F;
+    const float beta = accumulate ? 1.0F : 0.0F;
+    return cublaslt().Matmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a,
+                             plan.a.get(), &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm,
+                             workspace.data(), workspace_bytes, static_cast<cudaStream_t>(queue.native()));
+  }
+
+  /// The algorithms that cuBLASLt expects to be fastest, best first.
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x) {
+    cublasLtMatmulPreference_t made = nullptr;
+    check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
+    const Owned<cublasLtMatmulPreference_t> preference(made);
+    set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
+    // order, after the last part, not as they come.
+    const bool in_order = deterministic || spec.result != Number::fp32;
+    set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                            : CUBLASLT_REDUCTION_SCHEME_MASK));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(x.b));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(x.a));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(x.c));
+    set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(x.c));
+
+    std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
+    int count = 0;
+    const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
+        handle.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), made,
+        most_candidates, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    check(status, "planning a product");
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < count; ++i) {
+      if (found[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(found[i].algo);
+    }
+    return algorithms;
+  }
+
+  /// Seconds of the fastest of a few runs; infinite if it does not run.
+  double seconds(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x) {
+    Event begin(Timing::on);
+    Event end(Timing::on);
+    constexpr double never = std::numeric_limits<double>::infinity();
+    double best = never;
+    for (int run = 0; run < 4; ++run) {
+      queue.record(begin);
+      if (start(queue, plan, algorithm, false, x) != CUBLAS_STATUS_SUCCESS) {
+        cudaGetLastError();
+        return never;
+      }
+      queue.record(end);
+      queue.finish();
+      // The first run loads the kernel.
+      if (run > 0) best = std::min(best, Event::seconds_between(begin, end));
+    }
+    return best;
+  }
+
+  std::size_t fastest(Queue& queue, const Plan& plan, const Operands& x) {
+    std::vector<double> times;
+    for (const auto& algorithm : plan.algorithms) times.push_back(seconds(queue, plan, algorithm, x));
+    return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
+  }
+
+  Plan& plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
+    const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
+    const auto known = plans.find(key);
+    if (known != plans.end()) return known->second;
+    Plan made = describe(spec, fp32);
+    if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+    made.algorithms = candidates(made, spec, x);
+    if (made.algorithms.empty()) {
+      throw RunError(
+          format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: "
+                 "fp32, which needs the least support",
+                 spec.m, spec.k, spec.k, spec.n));
+    }
+    // Trials overwrite the result and wait for the device: where either matters, the first guess stands.
+    // Small products are not worth it.
+    const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
+    if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
+      queue.finish();  // trials then wait for nobody but themselves
+      std::swap(made.algorithms.front(), made.algorithms[fastest(queue, made, x)]);
+    }
+    return plans.emplace(key, std::move(made)).first->second;
+  }
+
+  bool deterministic;
+  Fp32Products fp32;
+  Owned<cublasLtHandle_t> handle;
+  DeviceArray<std::byte> workspace;
+  std::map<PlanKey, Plan> plans;
+};
+
+Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
+    : state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
+Matmuls::~Matmuls() = default;
+
+void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+                  const void* bias) {
+  const Operands x{a, b, c, bias};
+  Plan& plan = state_->plan_for(queue, spec, x);
+  if (spec.bias) set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  for (;;) {
+    const cublasStatus_t status = state_->start(queue, plan, plan.algorithms.front(), spec.accumulate, x);
+    const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+                         status == CUBLAS_STATUS_ARCH_MISMATCH;
+    if (!refused || plan.algorithms.size() == 1) return check(status, "a product");
+    cudaGetLastError();  // nothing ran: the advice was wrong, the next may be better
+    plan.algorithms.erase(plan.algorithms.begin());
+  }
+}
+
+}  // namespace vaecf::cuda

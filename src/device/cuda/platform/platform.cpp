@@ -1,0 +1,274 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/device/cuda/platform.hpp>
+#include <vaecf/device/cuda_facts.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "device/cuda/platform/check.cuh"
+
+namespace vaecf::cuda {
+
+struct Gpu::State {
+  explicit State(int index) : number(index) {
+    // First of all: any other call would wake device 0, and hold memory there.
+    check(cudaSetDevice(index), "taking the GPU");
+    facts = cuda_facts().gpus.at(static_cast<std::size_t>(index));
+    check(cudaStreamCreateWithFlags(&clearing, cudaStreamNonBlocking), "making a stream");
+  }
+  ~State() { cudaStreamDestroy(clearing); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  int number;
+  GpuFacts facts;
+  cudaStream_t clearing = nullptr;
+  std::int64_t used = 0;
+  std::int64_t peak = 0;
+};
+
+Gpu::Gpu(int index) : state_(std::make_unique<State>(index)) {}
+Gpu::~Gpu() = default;
+
+int Gpu::index() const {
+  return state_->number;
+}
+std::string Gpu::name() const {
+  return state_->facts.name;
+}
+std::string Gpu::id() const {
+  return state_->facts.id;
+}
+
+std::int64_t Gpu::free_bytes() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking how much memory is free");
+  return static_cast<std::int64_t>(free);
+}
+std::int64_t Gpu::total_bytes() const {
+  return state_->facts.memory_bytes;
+}
+std::int64_t Gpu::peak_bytes() const {
+  return state_->peak;
+}
+
+void* Gpu::allocate(std::int64_t bytes, const char* what) {
+  void* memory = nullptr;
+  const auto size = static_cast<std::size_t>(bytes);
+  const cudaError_t status = cudaMalloc(&memory, size);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // passes: the next call must not find it
+    throw RunError(explain_full_memory(what, bytes, free_bytes(), total_bytes(), state_->used));
+  }
+  check(status, what);
+  state_->used += bytes;
+  state_->peak = std::max(state_->peak, state_->used);
+  try {
+    // The queues do not wait for the default stream, where a plain cudaMemset would run: zeros first, then
+    // the pointer.
+    check(cudaMemsetAsync(memory, 0, size, state_->clearing), what);
+    check(cudaStreamSynchronize(state_->clearing), what);
+  } catch (...) {
+    release(memory, bytes);
+    throw;
+  }
+  return memory;
+}
+
+void Gpu::release(void* memory, std::int64_t bytes) noexcept {
+  // cudaFree may wait for what still uses the memory, but does not promise to.
+  cudaDeviceSynchronize();
+  cudaFree(memory);
+  cudaGetLastError();
+  state_->used -= bytes;
+}
+
+void* allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw RunError(format(
+        "{:.1f} MiB of pinned host memory are not to be had: free host memory, or raise the limit of locked "
+        "memory (ulimit -l; in containers --ulimit memlock=-1)",
+        static_cast<double>(bytes) / (1 << 20)));
+  }
+  check(status, "pinned host memory");
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept {
+  cudaDeviceSynchronize();  // copies may be under way
+  cudaFreeHost(memory);
+  cudaGetLastError();
+}
+
+struct Event::State {
+  explicit State(Timing timing) {
+    check(cudaEventCreateWithFlags(&event, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
+          "making an event");
+  }
+  ~State() { cudaEventDestroy(event); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  cudaEvent_t event = nullptr;
+};
+
+Event::Event(Timing timing) : state_(std::make_shared<State>(timing)) {}
+
+bool Event::done() const {
+  const cudaError_t status = cudaEventQuery(state_->event);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(status, "looking at an event");
+  return true;
+}
+
+void* Event::native() const {
+  return state_->event;
+}
+
+double Event::seconds_between(const Event& from, const Event& to) {
+  float milliseconds = 0.0F;
+  check(cudaEventElapsedTime(&milliseconds, from.state_->event, to.state_->event),
+        "taking the time between events");
+  return 1e-3 * static_cast<double>(milliseconds);
+}
+
+struct CapturedGraph::State {
+  State() = default;
+  ~State() {
+    if (runnable != nullptr) cudaGraphExecDestroy(runnable);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  cudaGraphExec_t runnable = nullptr;
+};
+
+struct Queue::State {
+  State() {
+    // Non-blocking: never ordered with the default stream, which libraries may use.
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  }
+  ~State() {
+    if (capturing) abandon_capture();
+    cudaStreamDestroy(stream);  // what is in it still runs to its end
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void abandon_capture() noexcept {
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+  }
+
+  cudaStream_t stream = nullptr;
+  bool capturing = false;
+};
+
+Queue::Queue() : state_(std::make_unique<State>()) {}
+Queue::~Queue() = default;
+
+void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
+  if (bytes == 0) return;
+  check(
+      cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, state_->stream),
+      "a copy to the GPU");
+}
+
+void Queue::copy_out(void* host, const void* device, std::int64_t bytes) {
+  if (bytes == 0) return;
+  check(
+      cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, state_->stream),
+      "a copy from the GPU");
+}
+
+void Queue::copy(void* to, const void* from, std::int64_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, state_->stream),
+        "a copy on the GPU");
+}
+
+void Queue::clear(void* device, std::int64_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(bytes), state_->stream), "clearing GPU memory");
+}
+
+void Queue::record(Event& event) {
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event.native()), state_->stream), "recording an event");
+}
+
+void Queue::wait_for(void* event) {
+  if (event == nullptr) return;
+  check(cudaStreamWaitEvent(state_->stream, static_cast<cudaEvent_t>(event), 0), "waiting for an event");
+}
+
+void Queue::finish() {
+  if (state_->capturing) throw std::logic_error("waiting for a queue that captures");
+  // Short waits spin; in longer ones the core goes to other threads, and in long ones a little sleep costs
+  // nothing.
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  for (;;) {
+    const cudaError_t status = cudaStreamQuery(state_->stream);
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) check(status, "waiting for the GPU");
+    cudaGetLastError();
+    const auto waited = Clock::now() - begin;
+    if (waited < std::chrono::microseconds(50)) continue;
+    if (waited < std::chrono::milliseconds(2)) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
+void Queue::begin_capture() {
+  if (state_->capturing) throw std::logic_error("a capture within a capture");
+  // Thread local: calls that a capture cannot hold (allocation, waiting) are refused on this thread, where
+  // they would be our bug, while other threads, as NCCL's and a watchdog's, go on. Global would refuse theirs
+  // and void our capture; relaxed would let ours pass, to fail at replay.
+  check(cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal),
+        "starting to record a step");
+  state_->capturing = true;
+}
+
+CapturedGraph Queue::end_capture() {
+  if (!state_->capturing) throw std::logic_error("ending no capture");
+  state_->capturing = false;
+  cudaGraph_t captured = nullptr;
+  check(cudaStreamEndCapture(state_->stream, &captured), "recording a step");
+  auto graph = std::make_shared<CapturedGraph::State>();
+  // Work keeps the priority of the queue that it was put into: the communicator's stays urgent.
+  const cudaError_t status =
+      cudaGraphInstantiate(&graph->runnable, captured, cudaGraphInstantiateFlagUseNodePriority);
+  cudaGraphDestroy(captured);
+  check(status, "making a recorded step ready to run");
+  return CapturedGraph(std::move(graph));
+}
+
+void Queue::run(const CapturedGraph& graph) {
+  if (state_->capturing) throw std::logic_error("a graph within a capture");
+  check(cudaGraphLaunch(graph.state().runnable, state_->stream), "starting a recorded step");
+}
+
+bool Queue::capturing() const {
+  return state_->capturing;
+}
+
+void* Queue::native() const {
+  return state_->stream;
+}
+
+}  // namespace vaecf::cuda

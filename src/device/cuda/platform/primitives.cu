@@ -1,0 +1,78 @@
+#include <vaecf/device/cuda/platform.hpp>
+
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "device/cuda/platform/check.cuh"
+
+namespace vaecf::cuda {
+namespace {
+
+struct Widen {
+  __host__ __device__ std::int64_t operator()(std::int32_t value) const { return value; }
+};
+
+// The scan's sums have the type of what it reads: 64 bits from the start, or they would overflow at 2^31.
+cudaError_t scan(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out, std::int64_t n,
+                 cudaStream_t stream) {
+  return cub::DeviceScan::InclusiveSum(scratch, bytes, thrust::make_transform_iterator(in, Widen{}), out, n,
+                                       stream);
+}
+
+cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                 const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n, int bits,
+                 cudaStream_t stream) {
+  return cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, values, sorted_values, n, 0, bits,
+                                         stream);
+}
+
+}  // namespace
+
+struct Primitives::State {
+  explicit State(Gpu& owner) : gpu(owner) {}
+
+  /// Scratch memory of at least `bytes`. What was outgrown stays: captured work still refers to it. Doubling
+  /// bounds it by what is in use.
+  void* take(const Queue& queue, std::size_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    const std::int64_t has = scratch.empty() ? 0 : scratch.back().size();
+    if (has < size) {
+      if (queue.capturing()) throw std::logic_error("a scan or sort without room in a capture");
+      scratch.emplace_back(gpu, std::max(size, 2 * has), "scratch of scan and sort");
+    }
+    return scratch.back().data();
+  }
+
+  Gpu& gpu;
+  std::vector<DeviceArray<std::byte>> scratch;
+};
+
+Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
+Primitives::~Primitives() = default;
+
+void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
+  queue.clear(out, sizeof *out);
+  if (n == 0) return;
+  const auto stream = static_cast<cudaStream_t>(queue.native());
+  std::size_t bytes = 0;
+  check(scan(nullptr, bytes, in, out + 1, n, stream), "planning a scan");
+  check(scan(state_->take(queue, bytes), bytes, in, out + 1, n, stream), "a scan");
+}
+
+void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                            const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
+                            int bits) {
+  if (n == 0) return;
+  const auto stream = static_cast<cudaStream_t>(queue.native());
+  std::size_t bytes = 0;
+  check(sort(nullptr, bytes, keys, sorted_keys, values, sorted_values, n, bits, stream), "planning a sort");
+  check(sort(state_->take(queue, bytes), bytes, keys, sorted_keys, values, sorted_values, n, bits, stream),
+        "a sort");
+}
+
+}  // namespace vaecf::cuda

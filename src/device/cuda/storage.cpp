@@ -1,0 +1,127 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/device/cuda/device.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace vaecf::cuda {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  char text[64];
+  std::snprintf(text, sizeof text, mib < 1024.0 ? "%.1f MiB" : "%.1f GiB", mib < 1024.0 ? mib : mib / 1024.0);
+  return text;
+}
+
+/// InputError for one that is no item: the device would read and write outside its tables.
+void check_ids(std::span<const std::int32_t> ids, std::int64_t items) {
+  const auto bad = std::ranges::find_if(ids, [&](auto item) { return item < 0 || item >= items; });
+  if (bad == ids.end()) return;
+  throw InputError("users' rows hold item " + std::to_string(*bad) + ", but there are " +
+                   std::to_string(items) + " items: the dataset is damaged; prepare it anew");
+}
+
+/// Writes ids of `size` bytes each.
+void write_ids(std::span<const std::int32_t> ids, std::int64_t size, std::byte* to) {
+  if (size == 2) {
+    std::ranges::copy(ids, reinterpret_cast<std::uint16_t*>(to));
+  } else {
+    std::ranges::copy(ids, reinterpret_cast<std::uint32_t*>(to));
+  }
+}
+
+}  // namespace
+
+void Generation::require_free(const char* what) const {
+  if (recording) {
+    throw std::logic_error(std::string(what) +
+                           ": memory cannot grow while work is recorded; it must have run before");
+  }
+}
+
+void* Scratch::bytes(Slot slot, std::int64_t bytes, const char* what) {
+  DeviceArray<std::byte>& memory = memory_[slot];
+  grow(gpu_, generation_, bytes, what, memory);
+  return memory.data();
+}
+
+void Activations::set_rows(std::int64_t rows) {
+  if (rows < 0 || rows > max_rows_) {
+    throw std::logic_error("activations made for " + std::to_string(max_rows_) + " rows cannot hold " +
+                           std::to_string(rows));
+  }
+  rows_ = rows;
+}
+
+void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
+  constexpr const char* what = "the batch";
+  grow(gpu_, generation_, users, what, user_numbers);
+  grow(gpu_, generation_, users + 1, what, offsets);
+  grow(gpu_, generation_, entries, what, columns);
+  if (!with_transpose) return;
+  grow(gpu_, generation_, item_count + 1, what, item_begin);
+  for (DeviceArray<std::uint32_t>* array : {&item_users, &keys, &sorted_keys, &entry_users}) {
+    grow(gpu_, generation_, entries, what, *array);
+  }
+}
+
+UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
+                   bool on_device, std::string description)
+    : host_offsets(view.offsets.begin(), view.offsets.end()),
+      first_user_(first_user),
+      items_(items),
+      description_(std::move(description)) {
+  if (host_offsets.empty()) host_offsets.push_back(0);
+  for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
+  offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
+  queue.copy_in(offsets_.data(), host_offsets.data(), offsets_.bytes());
+
+  const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
+  check_ids(ids, items);
+  const std::int64_t size = id_bytes(items);
+  if (!on_device) {
+    host_ids_ = PinnedArray<std::byte>(view.entries() * size);
+    write_ids(ids, size, host_ids_.data());
+    return;
+  }
+  device_ids_ = {gpu, view.entries() * size, "users' rows"};
+  constexpr std::size_t piece_entries = std::size_t{1} << 20;
+  std::vector<std::byte> piece(std::min(piece_entries, ids.size()) * static_cast<std::size_t>(size));
+  for (std::size_t first = 0; first < ids.size(); first += piece_entries) {
+    const auto part = ids.subspan(first, std::min(piece_entries, ids.size() - first));
+    write_ids(part, size, piece.data());
+    queue.copy_in(device_ids_.data() + static_cast<std::int64_t>(first) * size, piece.data(),
+                  std::ssize(part) * size);
+  }
+}
+
+std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
+  std::int64_t entries = 0;
+  for (const std::int64_t row : rows) entries += host_offsets[row + 1] - host_offsets[row];
+  return entries;
+}
+
+std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
+  const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
+  const std::int64_t free = gpu_.free_bytes();
+  const Toggle resident = options_.resident;
+  // Unless told otherwise, a quarter of the memory stays free for weights, moments, activations and logits.
+  const bool fits = needed <= free - (resident == Toggle::on ? 0 : gpu_.total_bytes() / 4);
+  const std::string sizes = size_text(needed) + " are needed and " + size_text(free) + " free";
+  if (resident == Toggle::on && !fits) {
+    throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
+                   "; set it to auto or off, so that the GPU reads them in the host's memory");
+  }
+  const bool on_device = fits && resident != Toggle::off;
+  const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +
+                           " interactions in " + std::to_string(8 * id_bytes(items)) + "-bit ids, " +
+                           (on_device ? "resident on the GPU: " : "read from the host: ") +
+                           (resident == Toggle::off ? "backend.resident is off" : sizes);
+  return std::make_unique<UserRows>(gpu_, queue_, rows, first_user, items, on_device, text);
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,17 @@
+// Stands in for src/device/cuda/ where the program is built without CUDA.
+#include <vaecf/device/cuda_facts.hpp>
+
+namespace vaecf::cuda {
+
+Availability availability() {
+  return {
+      false, 0,
+      "this program was built without CUDA: install CUDA 12.4 or newer with NCCL and configure again with "
+      "-DVAECF_CUDA=ON, which says what is missing"};
+}
+
+CudaFacts cuda_facts() {
+  return {};
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,210 @@
+#include <vaecf/io/checkpoint.hpp>
+
+#include "io/files/file_system.hpp"
+#include "io/hdf5/hdf5_reader.hpp"
+#include "io/hdf5/hdf5_writer.hpp"
+
+#include <fcntl.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+namespace vaecf::io {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the user block is written as it lies in memory");
+
+constexpr const char* how_to_get_a_checkpoint = "name a checkpoint that a training run has written";
+constexpr std::string_view magic = "VAECFCKP";
+constexpr std::uint32_t seal_version = 1;
+constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
+
+/// The user block in front of a checkpoint's HDF5 part.
+struct Seal {
+  std::array<char, magic.size()> mark{};
+  std::uint32_t version = 0;
+  std::uint32_t zero = 0;
+  std::uint64_t length = 0;  ///< of the rest of the file
+  std::uint64_t hash = 0;    ///< xxh3 (64 bit) of that rest
+  std::array<char, 480> zeros{};
+
+  bool operator==(const Seal&) const = default;
+  bool has_mark() const { return std::string_view(mark.data(), mark.size()) == magic; }
+};
+static_assert(sizeof(Seal) == 512);
+
+Descriptor open_file(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// Returns how many bytes of a seal are at the beginning of the file, or -1 with errno set.
+ssize_t read_seal(const Descriptor& file, Seal& seal) {
+  return file.is_open() ? read_at(file.value(), reinterpret_cast<char*>(&seal), sizeof seal, 0) : -1;
+}
+
+/// Puts the seal for all bytes behind it into `seal`. Returns false with errno set if reading fails.
+bool measure(int descriptor, Seal& seal) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  if (!state) throw std::bad_alloc();
+  XXH3_64bits_reset(state.get());
+  std::string piece(std::size_t{1} << 20, '\0');
+  std::ranges::copy(magic, seal.mark.begin());
+  seal.version = seal_version;
+  for (ssize_t got = 1; got > 0;) {
+    got = read_at(descriptor, piece.data(), piece.size(), static_cast<off_t>(sizeof seal + seal.length));
+    if (got < 0) return false;
+    XXH3_64bits_update(state.get(), piece.data(), static_cast<std::size_t>(got));
+    seal.length += static_cast<std::uint64_t>(got);
+  }
+  seal.hash = XXH3_64bits_digest(state.get());
+  return true;
+}
+
+/// Returns the checksum of the checkpoint `path`. Throws InputError unless its bytes are those that were
+/// written.
+std::uint64_t verify_seal(const std::string& path) {
+  require_file(path, how_to_get_a_checkpoint);
+  const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
+  const Descriptor file = open_file(path);
+  Seal claimed;
+  Seal found;
+  const ssize_t got = read_seal(file, claimed);
+  if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
+  if (!claimed.has_mark()) fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
+  if (static_cast<std::size_t>(got) < sizeof claimed) fail("was cut short; use an older checkpoint");
+  if (claimed.version != seal_version) {
+    fail(format("is a checkpoint of format {}; this program reads format {}", claimed.version, seal_version));
+  }
+  if (!measure(file.value(), found)) {
+    fail(format("cannot be read: {}", std::generic_category().message(errno)));
+  }
+  if (found.length != claimed.length) {
+    fail(format("holds {} bytes behind its first 512, but {} were written; use an older checkpoint",
+                found.length, claimed.length));
+  }
+  if (found != claimed) fail("is damaged: its checksum does not match its bytes; use an older checkpoint");
+  return found.hash;
+}
+
+/// Copies a tensor into the file by blocks of rows. `source` may throw, too.
+void write_tensor(Hdf5Writer& file, const TensorSource& source) {
+  const std::array<hsize_t, 2> matrix = {static_cast<hsize_t>(source.rows),
+                                         static_cast<hsize_t>(source.columns)};
+  const h5::Handle dataset =
+      file.create(source.name, H5T_IEEE_F32LE, std::span(matrix).subspan(source.vector ? 1 : 0));
+  const std::int64_t step =
+      std::max<std::int64_t>(1, block_floats / std::max<std::int64_t>(1, source.columns));
+  std::vector<float> block(static_cast<std::size_t>(std::min(step, source.rows) * source.columns));
+  for (std::int64_t begin = 0; begin < source.rows; begin += step) {
+    const std::int64_t end = std::min(source.rows, begin + step);
+    const auto values = std::span(block).first(static_cast<std::size_t>((end - begin) * source.columns));
+    source.read_rows(begin, end, values);
+    const std::int64_t count = source.vector ? source.columns : end - begin;
+    file.write([&] { h5::write_rows(dataset.id(), H5T_NATIVE_FLOAT, begin, count, values.data()); });
+  }
+}
+
+}  // namespace
+
+bool is_checkpoint(const std::string& path) {
+  Seal seal;
+  return read_seal(open_file(path), seal) > 0 && seal.has_mark();
+}
+
+void write_checkpoint(const std::string& path, const Attributes& attributes,
+                      std::span<const TensorSource> tensors) {
+  Hdf5Writer file(path, sizeof(Seal));
+  file.write_attributes(attributes);
+  for (const auto& tensor : tensors) write_tensor(file, tensor);
+  file.finish();
+  Seal seal;
+  const auto* const bytes = reinterpret_cast<const char*>(&seal);
+  if (!measure(file.descriptor(), seal)) throw_write_error(path, errno);
+  const int code = write_at(file.descriptor(), {bytes, sizeof seal}, 0);
+  if (code != 0) throw_write_error(path, code);
+  file.commit();
+}
+
+struct CheckpointFile::Content {
+  explicit Content(const std::string& path)
+      : checksum(verify_seal(path)), file(path, how_to_get_a_checkpoint) {
+    file.reading([&] {
+      attributes = file.attributes();
+      std::vector<std::string> names;
+      const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+        static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+        return 0;
+      };
+      h5::check(H5Lvisit(file.id(), H5_INDEX_NAME, H5_ITER_INC, add_name, &names), "list the tensors");
+      for (const std::string& name : names) {
+        if (H5Iget_type(file.open_object(name).id()) != H5I_GROUP) add(file.open(name, 2));
+      }
+    });
+  }
+
+  void add(Hdf5Dataset dataset) {
+    if (dataset.kind() != H5T_FLOAT) file.refuse(format("{} does not hold numbers", dataset.name));
+    const bool vector = dataset.shape.size() == 1;
+    infos.push_back({dataset.name, vector ? 1 : dataset.shape[0], dataset.shape.back()});
+    datasets.push_back(std::move(dataset));
+  }
+
+  std::uint64_t checksum;
+  Hdf5Reader file;
+  Attributes attributes;
+  std::vector<TensorInfo> infos;
+  std::vector<Hdf5Dataset> datasets;  // as infos
+};
+
+CheckpointFile::CheckpointFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
+
+std::uint64_t CheckpointFile::checksum() const {
+  return content_->checksum;
+}
+const Attributes& CheckpointFile::attributes() const {
+  return content_->attributes;
+}
+const std::vector<CheckpointFile::TensorInfo>& CheckpointFile::tensors() const {
+  return content_->infos;
+}
+
+const Attribute& CheckpointFile::attribute(const std::string& name, std::size_t kind) const {
+  constexpr std::array kinds = {"an integer", "a floating-point number", "a string",
+                                "a list of floating-point numbers"};
+  const auto found = attributes().find(name);
+  if (found == attributes().end()) content_->file.refuse(format("has no attribute {}", name));
+  if (found->second.index() != kind)
+    content_->file.refuse(format("attribute {} is not {}", name, kinds.at(kind)));
+  return found->second;
+}
+
+void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std::int64_t end,
+                               std::span<float> out) const {
+  const Hdf5Reader& file = content_->file;
+  const auto found = std::ranges::find(tensors(), name, &TensorInfo::name);
+  if (found == tensors().end()) {
+    file.refuse(
+        format("has no tensor {}; it belongs to another model: check model.type and model.hidden", name));
+  }
+  if (begin < 0 || begin > end || end > found->rows ||
+      static_cast<std::int64_t>(out.size()) != (end - begin) * found->columns) {
+    file.refuse(format("tensor {} has shape ({}, {}); {} values of rows {} to {} were asked for", name,
+                       found->rows, found->columns, out.size(), begin, end));
+  }
+  if (out.empty()) return;
+  file.reading([&] {
+    const Hdf5Dataset& dataset = content_->datasets[static_cast<std::size_t>(found - tensors().begin())];
+    const bool vector = dataset.shape.size() == 1;
+    h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin,
+                  vector ? found->columns : end - begin, out.data());
+  });
+}
+
+}  // namespace vaecf::io

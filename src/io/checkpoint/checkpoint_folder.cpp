@@ -1,0 +1,84 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/output_file.hpp>
+
+#include "io/files/file_system.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+namespace vaecf::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Knows only the very names that we would give: "epoch-1.h5" is somebody's own.
+std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
+  const char* const digits = name.c_str() + name.find('-') + 1;
+  const std::int64_t number = std::max<std::int64_t>(0, std::strtoll(digits, nullptr, 10));
+  for (const auto kind : {CheckpointKind::epoch, CheckpointKind::step, CheckpointKind::best}) {
+    if (checkpoint_name(kind, number) == name) return CheckpointCandidate{"", kind, number};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string checkpoint_name(CheckpointKind kind, std::int64_t number) {
+  if (kind == CheckpointKind::epoch) return format("epoch-{:04}.h5", number);
+  if (kind == CheckpointKind::step) return format("step-{:08}.h5", number);
+  return "best.h5";
+}
+
+std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder) {
+  std::vector<CheckpointCandidate> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code vanished;
+    auto candidate = candidate_named(entry->path().filename().string());
+    if (!candidate || !entry->is_regular_file(vanished)) continue;
+    candidate->path = entry->path().string();
+    found.push_back(std::move(*candidate));
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw RunError(
+        format("{}: cannot be searched for checkpoints: {}; check that it is a folder and its permissions",
+               folder, error.message()));
+  }
+  std::ranges::sort(found, {}, [](const CheckpointCandidate& c) { return std::tuple(c.kind, c.number); });
+  return found;
+}
+
+void publish_alias(const std::string& file, const std::string& alias) {
+  make_parent_folder(alias);
+  const std::string temporary = temporary_name(alias);
+  ::unlink(temporary.c_str());
+  if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    std::error_code error;
+    fs::copy_file(file, temporary, error);
+    const Descriptor copy(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!error && ::fsync(copy.value()) != 0) error = {errno, std::generic_category()};
+    if (error) {
+      ::unlink(temporary.c_str());
+      throw RunError(format("{}: cannot be made from {}: {}; check that it can be read, and the disk", alias,
+                            file, error.message()));
+    }
+  }
+  const int code = std::rename(temporary.c_str(), alias.c_str()) == 0 ? 0 : errno;
+  // Where both are the same file already, rename does nothing and leaves the temporary name.
+  ::unlink(temporary.c_str());
+  if (code != 0) throw_write_error(alias, code);
+  sync_parent_folder(alias);
+}
+
+}  // namespace vaecf::io

@@ -1,0 +1,270 @@
+#include <vaecf/io/dataset_file.hpp>
+
+#include "io/dataset/stored_matrix.hpp"
+#include "io/hdf5/hdf5_reader.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace vaecf::io {
+namespace {
+
+const char* const how_to_get_a_dataset =
+    "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
+constexpr std::int64_t format_version = 1;
+
+/// The matrix whose users those of matrix_names[first_features + i] are.
+constexpr std::array<std::size_t, 3> users_of_features = {0, 1, 3};
+
+/// Hands items of all users and all ids to `add`. If a matrix has more than `most_entries` entries, only
+/// every n-th block of its rows is read.
+void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add,
+                  std::int64_t most_entries) {
+  constexpr std::int64_t block_rows = 1 << 10;
+  constexpr std::int64_t block_ids = 1 << 16;
+  for (const auto name : matrix_names) {
+    const std::string matrix(name);
+    const std::int64_t rows = file.rows(matrix);
+    const std::int64_t every = 1 + file.entries(matrix) / most_entries;
+    for (std::int64_t begin = 0; begin < rows; begin += every * block_rows) {
+      const Csr block = file.read_rows(matrix, {begin, std::min(rows, begin + block_rows)});
+      add(std::as_bytes(std::span(block.columns)));
+    }
+  }
+  for (const char* const path : {"items/id", "train/user_id", "validation/user_id", "test/user_id"}) {
+    if (!file.has_ids(path)) continue;
+    const IdList ids = file.read_ids(path);
+    for (std::int64_t begin = 0; begin < ids.size(); begin += block_ids) {
+      const Range block{begin, std::min(ids.size(), begin + block_ids)};
+      add(std::as_bytes(ids.numeric() ? view(ids.numbers, block) : std::span<const std::int64_t>()));
+      if (ids.numeric()) continue;
+      for (const std::string& id : view(ids.strings, block)) add(std::as_bytes(std::span(id)));
+    }
+  }
+}
+
+std::string text_of(const Attribute& attribute) {
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<double>>) {
+          std::string text;
+          for (const double number : value) text += format("{} ", number);
+          return text;
+        } else {
+          return format("{}", value);
+        }
+      },
+      attribute);
+}
+
+/// Returns whether `path` names an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
+bool is_own_dataset(const std::string& path) {
+  try {
+    const DatasetFile file(path);
+    for (const char* const attribute : {"format_version", "name", "users", "interactions", "source"}) {
+      if (!file.attributes().contains(attribute)) return false;
+    }
+    add_contents(
+        file, [](std::span<const std::byte>) {}, std::numeric_limits<std::int64_t>::max());
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool check_replaceable(const std::string& path, bool replace) {
+  const bool intact = is_own_dataset(path);
+  std::error_code error;
+  if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
+    throw InputError(
+        format("{}: exists and is not an intact dataset of prepare or synthesize; name another file, or pass "
+               "--replace to replace it",
+               path));
+  }
+  return intact;
+}
+
+std::int64_t IdList::size() const {
+  return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
+}
+
+IdList IdList::only(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return numeric() ? IdList{{numbers.at(i)}, {}} : IdList{{}, {strings.at(i)}};
+}
+
+std::string IdList::text(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return numeric() ? std::to_string(numbers.at(i)) : strings.at(i);
+}
+
+struct DatasetFile::Content {
+  explicit Content(const std::string& path) : file(path, how_to_get_a_dataset) {
+    if (is_checkpoint(path)) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_a_dataset));
+    file.reading([&] {
+      if (file.has("item") && file.has("score"))
+        file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_a_dataset));
+      attributes = file.attributes();
+      if (width_at("format_version", 0).value_or(format_version) != format_version) {
+        file.refuse(format("its format_version is not {}, the one that this program reads; {}",
+                           format_version, how_to_get_a_dataset));
+      }
+      if (attributes.contains("parts")) {
+        file.refuse(
+            "is one of the several files of a dataset, which only older versions read; run `vaecf_dist "
+            "prepare` again");
+      }
+      const auto told = width_at("items", 1);
+      if (!told)
+        file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_a_dataset));
+      items = *told;
+      features = width_at("features", 0).value_or(0);
+      for (const auto name : matrix_names) {
+        auto& matrix = matrices.emplace_back();
+        if (file.has(std::string(name))) matrix.emplace(file, std::string(name));
+      }
+      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_a_dataset));
+      check_users();
+    });
+  }
+
+  /// Returns the number that the attribute `name` tells; nothing if it is not there.
+  std::optional<std::int64_t> width_at(const std::string& name, std::int64_t least) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return std::nullopt;
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    const auto* width = std::get_if<std::int64_t>(&found->second);
+    if (width == nullptr || *width < least || *width > most) {
+      file.refuse(format("attribute `{}` must be an integer from {} to {}", name, least, most));
+    }
+    return *width;
+  }
+
+  std::int64_t rows(std::string_view name) const {
+    const auto& matrix = matrices[matrix_index(name)];
+    return matrix ? matrix->rows() : 0;
+  }
+
+  /// Refuses what does not belong to the same users, or items, as something else.
+  void check_users() const {
+    for (const std::string split : {"validation", "test"}) {
+      require_same_users(split + "/fold_in", split + "/held_out");
+      check_ids(split + "/user_id", rows(split + "/fold_in"));
+    }
+    check_ids("train/user_id", rows("train"));
+    check_ids("items/id", items);
+    for (std::size_t i = 0; i < users_of_features.size(); ++i) {
+      const auto& matrix = matrices[first_features + i];
+      if (features > 0) {
+        require_same_users(matrix_names[first_features + i], matrix_names[users_of_features[i]]);
+      } else if (matrix && matrix->entries() > 0) {
+        file.refuse(format("has {}, but no attribute `features` (the number of its columns)",
+                           matrix_names[first_features + i]));
+      }
+    }
+  }
+
+  void require_same_users(std::string_view one, std::string_view other) const {
+    if (rows(one) == rows(other)) return;
+    file.refuse(format("{} has {} rows, {} has {}; both must hold the same users", one, rows(one), other,
+                       rows(other)));
+  }
+
+  void check_ids(const std::string& name, std::int64_t expected) const {
+    if (!file.has(name)) return;
+    const auto found = file.open(name, 1).shape[0];
+    if (found != expected) file.refuse(format("{} has {} entries instead of {}", name, found, expected));
+  }
+
+  Hdf5Reader file;
+  Attributes attributes;
+  std::int64_t items = 0;
+  std::int64_t features = 0;
+  std::vector<std::optional<StoredMatrix>> matrices;  // in the order of matrix_names
+};
+
+DatasetFile::DatasetFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
+
+const std::string& DatasetFile::path() const {
+  return content_->file.path();
+}
+std::int64_t DatasetFile::items() const {
+  return content_->items;
+}
+std::int64_t DatasetFile::features() const {
+  return content_->features;
+}
+std::int64_t DatasetFile::rows(const std::string& matrix) const {
+  return content_->rows(matrix);
+}
+std::int64_t DatasetFile::entries(const std::string& matrix) const {
+  const auto& found = content_->matrices[matrix_index(matrix)];
+  return found ? found->entries() : 0;
+}
+std::int64_t DatasetFile::compression() const {
+  return content_->matrices[0]->deflate();
+}
+const Attributes& DatasetFile::attributes() const {
+  return content_->attributes;
+}
+
+Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
+  const std::size_t index = matrix_index(matrix);
+  if (rows.begin < 0 || rows.begin > rows.end || rows.end > this->rows(matrix)) {
+    throw InputError(format("{}: rows {} to {} asked of {}, which has {}", path(), rows.begin, rows.end,
+                            matrix, this->rows(matrix)));
+  }
+  if (rows.size() == 0) return {};
+  return content_->file.reading(
+      [&] { return content_->matrices[index]->read(rows, index < first_features ? items() : features()); });
+}
+
+bool DatasetFile::has_ids(const std::string& path) const {
+  return content_->file.reading([&] { return content_->file.has(path); });
+}
+
+IdList DatasetFile::read_ids(const std::string& path) const {
+  return content_->file.reading([&] { return content_->file.ids(path); });
+}
+
+std::string DatasetFile::fingerprint() const {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  if (!state) throw std::bad_alloc();
+  XXH3_64bits_reset(state.get());
+  const auto add = [&](std::span<const std::byte> bytes) {
+    const std::uint64_t size = bytes.size();
+    XXH3_64bits_update(state.get(), &size, sizeof size);
+    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  };
+  const auto add_text = [&](std::string_view text) { add(std::as_bytes(std::span(text))); };
+  for (std::size_t m = 0; m < matrix_names.size(); ++m) {
+    const auto& matrix = content_->matrices[m];
+    if (!matrix && m >= first_features) continue;  // as it was before there were any
+    add_text(matrix_names[m]);
+    if (!matrix) continue;
+    const auto offsets = content_->file.reading([&] { return matrix->offsets({0, matrix->rows()}); });
+    add(std::as_bytes(std::span(offsets)));
+  }
+  for (const auto& [name, value] : attributes()) {
+    add_text(name);
+    add_text(text_of(value));
+  }
+  // What `prepare` and `synthesize` made, follows from its attributes: source, with checksums, and options.
+  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, as each rank reads them
+  if (!attributes().contains("source")) add_contents(*this, add, sampled_entries);
+  return format("{:016x}", XXH3_64bits_digest(state.get()));
+}
+
+}  // namespace vaecf::io

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "io/hdf5/hdf5_reader.hpp"
+
+#include <vaecf/base/views.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vaecf::io {
+
+/// Every matrix of a dataset file, in the order in which fingerprints see them.
+inline constexpr std::array<std::string_view, 8> matrix_names = {
+    "train",         "validation/fold_in", "validation/held_out", "test/fold_in",
+    "test/held_out", "train/features",     "validation/features", "test/features"};
+
+/// From here on the columns of a matrix are features of users, not items, and it may be absent.
+inline constexpr std::size_t first_features = 5;
+
+/// Position of `name` in matrix_names; InputError if it is none of them.
+std::size_t matrix_index(std::string_view name);
+
+/// A matrix of an open file, its shapes checked. All of this throws InputError, naming file, dataset and row,
+/// or h5::Failure.
+class StoredMatrix {
+ public:
+  /// `file` must outlive this.
+  StoredMatrix(const Hdf5Reader& file, const std::string& name);
+
+  std::int64_t rows() const { return offsets_.shape[0] - 1; }
+  std::int64_t entries() const { return columns_.shape[0]; }
+  int deflate() const { return columns_.deflate; }
+
+  /// Reads `rows`, at least one, with one hyperslab, and checks them: offsets rise, columns are ascending,
+  /// unique and below `width`, weights are 1.
+  Csr read(Range rows, std::int64_t width) const;
+
+  /// Returns the offsets of `rows`, one more than these, and checks that they rise.
+  std::vector<std::int64_t> offsets(Range rows) const;
+
+ private:
+  void check_columns(std::int64_t first_row, const CsrView& rows, std::int64_t width) const;
+  void check_weights(std::int64_t begin, std::int64_t end) const;
+
+  const Hdf5Reader* file_;
+  Hdf5Dataset offsets_;
+  Hdf5Dataset columns_;
+  std::optional<Hdf5Dataset> weights_;
+};
+
+}  // namespace vaecf::io

@@ -1,0 +1,107 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
+#include <vaecf/io/output_file.hpp>
+
+#include "io/files/file_system.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <tuple>
+
+namespace vaecf::io {
+namespace {
+
+/// A pipe would keep whoever opens it waiting.
+void refuse_pipe(const std::string& path) {
+  std::error_code missing;
+  if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
+    throw InputError(format("{}: is not a regular file; move it away", path));
+}
+
+std::string why() {
+  return std::generic_category().message(errno == 0 ? EIO : errno);
+}
+
+}  // namespace
+
+std::string to_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+double number_at(const Json& json, std::string_view key, double otherwise) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_number() ? field->get<double>() : otherwise;
+}
+
+std::string text_at(const Json& json, std::string_view key, const std::string& otherwise) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_string() ? field->get<std::string>() : otherwise;
+}
+
+std::vector<Json> read_json_lines(const std::string& path) {
+  refuse_pipe(path);
+  std::ifstream file(path);
+  if (!file) throw InputError(format("{}: cannot be read: {}", path, why()));
+  std::vector<Json> lines;
+  for (std::string line; std::getline(file, line);) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+EventLog::EventLog(std::string path) : path_(std::move(path)) {
+  append("");
+}
+
+void EventLog::write(const Event& event) {
+  if (!path_.empty()) append(to_text(event.fields()) + "\n");
+}
+
+void EventLog::append(const std::string& line) {
+  make_parent_folder(path_);
+  const Descriptor file(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (!file.is_open()) throw_write_error(path_, errno);
+  const off_t size = ::lseek(file.value(), 0, SEEK_END);
+  // A last line without its end, as after a crash in the middle of a write, is to stay alone.
+  char last = '\n';
+  const bool torn = size > 0 && read_at(file.value(), &last, 1, size - 1) == 1 && last != '\n';
+  const int code = write_at(file.value(), (torn ? "\n" : "") + line, size);
+  if (code == 0) return;
+  // Where a torn line cannot be cut off, readers of the log pass over it.
+  std::ignore = ::ftruncate(file.value(), size);
+  throw_write_error(path_, code);
+}
+
+CutEvents cut_events(const std::string& path, const std::function<bool(const Json& event)>& keep) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown) && !unknown) return {};
+  refuse_pipe(path);
+  OutputFile file(path);
+  errno = 0;
+  std::ifstream old(path, std::ios::binary);
+  CutEvents cut;
+  bool all_ended = true;
+  for (std::string line; std::getline(old, line);) {
+    all_ended = !old.eof();
+    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!event.is_object() || !event.contains("event") || !event["event"].is_string()) {
+      ++cut.unreadable;
+    } else if (!keep(event)) {
+      ++cut.dropped;
+    } else {
+      file.write(line + '\n');
+    }
+  }
+  if (!old.eof())
+    throw RunError(format("{}: cannot be read: {}; move it away to start a new log", path, why()));
+  if (cut.dropped > 0 || cut.unreadable > 0 || !all_ended) file.commit();
+  return cut;
+}
+
+}  // namespace vaecf::io

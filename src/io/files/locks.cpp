@@ -1,0 +1,73 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/io/locks.hpp>
+
+#include "io/files/file_system.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <tuple>
+
+namespace vaecf::io {
+namespace {
+
+Descriptor open_something_at(const std::string& path) {
+  Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (existing.is_open()) return existing;
+  return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
+Descriptor open_lock(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  // The file of another user can be locked, too, if not written.
+  if (!file.is_open() && errno == EACCES)
+    file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file.is_open()) return file;
+  throw InputError(
+      format("{}: cannot be opened ({}), and keeps two runs out of one folder: remove it if no other run "
+             "works there, or give this one another name or run.directory",
+             path, std::generic_category().message(errno)));
+}
+
+std::string holder_by(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  return line.empty() ? "unknown process" : line.substr(0, 200);
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& folder, std::chrono::milliseconds patience) {
+  const std::string path = folder + "/.lock";
+  Descriptor file = open_lock(path);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return;
+    if (std::chrono::steady_clock::now() >= end) {
+      throw InputError(
+          format("{}: another run is at work in this folder ({}): wait for it, or give this one another name "
+                 "or run.directory; if that process is surely gone, remove {}",
+                 folder, holder_by(path), path));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const std::string who = format("process {} on {}\n", ::getpid(), host_name());
+  // A lock without a name is a lock all the same.
+  if (::ftruncate(file.value(), 0) == 0) std::ignore = ::pwrite(file.value(), who.data(), who.size(), 0);
+  file_ = std::move(file);
+}
+
+Locks probe_locks(const std::string& path) {
+  const Descriptor file = open_something_at(path);
+  if (!file.is_open()) return Locks::unknown;
+  if (::flock(file.value(), LOCK_SH | LOCK_NB) == 0) return Locks::work;
+  return errno == EWOULDBLOCK ? Locks::held : Locks::unsupported;
+}
+
+}  // namespace vaecf::io

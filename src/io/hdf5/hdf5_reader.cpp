@@ -1,0 +1,234 @@
+#include "io/hdf5/hdf5_reader.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+namespace vaecf::io {
+namespace {
+
+// Deflate packs at most 1032 to 1.
+constexpr std::uint64_t max_packing = 1032;
+constexpr std::size_t max_string = std::size_t{64} << 20;
+constexpr std::size_t max_list = std::size_t{1} << 20;
+
+/// Called for a link into another file: it is not followed.
+herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
+  return -1;
+}
+
+/// Cuts off the filling of one element of a string type.
+std::string strip_filling(std::string_view bytes, H5T_str_t filling) {
+  if (filling == H5T_STR_NULLTERM) return std::string(bytes.substr(0, bytes.find('\0')));
+  return std::string(bytes.substr(0, bytes.find_last_not_of(filling == H5T_STR_SPACEPAD ? ' ' : '\0') + 1));
+}
+
+}  // namespace
+
+void require_file(const std::string& path, const std::string& make) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    throw InputError(format("{}: no such file; check the path, or {}", path, make));
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    throw InputError(
+        format("{}: is a folder or a device, not a regular file; name a file, or {}", path, make));
+  }
+  if (::access(path.c_str(), R_OK) != 0) {
+    throw InputError(format("{}: cannot be read: {}; check its permissions", path,
+                            std::generic_category().message(errno)));
+  }
+}
+
+Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::move(path)) {
+  require_file(path_, make);
+  reading([&] {
+    if (H5Fis_hdf5(path_.c_str()) <= 0) refuse(format("is not an HDF5 file; {}", make));
+    links_ = h5::Handle(H5Pcreate(H5P_LINK_ACCESS), "prepare to read a file");
+    h5::check(H5Pset_elink_cb(links_.id(), refuse_link, nullptr), "prepare to read a file");
+    const h5::Handle access(H5Pcreate(H5P_FILE_ACCESS), "prepare to read a file");
+#if H5_VERSION_GE(1, 10, 7)
+    // Readers share the file, and network file systems often have no locks.
+    h5::check(H5Pset_file_locking(access.id(), false, true), "prepare to read a file");
+#endif
+    file_ = h5::Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), "open the file");
+  });
+}
+
+void Hdf5Reader::refuse(const std::string& problem) const {
+  throw InputError(format("{}: {}", path_, problem));
+}
+
+void Hdf5Reader::refuse_variable_length(hid_t type, const std::string& what) const {
+  const bool text = H5Tget_class(type) == H5T_STRING;
+  if (H5Tget_class(type) == H5T_VLEN || (text && h5::check(H5Tis_variable_str(type), "inspect a type") > 0)) {
+    refuse(
+        format("{} is of variable length, which is not read because damaged ones crash the HDF5 library; "
+               "store it with fixed length (in h5py: numpy.bytes_(text), or dtype 'S<n>')",
+               what));
+  }
+}
+
+bool Hdf5Reader::has(const std::string& path) const {
+  for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("look for {}", part)) == 0) return false;
+    H5L_info_t info;
+    h5::check(H5Lget_info(id(), part.c_str(), &info, links_.id()), format("look at {}", part));
+    if (info.type != H5L_TYPE_HARD && H5Oexists_by_name(id(), part.c_str(), links_.id()) <= 0) {
+      refuse(
+          format("{} is a link that leads nowhere, in circles or into another file, which is not followed; "
+                 "copy the data to its place",
+                 part));
+    }
+    if (slash == std::string::npos) return true;
+  }
+}
+
+h5::Handle Hdf5Reader::open_object(const std::string& path) const {
+  if (!has(path)) refuse(format("{} is missing", path));
+  return h5::Handle(H5Oopen(id(), path.c_str(), links_.id()), format("open {}", path));
+}
+
+Hdf5Dataset Hdf5Reader::open(const std::string& path, int max_dimensions) const {
+  Hdf5Dataset dataset;
+  dataset.name = path;
+  dataset.id = open_object(path);
+  if (H5Iget_type(dataset.id.id()) != H5I_DATASET) refuse(format("{} is not a dataset", path));
+  dataset.type = h5::Handle(H5Dget_type(dataset.id.id()), format("read the type of {}", path));
+  refuse_variable_length(dataset.type.id(), path);
+
+  const h5::Handle space(H5Dget_space(dataset.id.id()), format("read the shape of {}", path));
+  const int dimensions = H5Sget_simple_extent_ndims(space.id());
+  if (H5Sget_simple_extent_type(space.id()) != H5S_SIMPLE || dimensions < 1 || dimensions > max_dimensions) {
+    refuse(format("{} has {} dimensions; {} expected", path, dimensions,
+                  max_dimensions == 1 ? "1 is" : "1 or 2 are"));
+  }
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  h5::check(H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr),
+            format("read the shape of {}", path));
+  dataset.shape.assign(sizes.begin(), sizes.begin() + dimensions);
+  check_storage(dataset);
+  return dataset;
+}
+
+void Hdf5Reader::check_storage(Hdf5Dataset& dataset) const {
+  const std::string looking = format("look at {}", dataset.name);
+  const h5::Handle creation(H5Dget_create_plist(dataset.id.id()), looking);
+  if (H5Pget_layout(creation.id()) == H5D_VIRTUAL ||
+      h5::check(H5Pget_external_count(creation.id()), looking) > 0) {
+    refuse(
+        format("{} lies in another file, which is not followed; copy the data into this one", dataset.name));
+  }
+  const int filters = h5::check(H5Pget_nfilters(creation.id()), looking);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    unsigned level = 0;
+    std::size_t values = 1;
+    const auto filter =
+        H5Pget_filter2(creation.id(), static_cast<unsigned>(i), &flags, &values, &level, 0, nullptr, nullptr);
+    if (filter == H5Z_FILTER_DEFLATE) {
+      dataset.deflate = static_cast<int>(level);
+    } else if (filter != H5Z_FILTER_SHUFFLE) {
+      refuse(format("{} uses HDF5 filter {}; only shuffle and deflate (gzip) are read: store it with those",
+                    dataset.name, static_cast<int>(filter)));
+    }
+  }
+  // A shape is a claim: nobody allocates for it before the file's bytes make it possible.
+  std::uint64_t bytes = H5Tget_size(dataset.type.id());
+  bool overflow = false;
+  for (const auto size : dataset.shape) {
+    overflow = overflow || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes);
+  }
+  std::error_code error;
+  const auto stored =
+      std::min<std::uint64_t>(H5Dget_storage_size(dataset.id.id()), std::filesystem::file_size(path_, error));
+  if (overflow || bytes > (filters > 0 ? stored * max_packing : stored)) {
+    refuse(format("{} claims more values than the {} bytes stored for it can hold; make the file again",
+                  dataset.name, stored));
+  }
+}
+
+Attributes Hdf5Reader::attributes() const {
+  const h5::Handle root(H5Gopen2(id(), "/", H5P_DEFAULT), "open the root");
+  Attributes attributes;
+  const int count = h5::check(H5Aget_num_attrs(root.id()), "count the attributes");
+  for (int i = 0; i < count; ++i) {
+    const h5::Handle attribute(H5Aopen_by_idx(root.id(), ".", H5_INDEX_NAME, H5_ITER_INC,
+                                              static_cast<hsize_t>(i), H5P_DEFAULT, H5P_DEFAULT),
+                               "open an attribute");
+    read_attribute(attribute.id(), attributes);
+  }
+  return attributes;
+}
+
+void Hdf5Reader::read_attribute(hid_t attribute, Attributes& to) const {
+  std::string name(static_cast<std::size_t>(
+                       h5::check(H5Aget_name(attribute, 0, nullptr), "read the name of an attribute")),
+                   '\0');
+  h5::check(H5Aget_name(attribute, name.size() + 1, name.data()), "read the name of an attribute");
+  const h5::Handle type(H5Aget_type(attribute), "read the type of an attribute");
+  refuse_variable_length(type.id(), format("attribute {}", name));
+  const h5::Handle space(H5Aget_space(attribute), "read the shape of an attribute");
+  const auto count = h5::check(H5Sget_simple_extent_npoints(space.id()), "read the shape of an attribute");
+  const bool list = H5Sget_simple_extent_ndims(space.id()) == 1;
+  const H5T_class_t kind = H5Tget_class(type.id());
+  const std::size_t bytes = H5Tget_size(type.id());
+  const auto read = [&](hid_t as, void* out) { h5::check(H5Aread(attribute, as, out), "read an attribute"); };
+  if (kind == H5T_FLOAT && list && static_cast<std::size_t>(count) <= max_list) {
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    if (count > 0) read(H5T_NATIVE_DOUBLE, numbers.data());
+    to[name] = std::move(numbers);
+  } else if (count == 1 && kind == H5T_INTEGER) {
+    read(H5T_NATIVE_INT64, &to[name].emplace<std::int64_t>());
+  } else if (count == 1 && kind == H5T_FLOAT) {
+    read(H5T_NATIVE_DOUBLE, &to[name].emplace<double>());
+  } else if (count == 1 && kind == H5T_STRING && bytes <= max_string) {
+    std::string text(bytes, '\0');
+    read(type.id(), text.data());
+    to[name] = strip_filling(text, H5Tget_strpad(type.id()));
+  }
+}
+
+IdList Hdf5Reader::ids(const std::string& path) const {
+  constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+  const Hdf5Dataset dataset = open(path, 1);
+  const std::int64_t count = dataset.shape[0];
+  const auto width = static_cast<std::int64_t>(H5Tget_size(dataset.type.id()));
+  IdList ids;
+  if (dataset.kind() == H5T_INTEGER) {
+    const bool wide = H5Tget_sign(dataset.type.id()) == H5T_SGN_NONE && width >= 8;
+    ids.numbers.resize(static_cast<std::size_t>(count));
+    h5::read_rows(dataset.id.id(), wide ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64, 0, count, ids.numbers.data());
+    const auto beyond = std::ranges::find_if(ids.numbers, [&](std::int64_t id) { return wide && id < 0; });
+    if (beyond != ids.numbers.end()) {
+      refuse(format("{} row {}: id {} is beyond 64-bit signed integers", path, beyond - ids.numbers.begin(),
+                    static_cast<std::uint64_t>(*beyond)));
+    }
+    return ids;
+  }
+  if (dataset.kind() != H5T_STRING || width > h5::max_id_bytes) {
+    refuse(format("{} holds neither integers nor strings of a fixed length of at most {} bytes", path,
+                  h5::max_id_bytes));
+  }
+  const std::int64_t step = std::max<std::int64_t>(1, piece_bytes / width);
+  std::string piece;
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t end = std::min(count, begin + step);
+    piece.resize(static_cast<std::size_t>((end - begin) * width));
+    h5::read_rows(dataset.id.id(), dataset.type.id(), begin, end - begin, piece.data());
+    for (std::size_t at = 0; at < piece.size(); at += static_cast<std::size_t>(width)) {
+      ids.strings.push_back(strip_filling(std::string_view(piece).substr(at, static_cast<std::size_t>(width)),
+                                          H5Tget_strpad(dataset.type.id())));
+    }
+  }
+  return ids;
+}
+
+}  // namespace vaecf::io

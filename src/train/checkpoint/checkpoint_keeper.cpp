@@ -1,0 +1,209 @@
+#include "train/checkpoint/checkpoint_keeper.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include "train/run/agreement.hpp"
+#include "train/run/machine.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <new>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace vaecf::train {
+namespace {
+
+bool is_vector(const device::TensorSpec& spec) {
+  return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
+}
+
+bool all_finite(const std::vector<float>& values) {
+  constexpr std::uint32_t infinity = 0x7F800000U;
+  std::uint32_t largest = 0;  // of magnitudes, whose bits are ordered as they are
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
+  }
+  return largest < infinity;
+}
+
+/// Lists checkpoints by how far training had come: their names count in epochs and in steps, and a copied
+/// folder has lost when they were written.
+std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int64_t steps_per_epoch) {
+  std::vector<std::pair<std::int64_t, std::string>> files;
+  for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
+    if (file.kind == io::CheckpointKind::best) continue;
+    const std::int64_t unit = file.kind == io::CheckpointKind::epoch ? steps_per_epoch : 1;
+    files.emplace_back(file.number * unit, file.path);
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> paths;
+  for (auto& [step, path] : files) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace
+
+void Snapshot::make_room(const std::vector<device::TensorSpec>& specs) {
+  if (!tensors_.empty()) return;
+  std::vector<Tensor> tensors;
+  for (const auto& [which, group] : tensor_groups) {
+    for (const device::TensorSpec& spec : specs) {
+      tensors.push_back({format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
+                         std::vector<float>(static_cast<std::size_t>(spec.rows * spec.columns))});
+    }
+  }
+  tensors_ = std::move(tensors);
+}
+
+void Snapshot::take(const SessionOptions& options, const Services& services, const RunState& state,
+                    Trainer& trainer) {
+  const model::Model& model = trainer.model();
+  on_root(services.communicator, [&] {
+    attributes_ = attributes_of(options, state);
+    try {
+      make_room(model.tensors());
+    } catch (const std::bad_alloc&) {
+      throw RunError(
+          "rank 0 has no memory for the copy that a checkpoint is written from (three times the "
+          "weights): use a smaller model, or a host with more memory");
+    }
+  });
+  const std::size_t tensors = tensors_.size() / tensor_groups.size();  // none but on rank 0
+  for (std::size_t group = 0; group < tensor_groups.size(); ++group) {
+    const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
+    std::vector<std::span<float>> values;
+    for (Tensor& tensor : mine) values.emplace_back(tensor.values);
+    services.engine.read(tensor_groups[group].first, values);
+    on_root(services.communicator, [&] {
+      const auto broken =
+          std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
+      if (broken == mine.end()) return;
+      throw RunError(format(
+          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the "
+          "weights have grown without bound; lower train.optimizer.learning_rate, or look for a precision "
+          "that is too narrow",
+          broken->name));
+    });
+  }
+}
+
+void Snapshot::write(const std::string& path) const {
+  std::vector<io::TensorSource> sources;
+  for (const Tensor& tensor : tensors_) {
+    sources.push_back({tensor.name, tensor.rows, tensor.columns, tensor.vector,
+                       [&tensor](std::int64_t begin, std::int64_t end, std::span<float> out) {
+                         const auto from = tensor.values.begin() + begin * tensor.columns;
+                         std::copy(from, from + (end - begin) * tensor.columns, out.begin());
+                       }});
+  }
+  io::write_checkpoint(path, attributes_, sources);
+}
+
+CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
+                                   std::int64_t steps_per_epoch, RunLog& events)
+    : options_(options), services_(services), events_(events) {
+  if (services.communicator.rank() == 0)
+    kept_ = files_to_go_on_from(options.checkpoint_folder(), steps_per_epoch);
+}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& trainer) {
+  Activity& activity = services_.communicator.activity();
+  const Phase before = activity.report().phase;
+  activity.enter(Phase::checkpoint);
+  const auto& timeline = services_.communicator.activity().timeline();
+  const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
+  await();
+  const auto begin = Clock::now();
+  snapshot_.take(options_, services_, state, trainer);
+  if (purpose.go_on) last_step_ = state.updates_done;
+  activity.enter(before);
+  if (services_.communicator.rank() != 0) return;
+
+  const std::string name = state.step_in_epoch == 0
+                               ? io::checkpoint_name(io::CheckpointKind::epoch, state.epoch)
+                               : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
+  const std::string file =
+      purpose.go_on ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
+  Write job{file, purpose, state.epoch, state.updates_done, seconds_since(begin)};
+  writing_ = std::async(std::launch::async, [this, job, timeline, start = Clock::now()]() mutable {
+    const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
+    std::string* error = &job.error;
+    try {
+      snapshot_.write(job.file);
+      error = &job.best_error;
+      if (job.purpose.go_on && job.purpose.best) io::publish_alias(job.file, options_.best_checkpoint());
+    } catch (const std::exception& problem) {
+      *error = problem.what();
+    }
+    job.seconds = seconds_since(start);
+    return job;
+  });
+}
+
+void CheckpointKeeper::await() {
+  if (writing_.valid()) settle(writing_.get());
+}
+
+void CheckpointKeeper::report() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) await();
+}
+
+void CheckpointKeeper::settle(const Write& done) {
+  const std::string& error = done.error.empty() ? done.best_error : done.error;
+  if (done.purpose.go_on) go_on_error_ = done.error;
+  if (done.purpose.best) best_error_ = error;
+  if (done.purpose.go_on && done.error.empty()) {
+    last_file_ = done.file;
+    std::erase(kept_, done.file);
+    kept_.push_back(done.file);
+    remove_older();
+  }
+  io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
+  event.set("epoch", done.epoch)
+      .set("step", done.step)
+      .set("file", done.file)
+      .set("best", done.purpose.best)
+      .set("copy_seconds", done.copy_seconds)
+      .set("seconds", done.seconds);
+  if (error.empty()) {
+    services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", done.file,
+                        done.copy_seconds, done.seconds);
+  } else {
+    ++failures_;
+    services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", error, failures_);
+    event.set("error", error);
+  }
+  events_.write(event);
+}
+
+void CheckpointKeeper::remove_older() {
+  while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
+    std::error_code ignored;  // what cannot be removed does no harm
+    std::filesystem::remove(kept_.front(), ignored);
+    kept_.erase(kept_.begin());
+  }
+}
+
+void CheckpointKeeper::finish(bool stopped) {
+  on_root(services_.communicator, [&] {
+    await();
+    if (!best_error_.empty() && !stopped) {
+      throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
+    }
+    if (!go_on_error_.empty()) {
+      throw RunError(format("{}, but its last checkpoint could not be written: {}",
+                            stopped ? "training was stopped" : "training is done", go_on_error_));
+    }
+  });
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,285 @@
+#include "train/checkpoint/checkpoint_reading.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include "train/run/agreement.hpp"
+#include "train/run/run_log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace vaecf::train {
+namespace {
+
+constexpr std::int64_t block_elements = 1 << 20;
+
+void check_shapes(const std::string& path, const io::CheckpointFile& file,
+                  const std::vector<device::TensorSpec>& specs, const std::string& group) {
+  const auto& infos = file.tensors();
+  const std::string hint = format(
+      "it holds a {} with hidden layers [{}] and latent {}; give the configuration it was trained with",
+      file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
+      file.attribute<std::int64_t>("model_latent"));
+  for (const device::TensorSpec& spec : specs) {
+    const std::string name = format("{}/{}", group, spec.name);
+    const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
+    if (info == infos.end()) {
+      throw InputError(format("{}: there is no /{}, which the configured model has; {}", path, name, hint));
+    }
+    if (info->rows != spec.rows || info->columns != spec.columns) {
+      throw InputError(format("{}: /{} is ({}, {}) and the configured model's is ({}, {}); {}", path, name,
+                              info->rows, info->columns, spec.rows, spec.columns, hint));
+    }
+  }
+  const auto tensors = std::count_if(infos.begin(), infos.end(),
+                                     [&](const auto& i) { return i.name.starts_with(group + "/"); });
+  if (tensors != static_cast<std::int64_t>(specs.size())) {
+    throw InputError(
+        format("{}: it has {} tensors below /{} and the configured model {}; give the configuration it was "
+               "trained with",
+               path, tensors, group, specs.size()));
+  }
+}
+
+/// Throws InputError unless the checkpoint reads the features that the model of `options` reads of the
+/// dataset.
+void require_same_features(const std::string& path, const RunState& checkpoint, const SessionOptions& options,
+                           const io::DatasetFile& dataset) {
+  const std::int64_t wanted = model_inputs(options, dataset).features;
+  if (checkpoint.features == 0 && wanted == 0) return;
+  if (checkpoint.features == 0) {
+    throw InputError(
+        format("{}: it was trained without features of users, and {} has {} of them; set model.features to "
+               "off, or train anew",
+               path, dataset.path(), wanted));
+  }
+  if (wanted == 0) {
+    const bool off = dataset.features() > 0;
+    throw InputError(format("{}: it was trained with {} features of users, and {}; {}", path,
+                            checkpoint.features,
+                            off ? "model.features is off" : format("{} has none", dataset.path()),
+                            off ? "set it to auto" : "name the dataset it was trained on"));
+  }
+  const std::string hashing = feature_hashing_of(dataset);
+  if (checkpoint.features == wanted && checkpoint.feature_hashing == hashing) return;
+  throw InputError(
+      format("{}: it was trained with {} features of users, made by\n{}\nand {} has {}, made by\n{}\nso that "
+             "they do not mean the same; name the dataset it was trained on",
+             path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), wanted, hashing));
+}
+
+/// Returns how many folders deep the file, or what it is a link to, lies in `folder`: 1: directly; 0: it does
+/// not.
+int depth_in(const std::string& folder, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  int least = 0;
+  for (std::filesystem::path place : {std::filesystem::canonical(parent, ignored),
+                                      std::filesystem::canonical(file, ignored).parent_path()}) {
+    for (int depth = 1; place.has_relative_path(); place = place.parent_path(), ++depth) {
+      if (!std::filesystem::equivalent(place, folder, ignored)) continue;
+      least = least == 0 ? depth : std::min(least, depth);
+      break;
+    }
+  }
+  return least;
+}
+
+/// A checkpoint to continue from, and its state.
+struct Point {
+  std::string path;
+  RunState state;
+};
+
+/// The newest whole checkpoint of the folder. Within a kind the number tells which is newer, so that only the
+/// newest of each needs to be read. Damaged ones are passed over; one that is whole and of another format is
+/// refused: to train from the start instead would move it aside.
+std::optional<Point> newest_whole(const std::string& folder, Log& log) {
+  std::array<std::optional<Point>, 3> newest;
+  const auto candidates = io::list_checkpoints(folder);
+  for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
+    auto& slot = newest[static_cast<std::size_t>(file->kind)];
+    if (slot) continue;
+    std::optional<io::CheckpointFile> whole;
+    try {
+      whole.emplace(file->path);
+    } catch (const InputError& error) {
+      log.warn("passed over: {}", error.what());
+      continue;
+    }
+    slot = {file->path, state_of(file->path, *whole)};
+  }
+  std::optional<Point> found;
+  for (auto& point : newest) {
+    if (point && (!found || point->state.updates_done > found->state.updates_done)) found = std::move(point);
+  }
+  return found;
+}
+
+Point read_named(const SessionOptions& options, const std::string& path) {
+  const std::string folder = options.checkpoint_folder();
+  if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
+    throw InputError(format(
+        "{}: it lies where a new run moves old checkpoints from or to, and would be lost; move it to another "
+        "folder first",
+        path));
+  }
+  return {path, state_of(path, io::CheckpointFile(path))};
+}
+
+/// The epoch that a checkpoint of its end holds; 0 where there is no whole one.
+std::int64_t epoch_of(const std::string& path) {
+  try {
+    const io::CheckpointFile file(path);
+    return file.attribute<std::int64_t>("step_in_epoch") == 0 ? file.attribute<std::int64_t>("epoch") : 0;
+  } catch (const InputError&) {
+    return 0;
+  }
+}
+
+/// On rank 0. False where the best is lost.
+bool best_is_there(const SessionOptions& options, const RunState& state) {
+  if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
+  // A run that ended between writing a checkpoint and giving it its second name, or could not give it.
+  const std::string by_epoch =
+      options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
+  for (const std::string& file : {options.resume_from, by_epoch}) {
+    if (epoch_of(file) != state.best_epoch) continue;
+    io::publish_alias(file, options.best_checkpoint());
+    return true;
+  }
+  return false;
+}
+
+/// Throws InputError naming both values if the checkpoint at `path` was trained on another dataset.
+void require_same_dataset(const std::string& path, const RunState& checkpoint,
+                          const io::DatasetFile& dataset) {
+  if (checkpoint.items != dataset.items()) {
+    throw InputError(
+        format("{}: it was trained on {} items, and {} has {}; name the dataset it was trained on", path,
+               checkpoint.items, dataset.path(), dataset.items()));
+  }
+  if (checkpoint.dataset_checksum != dataset.fingerprint()) {
+    throw InputError(
+        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name the "
+               "dataset it was trained on",
+               path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
+  }
+}
+
+}  // namespace
+
+model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset) {
+  return {dataset.items(), options.model.features == model::FeaturesInput::off ? 0 : dataset.features()};
+}
+
+CheckpointReader::CheckpointReader(const std::string& path, const Services& services)
+    : path_(path), services_(services) {
+  on_root(services.communicator, [&] {
+    file_.emplace(path);
+    state_ = state_of(path, *file_);
+  });
+  broadcast(state_, services.communicator);
+}
+
+void CheckpointReader::require_trained_on(const SessionOptions& options,
+                                          const io::DatasetFile& dataset) const {
+  require_same_features(path_, state_, options, dataset);
+  require_same_dataset(path_, state_, dataset);
+}
+
+void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
+                            const WriteRows& write) {
+  on_root(services_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
+  std::vector<float> values;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const device::TensorSpec& spec = specs[i];
+    const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
+    for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
+      const Range rows{begin, std::min(spec.rows, begin + block_rows)};
+      values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
+      on_root(services_.communicator,
+              [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
+      services_.communicator.broadcast(std::span<float>(values), 0);
+      write(static_cast<int>(i), rows, values);
+      services_.communicator.activity().progressed();
+    }
+  }
+}
+
+void CheckpointReader::load_weights(model::Model& model) {
+  read("weights", model.tensors(), [&](int tensor, Range rows, std::span<const float> values) {
+    model.write_rows(tensor, rows, values);
+  });
+  model.finish_writing();
+}
+
+void CheckpointReader::restore(Trainer& trainer) {
+  const std::int64_t steps = trainer.steps_per_epoch();
+  if (state_.step_in_epoch >= steps || state_.updates_done != state_.epoch * steps + state_.step_in_epoch) {
+    throw InputError(
+        format("{}: {} updates do not make {} epochs of {} steps and {} steps more; use another checkpoint",
+               path_, state_.updates_done, state_.epoch, steps, state_.step_in_epoch));
+  }
+  // Before the first update all ranks compute with the weights as they were drawn.
+  const bool updated = state_.updates_done > 0;
+  const std::vector<device::TensorSpec> specs = trainer.model().tensors();
+  for (const auto& [part, group] : tensor_groups) {
+    services_.engine.write(part, updated,
+                           [&, name = group](const WriteRows& write) { read(name, specs, write); });
+  }
+  trainer.go_on(
+      state_.updates_done, state_.users_seen,
+      {static_cast<float>(state_.loss_scale), static_cast<std::int32_t>(state_.loss_scale_good_steps)});
+}
+
+std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
+                                             const std::string& wanted) {
+  comm::Communicator& communicator = services.communicator;
+  std::optional<Point> point;
+  on_root(communicator, [&] {
+    if (wanted == "auto") {
+      point = newest_whole(options.checkpoint_folder(), services.log);
+    } else {
+      point = read_named(options, wanted);
+    }
+  });
+  if (communicator.all_reduce(std::int64_t{point ? 1 : 0}, comm::Reduction::max) == 0) return std::nullopt;
+  if (!point) point.emplace();
+  point->path = communicator.broadcast_text(std::move(point->path), 0);
+  broadcast(point->state, communicator);
+  require_same_dataset(point->path, point->state, io::DatasetFile(options.data.file));
+  return ResumePoint{point->path, point->state.configuration};
+}
+
+bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator) {
+  return ask_root(communicator,
+                  [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
+}
+
+void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
+                 RunState& state) {
+  if (state.best_epoch == 0) return;
+  const bool there = ask_root(services.communicator, [&] {
+    std::string other;
+    if (state.select != select) {
+      other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", state.select, select);
+    } else if (!best_is_there(options, state)) {
+      other =
+          format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);
+    }
+    if (other.empty()) return true;
+    services.log.warn("{}: the best epoch is looked for anew from here on", other);
+    const std::string best = options.best_checkpoint();
+    if (std::filesystem::is_regular_file(best)) move_checkpoint_aside(options, best);
+    return false;
+  });
+  if (!there) state.forget_best();
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,197 @@
+#include "train/checkpoint/run_state.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <variant>
+
+namespace vaecf::train {
+namespace {
+
+constexpr std::int64_t checkpoint_format = 1;
+constexpr std::size_t skipped = 4;  // in sum_names
+
+/// Calls visit(name, field) for each field, by the name of its attribute. Attributes of features are only in
+/// checkpoints of models that have some.
+template <class State, class Visit>
+void each_attribute(State& state, bool with_features, Visit&& visit) {
+  visit("step", state.updates_done);
+  visit("epoch", state.epoch);
+  visit("step_in_epoch", state.step_in_epoch);
+  visit("users_seen", state.users_seen);
+  visit("best_metric", state.best_metric);
+  visit("best_epoch", state.best_epoch);
+  visit("patience_count", state.patience_count);
+  visit("loss_scale", state.loss_scale);
+  visit("loss_scale_good_steps", state.loss_scale_good_steps);
+  visit("select", state.select);
+  visit("configuration", state.configuration);
+  visit("items", state.items);
+  visit("dataset_checksum", state.dataset_checksum);
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    visit(format("epoch_{}_by_rank", sum_names[s]), state.epoch_sums[s]);
+  }
+  if (!with_features) return;
+  visit("features", state.features);
+  visit("feature_hashing", state.feature_hashing);
+}
+
+/// Returns the total over ranks. Steps are skipped by all ranks or none.
+double total(const RunState& state, std::size_t sum) {
+  double all = 0.0;
+  for (const double one : state.epoch_sums[sum]) all = sum == skipped ? std::max(all, one) : all + one;
+  return all;
+}
+
+void require_sense(const std::string& path, const RunState& state) {
+  const auto require = [&](bool holds, const char* name) {
+    if (holds) return;
+    throw InputError(format("{}: its attribute {} makes no sense; use another checkpoint", path, name));
+  };
+  for (const auto& [name, value] : {std::pair{"step", state.updates_done},
+                                    {"epoch", state.epoch},
+                                    {"step_in_epoch", state.step_in_epoch},
+                                    {"best_epoch", state.best_epoch},
+                                    {"patience_count", state.patience_count}}) {
+    require(value >= 0 && value <= std::numeric_limits<std::uint32_t>::max(), name);
+  }
+  require(state.users_seen >= 0, "users_seen");
+  require(state.best_epoch <= state.epoch, "best_epoch");
+  require(state.loss_scale >= 0.0 && state.loss_scale <= double{device::LossScale::largest}, "loss_scale");
+  require(
+      state.loss_scale_good_steps >= 0 && state.loss_scale_good_steps < device::LossScale::growth_interval,
+      "loss_scale_good_steps");
+  constexpr double largest = 0x1p53;  // of a count
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    const std::vector<double>& sums = state.epoch_sums[s];
+    require(sums.size() == state.epoch_sums[0].size() &&
+                std::ranges::all_of(sums, [](double sum) { return std::abs(sum) < largest; }),
+            format("epoch_{}_by_rank", sum_names[s]).c_str());
+  }
+}
+
+std::string hidden_text(const model::ModelOptions& model) {
+  std::string text;
+  for (const std::int64_t width : model.hidden) text += format("{}{}", text.empty() ? "" : ",", width);
+  return text;
+}
+
+}  // namespace
+
+std::string feature_hashing_of(const io::DatasetFile& dataset) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
+  const auto* text = std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
+
+void RunState::describe(const SessionOptions& options, const io::DatasetFile& dataset,
+                        const std::string& metric) {
+  select = metric;
+  configuration = options.configuration_text;
+  items = dataset.items();
+  dataset_checksum = dataset.fingerprint();
+  features = model_inputs(options, dataset).features;
+  feature_hashing = feature_hashing_of(dataset);
+}
+
+bool RunState::better(double metric) {
+  if (best_epoch != 0 && !(metric > best_metric)) {
+    ++patience_count;
+    return false;
+  }
+  best_epoch = epoch;
+  best_metric = metric;
+  patience_count = 0;
+  return true;
+}
+
+void RunState::forget_best() {
+  best_epoch = 0;
+  best_metric = 0.0;
+  patience_count = 0;
+}
+
+void RunState::gather_sums(const device::LossSums& mine, comm::Communicator& communicator) {
+  const std::array<double, sum_names.size()> own = {mine.nll, mine.kl, mine.weighted_kl,
+                                                    static_cast<double>(mine.users),
+                                                    static_cast<double>(mine.skipped)};
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    epoch_sums[s].resize(static_cast<std::size_t>(communicator.size()));
+    communicator.all_gather(std::span<const double>(&own[s], 1), std::span<double>(epoch_sums[s]));
+  }
+}
+
+device::LossSums RunState::sums_of(int rank, int size) const {
+  const bool as_before = static_cast<std::size_t>(size) == epoch_sums[0].size();
+  if (!as_before && rank > 0) return {};
+  std::array<double, sum_names.size()> values{};
+  for (std::size_t s = 0; s < values.size(); ++s) {
+    values[s] = as_before ? epoch_sums[s][static_cast<std::size_t>(rank)] : total(*this, s);
+  }
+  return {values[0], values[1], values[2], static_cast<std::int64_t>(values[3]),
+          static_cast<std::int64_t>(values[skipped])};
+}
+
+io::Attributes attributes_of(const SessionOptions& options, const RunState& state) {
+  io::Attributes attributes = {
+      {"format_version", checkpoint_format},
+      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
+      {"virtual_shards", std::int64_t{options.data.virtual_shards}},
+      {"batch_size", options.train.batch_size},
+      // Attributes are signed; the bits are what counts.
+      {"seed", static_cast<std::int64_t>(options.train.seed)},
+      {"model_type", options.model.type},
+      {"model_hidden", hidden_text(options.model)},
+      {"model_latent", options.model.latent},
+      {"model_dropout", options.model.dropout},
+      {"epoch_loss", total(state, 0) + total(state, 2)},
+  };
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
+  }
+  each_attribute(state, state.features > 0,
+                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
+  return attributes;
+}
+
+RunState state_of(const std::string& path, const io::CheckpointFile& file) {
+  const auto version = file.attribute<std::int64_t>("format_version");
+  if (version != checkpoint_format) {
+    throw InputError(
+        format("{}: format {} is not one that this version reads ({}); write it again with this version, or "
+               "use the one that made it",
+               path, version, checkpoint_format));
+  }
+  RunState state;
+  each_attribute(state, file.attributes().contains("features"), [&](const std::string& name, auto& field) {
+    field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
+  });
+  require_sense(path, state);
+  state.file_checksum = file.checksum();
+  return state;
+}
+
+void broadcast(RunState& state, comm::Communicator& communicator) {
+  communicator.broadcast(std::span<std::uint64_t>(&state.file_checksum, 1), 0);
+  each_attribute(state, true, [&](const std::string&, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, std::string>) {
+      field = communicator.broadcast_text(std::move(field), 0);
+    } else if constexpr (std::is_same_v<Field, std::vector<double>>) {
+      auto size = static_cast<std::int64_t>(field.size());
+      communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
+      field.resize(static_cast<std::size_t>(size));
+      communicator.broadcast(std::span<double>(field), 0);
+    } else {
+      communicator.broadcast(std::span<Field>(&field, 1), 0);
+    }
+  });
+}
+
+}  // namespace vaecf::train

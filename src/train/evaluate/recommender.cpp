@@ -1,0 +1,83 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/evaluate/popularity.hpp"
+
+namespace vaecf::train {
+namespace {
+
+void require_known(CsrView rows, std::int64_t columns, const char* what) {
+  const bool known =
+      std::ranges::all_of(rows.columns, [&](std::int32_t column) { return column >= 0 && column < columns; });
+  if (!known) throw InputError(format("the users hold {} beyond the model's {}", what, columns));
+}
+
+}  // namespace
+
+Recommender::Recommender(const SessionOptions& options, const Services& services,
+                         const std::string& checkpoint, const io::DatasetFile& dataset,
+                         RecommendOptions choice)
+    : dataset_(dataset),
+      choice_(std::move(choice)),
+      self_(comm::make_self_communicator()),
+      alone_{*self_, services.engine, services.log, services.progress} {
+  if (choice_.k < 1) {
+    throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice_.k));
+  }
+  CheckpointReader reader(checkpoint, alone_);
+  reader.require_trained_on(options, dataset_);
+  items_ = reader.state().items;
+  checksum_ = reader.state().file_checksum;
+  for (std::size_t item = 0; item < choice_.offers.size(); ++item) {
+    if (choice_.offers[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
+  }
+  offered_ = items_ - static_cast<std::int64_t>(excluded_.size());
+  if (offered_ == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
+  model_ = alone_.engine.make_model(options.model, model_inputs(options, dataset_), users_at_a_time);
+  reader.load_weights(*model_);
+  if (!choice_.offers.empty()) model_->exclude_items(choice_.offers);
+}
+
+Recommender::~Recommender() = default;
+
+void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,
+                            std::span<float> scores) {
+  require_known(seen, items_, "items");
+  require_known(features, this->features(), "features");
+  const auto width = static_cast<std::size_t>(this->width());
+  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
+  if (features.rows() == 0) features = {no_features, {}};
+  const auto users = model_->hold({seen, features, {}, 0});
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += users_at_a_time) {
+    const Range rows{begin, std::min(seen.rows(), begin + users_at_a_time)};
+    const std::size_t first = static_cast<std::size_t>(begin) * width;
+    const std::size_t size = static_cast<std::size_t>(rows.size()) * width;
+    model_->top_k(*users, rows, model::History::items, choice_.keep_seen, static_cast<int>(width),
+                  items.subspan(first, size), scores.subspan(first, size));
+  }
+  for (std::int64_t row = 0; row < seen.rows(); ++row) {
+    const std::size_t first = static_cast<std::size_t>(row) * width;
+    const auto best = items.subspan(first, width);
+    const auto its_scores = scores.subspan(first, width);
+    if (seen.row_size(row) == 0 && features.row_size(row) == 0) {
+      if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, alone_);
+      popularity_->top(excluded_, best);
+      std::ranges::fill(its_scores, std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    // Behind all that may be recommended, with minus infinity, stand those that may not.
+    for (std::size_t place = width;
+         place-- > 0 && (best[place] < 0 || std::ranges::binary_search(excluded_, best[place]));) {
+      best[place] = -1;
+      its_scores[place] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+}  // namespace vaecf::train

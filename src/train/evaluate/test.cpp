@@ -1,0 +1,98 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/session.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/evaluate/popularity.hpp"
+#include "train/run/agreement.hpp"
+#include "train/run/run_log.hpp"
+
+namespace vaecf::train {
+
+void require_test_users(const io::DatasetFile& dataset) {
+  if (dataset.entries("test/held_out") > 0) return;
+  if (dataset.rows("test/fold_in") > 0) {
+    throw InputError(
+        format("{}: none of its test users has a held-out item, so there is nothing to test; say --train to "
+               "train alone, or prepare it with more items a user (data.prepare.min_user_items, "
+               "held_out_fraction)",
+               dataset.path()));
+  }
+  throw InputError(
+      format("{}: it holds no test users; say --train to train alone, or prepare it with "
+             "data.prepare.test_users above 0",
+             dataset.path()));
+}
+
+TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint) {
+  const io::DatasetFile dataset(options.data.file);
+  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
+  require_test_users(dataset);
+  CheckpointReader reader(checkpoint, services);
+  reader.require_trained_on(options, dataset);
+
+  Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
+  TestResult result;
+  result.epoch = reader.state().epoch;
+  {
+    const auto model =
+        services.engine.make_model(options.model, model_inputs(options, dataset), evaluation_batch);
+    reader.load_weights(*model);
+    result.model = evaluator.evaluate(*model);
+    if (model->features() > 0) result.cold = evaluator.evaluate(*model, model::History::none);
+  }
+  const Popularity popularity(dataset, services);
+  const CsrView seen = evaluator.held_out().fold_in.view();
+  const CsrView targets = evaluator.held_out().targets.view();
+  result.popularity = evaluator.evaluate(
+      [&](std::int64_t row, std::span<std::int32_t> ranks) {
+        popularity.rank(seen.row(row), targets.row(row), ranks);
+      },
+      [&](std::int64_t row, std::span<std::int32_t> items) { return popularity.top(seen.row(row), items); });
+
+  io::Event event("test");
+  event.set("epoch", result.epoch)
+      .set("checkpoint", checkpoint)
+      .set("users", result.model.users)
+      .set("users_without_target", result.model.users_without_target);
+  add_metrics(event, result.model);
+  if (result.cold) add_metrics(event, *result.cold, "cold_");
+  add_metrics(event, result.popularity, "popularity_");
+  append_event(options, services, event);
+  return result;
+}
+
+std::string to_table(const TestResult& result) {
+  std::size_t width = 6;
+  for (const auto& [name, value] : result.model.metrics) width = std::max(width, name.size());
+  std::string table = format("test of epoch {}: {} users", result.epoch, result.model.users);
+  if (result.model.users_without_target > 0) {
+    table += format(", {} without a target left out", result.model.users_without_target);
+  }
+  std::vector<std::pair<const char*, const Metrics*>> columns = {{"model", &result.model.metrics}};
+  if (result.cold) columns.emplace_back("features alone", &result.cold->metrics);
+  columns.emplace_back("popularity", &result.popularity.metrics);
+  table += format("\n  {:<{}}", "metric", width);
+  for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);
+  table += "\n";
+  const auto cell = [](const Metrics& metrics, const std::string& name) {
+    const auto found = metrics.find(name);
+    if (found == metrics.end()) return std::string("-");
+    const auto& [mean, error] = found->second;
+    return error ? format("{:.4f} +- {:.4f}", mean, *error) : format("{:.4f}          ", mean);
+  };
+  for (const auto& [name, value] : result.model.metrics) {
+    table += format("  {:<{}}", name, width);
+    for (const auto& [title, metrics] : columns) table += format("  {:>18}", cell(*metrics, name));
+    table += "\n";
+  }
+  return table;
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,63 @@
+#include "train/run/agreement.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace vaecf::train {
+namespace {
+
+/// Returns an error that every rank throws alike.
+template <class E>
+E alike(const std::string& message) {
+  E error(message);
+  error.mark_on_all_ranks();
+  return error;
+}
+
+}  // namespace
+
+void on_root(comm::Communicator& communicator, const std::function<void()>& work) {
+  std::string message;
+  auto code = static_cast<std::int64_t>(ExitCode::done);
+  if (communicator.rank() == 0) {
+    try {
+      work();
+    } catch (const Error& error) {
+      message = error.what();
+      code = static_cast<std::int64_t>(error.code());
+    } catch (const std::exception& error) {
+      message = error.what();
+      code = static_cast<std::int64_t>(ExitCode::failed);
+    }
+  }
+  communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
+  if (code == static_cast<std::int64_t>(ExitCode::done)) return;
+  message = communicator.broadcast_text(std::move(message), 0);
+  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw alike<InputError>(message);
+  throw alike<RunError>(message);
+}
+
+bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question) {
+  std::int64_t answer = 0;
+  on_root(communicator, [&] { answer = question() ? 1 : 0; });
+  communicator.broadcast(std::span<std::int64_t>(&answer, 1), 0);
+  return answer == 1;
+}
+
+void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
+  const auto mine = static_cast<std::int64_t>(std::hash<std::string_view>{}(text));
+  const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
+  const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
+  if (lowest == highest) return;
+  throw alike<InputError>(
+      format("{} differs between ranks (this is rank {} of {} on {}): all ranks must be given the "
+             "same; check that every host sees the same files and the same command line",
+             what, communicator.rank(), communicator.size(), communicator.host()));
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,347 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/median.hpp>
+#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/run/agreement.hpp"
+#include "train/run/machine.hpp"
+#include "train/run/run_log.hpp"
+
+namespace vaecf::train {
+namespace {
+
+constexpr std::int64_t fewest_warm_up_steps = 12;
+constexpr std::int64_t fewest_steps = 20;
+constexpr std::int64_t steps_by_phase = 40;
+// Between two waits, after which a device's queue is empty, which costs.
+constexpr std::int64_t fewest_block_steps = 5;
+constexpr double block_seconds = 0.05;
+constexpr double all_reduce_seconds = 0.8;  // of probing
+constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
+
+/// One call of benchmark().
+class BenchmarkRun {
+ public:
+  BenchmarkRun(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset)
+      : options_(options),
+        services_(services),
+        dataset_(dataset),
+        trainer_(options, services, dataset, evaluation_batch) {}
+
+  BenchmarkResult run() {
+    warm_up();
+    (void)services_.engine.take_staleness();
+    measure_steps();
+    staleness_ = services_.engine.take_staleness();
+    measure_phases(std::min(result_.steps, steps_by_phase));
+    if (options_.benchmark.evaluate) measure_evaluation();
+    result_.wire = trainer_.facts().wire;
+    result_.peak_memory_mib = slowest(peak_memory_mib());
+    result_.peak_device_mib = slowest(static_cast<double>(services_.engine.facts().peak_bytes) / 1048576.0);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
+    // Last, as they take memory of their own.
+    services_.communicator.barrier();
+    result_.gemm_gflops = services_.communicator.all_reduce(services_.engine.measure(Rate::products));
+    services_.communicator.barrier();
+    result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.engine.measure(Rate::memory));
+    result_.all_reduce =
+        services_.engine.measure_all_reduce(services_.communicator, sizes_to_probe(), all_reduce_seconds);
+    result_.machine = machine_description() + "; " + services_.engine.facts().description;
+    return result_;
+  }
+
+  /// Returns the result, and what a timing has to be read with. Collective.
+  io::Event event() {
+    const DeviceFacts device = services_.engine.facts();
+    const TrainingFacts training = trainer_.facts();
+    const std::vector<device::TensorSpec> tensors = trainer_.model().tensors();
+    io::Event event("benchmark");
+    event.set("machine", result_.machine)
+        .set("host", services_.communicator.host())
+        .set("ranks", std::int64_t{services_.communicator.size()})
+        .set("threads", std::int64_t{device.threads})
+        .set("device", device.device)
+        .set("precision", vaecf::to_string(device.precision))
+        .set("batch_size", options_.train.batch_size)
+        .set("warm_up_steps", result_.warm_up_steps)
+        .set("steps", result_.steps)
+        .set("users_per_step", result_.users_per_step)
+        .set("users_per_second", result_.users_per_second)
+        .set("seconds_per_epoch", result_.seconds_per_epoch)
+        .set("milliseconds_per_step", result_.milliseconds_per_step);
+    for (const auto& [name, value] : result_.phase_milliseconds) event.set(name + "_ms", value);
+    event.set("version", options_.version)
+        .set("ranks_per_host", std::int64_t{services_.communicator.local_size()})
+        .set("cores", cores_of_host())
+        .set("usable_cores", cores_of_ranks(services_.communicator))
+        .set("bound_cores", cores_of_process())
+        .set("ranks_per_gpu", ranks_on_one_device())
+        .set("strategy", to_string(options_.distributed.strategy))
+        .set("optimizer", to_string(options_.distributed.optimizer))
+        .set("wire", to_string(options_.distributed.wire))
+        .set("overlap", training.overlaps ? "on" : "off")
+        .set("bucket_mib", options_.distributed.bucket_mib)
+        .set("virtual_shards", options_.data.virtual_shards);
+    if (served()) {
+      event.set("servers", std::int64_t{options_.distributed.servers})
+          .set("server_updates", to_string(options_.distributed.updates));
+    }
+    add_wire(event, training.wire);
+    event.set("parameters", static_cast<double>(model::parameter_count(tensors)))
+        .set("dense_weights", static_cast<double>(model::dense_weights(tensors)))
+        .set("update_bytes", training.update_bytes);
+    if (staleness_) add_staleness(event, *staleness_);
+    event.set("gflops", result_.gflops)
+        .set("gemm_gflops", result_.gemm_gflops)
+        .set("gemm_share", result_.gemm_share())
+        .set("memory_gbytes", result_.memory_gbytes)
+        .set("memory_rate_gbytes", result_.memory_rate_gbytes)
+        .set("memory_share", result_.memory_share())
+        .set("peak_memory_mib", result_.peak_memory_mib)
+        .set("peak_device_mib", result_.peak_device_mib)
+        .set("data_memory_mib", result_.data_memory_mib);
+    if (result_.evaluation_users > 0) {
+      event.set("evaluation_users", result_.evaluation_users)
+          .set("evaluation_ms", result_.evaluation_milliseconds)
+          .set("evaluation_users_per_second", result_.evaluation_users_per_second);
+    }
+    if (!result_.all_reduce.empty()) {
+      io::Json sizes = io::Json::array();
+      for (const comm::AllReduceTime& time : result_.all_reduce) {
+        sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
+      }
+      event.set("all_reduce", sizes);
+    }
+    return event;
+  }
+
+ private:
+  double slowest(double value) const {
+    return services_.communicator.all_reduce(value, comm::Reduction::max);
+  }
+
+  /// That of all gradients among them, which is where most bytes go.
+  std::vector<std::int64_t> sizes_to_probe() {
+    std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
+    const auto gradients = trainer_.facts().flat_elements * static_cast<std::int64_t>(sizeof(float));
+    const auto place = std::ranges::lower_bound(sizes, gradients);
+    if (place != sizes.end() && *place != gradients) sizes.insert(place, gradients);
+    return sizes;
+  }
+
+  /// Times the phases of further steps, which a timeline shows. The times are those of one rank, so that they
+  /// add up to a step: of the one that computes longest, for which others wait.
+  void measure_phases(std::int64_t steps) {
+    using model::StepPhase;
+    const std::int64_t updates_before = trainer_.updates_done();
+    services_.engine.take_times(true);
+    for (std::int64_t i = 0; i < steps; ++i) next_step();
+    const std::vector<model::StepLap> laps = services_.engine.laps();
+    services_.engine.take_times(false);
+    if (const auto& timeline = services_.communicator.activity().timeline()) {
+      add_laps(*timeline, laps, updates_before);
+    }
+    const std::vector<model::StepSeconds> taken = model::seconds_by_step(laps);
+    model::StepSeconds mine{};
+    double compute = 0.0;
+    for (std::size_t p = 0; p < mine.size(); ++p) {
+      std::vector<double> times;
+      for (const model::StepSeconds& step : taken) times.push_back(step[p]);
+      mine[p] = median(times);
+      if (p < static_cast<std::size_t>(StepPhase::reduce)) compute += mine[p];
+    }
+    // A server computes nothing, and waits for all that workers do; theirs are the updates.
+    const bool works = trainer_.facts().works;
+    const double longest = slowest(works ? compute : 0.0);
+    const int claim = works && compute >= longest ? services_.communicator.rank() : -1;
+    const auto chosen =
+        static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
+    model::StepSeconds theirs = mine;
+    services_.communicator.broadcast(std::span<double>(theirs), chosen);
+    if (served()) {
+      auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
+      updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
+    }
+    for (std::size_t p = 0; p < theirs.size(); ++p) {
+      result_.phase_milliseconds[model::step_phase_names[p]] = 1e3 * theirs[p];
+    }
+  }
+
+  /// Walks through epochs step by step.
+  void next_step() {
+    const std::int64_t t = trainer_.updates_done() % trainer_.steps_per_epoch();
+    if (t == 0) trainer_.start_epoch(trainer_.updates_done() / trainer_.steps_per_epoch());
+    trainer_.step(t);
+  }
+
+  bool served() const { return options_.distributed.strategy == comm::Strategy::parameter_server; }
+
+  /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
+  void warm_up() {
+    std::vector<double> times;
+    const auto step = [&] {
+      const auto begin = Clock::now();
+      next_step();
+      (void)trainer_.losses();
+      times.push_back(seconds_since(begin));
+    };
+    while (trainer_.updates_done() < fewest_warm_up_steps) step();
+    // The ranks' own clocks must not decide how many steps they take together.
+    step_seconds_ = slowest(median(times));
+    const std::int64_t steps =
+        warm_up_steps(options_.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
+    while (trainer_.updates_done() < steps) step();
+    step_seconds_ = slowest(median(times));
+    result_.warm_up_steps = trainer_.updates_done();
+  }
+
+  void measure_steps() {
+    const std::int64_t planned = options_.train.epochs * trainer_.steps_per_epoch();
+    const double step = std::max(step_seconds_, 1e-6);
+    const auto affordable = static_cast<std::int64_t>(options_.benchmark.seconds / step);
+    const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
+    const std::int64_t block = std::max(
+        fewest_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
+
+    std::vector<double> step_times;
+    const std::int64_t users_before = trainer_.users_seen();
+    services_.progress.begin("benchmark", steps, "steps");
+    services_.communicator.barrier();
+    const auto begin = Clock::now();
+    auto block_begin = begin;
+    for (std::int64_t i = 1; i <= steps; ++i) {
+      next_step();
+      services_.progress.update(i);
+      if (i % block != 0) continue;
+      (void)trainer_.losses();
+      step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) /
+                           static_cast<double>(block));
+    }
+    (void)trainer_.losses();
+    const double seconds = slowest(seconds_since(begin));
+    services_.progress.end();
+
+    result_.steps = steps;
+    const auto users = static_cast<double>(trainer_.users_seen() - users_before);
+    result_.users_per_step = users / static_cast<double>(steps);
+    result_.users_per_second = users / seconds;
+    result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
+    result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
+    // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
+    // products are sparse gathers, is not counted.
+    result_.gflops = 6e-9 * static_cast<double>(model::dense_weights(trainer_.model().tensors())) *
+                     result_.users_per_second;
+    result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.facts().update_bytes) *
+                            static_cast<double>(steps) / seconds;
+  }
+
+  /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
+  std::int64_t ranks_on_one_device() {
+    const std::string id = services_.engine.facts().id;
+    // Ids of GPUs hold for the whole world; two that meet in a hash would raise a false alarm, no more.
+    const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : std::hash<std::string>{}(id) | 1);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
+    services_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
+    const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);
+    return services_.communicator.all_reduce(here, comm::Reduction::max);
+  }
+
+  /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
+  void measure_evaluation() {
+    const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
+    if (dataset_.entries(split + "/held_out") == 0) return;
+    Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
+    model::Model& model = trainer_.model();
+    double seconds = 0.0;
+    for (int round = 0; round < 2 && seconds < longest_evaluation; ++round) {
+      services_.communicator.barrier();
+      const auto begin = Clock::now();
+      evaluator.evaluate(model);
+      seconds = slowest(seconds_since(begin));
+    }
+    result_.evaluation_users = evaluator.users();
+    result_.evaluation_milliseconds = 1e3 * seconds;
+    result_.evaluation_users_per_second = static_cast<double>(evaluator.users()) / seconds;
+  }
+
+  const SessionOptions& options_;
+  const Services& services_;
+  const io::DatasetFile& dataset_;
+  Trainer trainer_;
+  double step_seconds_ = 0.0;  // of a step that is waited for
+  std::optional<Staleness> staleness_;
+  BenchmarkResult result_;
+};
+
+}  // namespace
+
+BenchmarkResult benchmark(const SessionOptions& options, const Services& services) {
+  const io::DatasetFile dataset(options.data.file);
+  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
+  BenchmarkRun run(options, services, dataset);
+  const BenchmarkResult result = run.run();
+  append_event(options, services, run.event());
+  return result;
+}
+
+std::string to_table(const BenchmarkResult& result) {
+  const auto line = [](const std::string& label, double value, int digits, const std::string& unit) {
+    return format("  {:<22}{:>12.{}f} {}\n", label, value, digits, unit);
+  };
+  std::string table = format("benchmark on {}\n", result.machine);
+  const int digits = result.milliseconds_per_step > 0.0 && result.milliseconds_per_step < 10.0 ? 3 : 2;
+  table += line("training", result.users_per_second, 0, "users/s");
+  table += line("epoch", result.seconds_per_epoch, 2, "s");
+  table += line("step (median)", result.milliseconds_per_step, digits, "ms");
+  for (const std::string name : model::step_phase_names) {
+    const auto found = result.phase_milliseconds.find(name);
+    if (found != result.phase_milliseconds.end()) table += line("  " + name, found->second, digits, "ms");
+  }
+  const bool tera = result.gemm_gflops >= 1e4;
+  const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
+  table += line("dense products", flops(result.gflops), tera ? 1 : 0,
+                format("{}FLOP/s, {:.0f} % of the machine's {:.{}f}", tera ? 'T' : 'G',
+                       100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
+  table += line("weights and moments", result.memory_gbytes, 1,
+                format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
+                       result.memory_rate_gbytes));
+  if (!result.all_reduce.empty()) {
+    const comm::AllReduceTime& largest = result.all_reduce.back();
+    table += line(
+        "sum over ranks", largest.rate_gbytes(), 2,
+        format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
+               1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
+  }
+  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "on the wire, a step", wire_line(result.wire));
+  if (result.evaluation_users > 0) {
+    table += line(
+        "full-ranking test", result.evaluation_users_per_second, 0,
+        format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
+  }
+  table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
+  if (result.peak_device_mib > 0.0) {
+    table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");
+  }
+  table += line("data in memory", result.data_memory_mib, 0, "MiB a rank");
+  return table;
+}
+
+std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch) {
+  const double affordable = std::ceil(seconds / std::max(step_seconds, 1e-6));
+  return std::max(fewest_warm_up_steps,
+                  static_cast<std::int64_t>(std::min(static_cast<double>(steps_per_epoch), affordable)));
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,108 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/parameter_server/roles.hpp>
+#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/network_shape.hpp>
+#include <vaecf/train/session.hpp>
+
+#include "train/run/agreement.hpp"
+#include "train/run/run_log.hpp"
+
+namespace vaecf::train {
+namespace {
+
+void check_patience(const SessionOptions& options) {
+  const ValidationOptions& validation = options.validation;
+  if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
+  throw InputError(
+      "train.patience: there is no metric to wait for, since validation is off or validation.select is last; "
+      "set patience to 0, or validation.every to 1 and validation.select to a metric");
+}
+
+void check_servers(const comm::DistributedOptions& distributed, const Services& services) {
+  if (distributed.strategy != comm::Strategy::parameter_server) return;
+  const int ranks = services.communicator.size();
+  if (distributed.servers >= ranks) {
+    throw InputError(format(
+        "distributed.servers: {} leaves no worker in a world of {}: start {} ranks or more with mpirun, "
+        "or set distributed.strategy to allreduce",
+        distributed.servers, ranks, distributed.servers + 1));
+  }
+  const DeviceFacts device = services.engine.facts();
+  if (device.device != "cpu") {
+    throw InputError(
+        format("distributed.strategy: parameter_server passes messages between host memories, and this rank "
+               "computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
+               device.device, vaecf::to_string(device.precision)));
+  }
+  if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
+    throw InputError(
+        "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments "
+        "once "
+        "as it is: leave distributed.optimizer out, or set distributed.strategy to allreduce");
+  }
+}
+
+void check_distributed(const SessionOptions& options, const Services& services) {
+  const comm::DistributedOptions& distributed = options.distributed;
+  check_servers(distributed, services);
+  const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
+  if (ranks > options.data.virtual_shards) {
+    throw InputError(
+        format("{} ranks are more than the {} virtual shards of the data, so some would never have a "
+               "user: start at most {} ranks, or raise data.virtual_shards",
+               ranks, options.data.virtual_shards, options.data.virtual_shards));
+  }
+}
+
+void check_dataset(const SessionOptions& options, const Services& services) {
+  if (options.data.file.empty()) {
+    throw InputError("data.file is not set: name the dataset that `vaecf_dist prepare` or `synthesize` made");
+  }
+  const io::DatasetFile dataset(options.data.file);
+  const std::int64_t rows = dataset.rows("train");
+  if (rows < 1 || dataset.items() < 1) {
+    throw InputError(
+        format("{}: there is nothing to train on ({} train users, {} items); prepare it again with "
+               "weaker filters or fewer held-out users",
+               options.data.file, rows, dataset.items()));
+  }
+  if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
+    throw InputError(
+        format("train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than "
+               "the {} train users; keep the last batch or make batches smaller",
+               options.train.batch_size, rows));
+  }
+  std::int64_t parameters = 0;
+  const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
+  parameters = model::parameter_count(model::tensor_specs(shape));
+  constexpr double mib = 1048576.0;
+  // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
+  // what is on its way as bf16.
+  const int ranks = services.communicator.size();
+  const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
+  const double wire = options.distributed.wire == comm::Wire::bf16 && ranks > 1 ? 2.0 : 0.0;
+  const comm::Roles roles(options.distributed, ranks);
+  double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
+  // A server's: weights and gradient, and of its slice masters, moments and the sum.
+  if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
+  services.log.debug(
+      "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
+      "{} interactions, {:.0f} MiB of data over {} ranks",
+      parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
+      (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);
+}
+
+}  // namespace
+
+void check(const SessionOptions& options, const Services& services) {
+  // The one collective comes first: whatever is thrown below may be thrown by one rank alone.
+  require_same(services.communicator, options.configuration_text, "the configuration");
+  check_patience(options);
+  check_distributed(options, services);
+  check_dataset(options, services);
+  if (services.communicator.rank() == 0) prepare_run_folder(options);
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,73 @@
+#include "train/run/machine.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace vaecf::train {
+namespace {
+
+std::string processor() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "a processor without a name";
+}
+
+}  // namespace
+
+std::string machine_description() {
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return format("{}, {} cores, {:.0f} GiB", processor(), cores_of_host(), memory / 1073741824.0);
+}
+
+std::int64_t cores_of_host() {
+  return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::int64_t cores_of_ranks(comm::Communicator& ranks) {
+  struct Place {
+    std::size_t host;
+    cpu_set_t cores;
+  };
+  static_assert(std::is_trivially_copyable_v<Place>);
+  Place own{};
+  own.host = std::hash<std::string>{}(ranks.host());
+  // Where the kernel does not tell, as of more cores than a set holds, any will do.
+  if (sched_getaffinity(0, sizeof(own.cores), &own.cores) != 0) {
+    for (std::int64_t core = 0; core < cores_of_host(); ++core) CPU_SET(core, &own.cores);
+  }
+  std::vector<Place> all(static_cast<std::size_t>(ranks.size()));
+  ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&own), sizeof(own)),
+                   std::span<char>(reinterpret_cast<char*>(all.data()), all.size() * sizeof(own)));
+  Place here = own;
+  for (const Place& rank : all) {
+    if (rank.host == own.host) CPU_OR(&here.cores, &here.cores, &rank.cores);
+  }
+  return ranks.all_reduce(std::int64_t{CPU_COUNT(&here.cores)}, comm::Reduction::min);
+}
+
+std::int64_t cores_of_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : cores_of_host();
+}
+
+double peak_memory_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace vaecf::train

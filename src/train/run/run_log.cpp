@@ -1,0 +1,226 @@
+#include "train/run/run_log.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/output_file.hpp>
+
+#include "train/run/agreement.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+namespace vaecf::train {
+namespace {
+
+std::string older(const std::string& path) {
+  return path + ".old";
+}
+
+void move_to_older(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  std::filesystem::rename(path, older(path), error);
+  if (!error) return;
+  throw InputError(
+      format("{}: an older run has left it, and it cannot be moved to {} ({}); move it away, go on with "
+             "--resume, or give another name or run.directory",
+             path, older(path), error.message()));
+}
+
+void move_aside(const SessionOptions& options) {
+  move_to_older(options.run_folder() + "/metrics.jsonl");
+  const std::string folder = options.checkpoint_folder();
+  if (io::list_checkpoints(folder).empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(older(folder), ignored);
+  move_to_older(folder);
+}
+
+/// best.h5 does not tell by its name. One that cannot be read is nobody's to go on from.
+std::int64_t step_of(const std::string& path) {
+  try {
+    return io::CheckpointFile(path).attribute<std::int64_t>("step");
+  } catch (const InputError&) {
+    return 0;
+  }
+}
+
+void move_later_aside(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step) {
+  for (const io::CheckpointCandidate& file : io::list_checkpoints(options.checkpoint_folder())) {
+    const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
+                       (file.kind == io::CheckpointKind::step && file.number > step) ||
+                       (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
+    if (later) move_checkpoint_aside(options, file.path);
+  }
+}
+
+/// "2026-11-23T10:17:03Z"
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
+}
+
+io::EventLog open_events(const SessionOptions& options, const Services& services, RunLog::Mode mode) {
+  if (services.communicator.rank() != 0) return {};
+  if (mode == RunLog::Mode::fresh) move_aside(options);
+  prepare_run_folder(options);
+  if (mode != RunLog::Mode::append) {
+    io::remove_stale_temporaries(options.checkpoint_folder());
+    io::write_text_file(options.run_folder() + "/config.yaml", options.configuration_text);
+  }
+  return io::EventLog(options.run_folder() + "/metrics.jsonl");
+}
+
+}  // namespace
+
+void move_checkpoint_aside(const SessionOptions& options, const std::string& path) {
+  const std::filesystem::path folder = older(options.checkpoint_folder());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::filesystem::rename(path, folder / std::filesystem::path(path).filename(), error);
+  if (!error) {
+    // Where both names are one file already, the rename has done nothing.
+    std::filesystem::remove(path, error);
+    return;
+  }
+  throw RunError(
+      format("{}: it does not belong to the road that the run goes on, and cannot be moved to {} ({}); move "
+             "it away, or check your rights",
+             path, folder.string(), error.message()));
+}
+
+void prepare_run_folder(const SessionOptions& options) {
+  const std::string folder = options.checkpoint_folder();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw RunError(
+        format("{}: the run folder cannot be made ({}); check your rights, or give another "
+               "run.directory or name",
+               folder, error.message()));
+  }
+  for (const std::string& place : {options.run_folder(), folder}) {
+    const std::string probe = place + "/.writable";
+    io::write_text_file(probe, "\n");
+    std::filesystem::remove(probe, error);
+  }
+}
+
+void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
+  // First the checkpoints: a run killed in between finds the log's lines for whichever is then the newest.
+  move_later_aside(options, epochs_done, step);
+  const io::CutEvents cut =
+      io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+        const std::string name = io::text_at(event, "event");
+        if (name == "end" || name == "test") return false;  // the run's last words: it has not ended
+        if (name == "epoch" || name == "validation") return io::number_at(event, "epoch") <= epochs_done;
+        return io::number_at(event, "step") <= step;
+      });
+  if (cut.dropped + cut.unreadable > 0) {
+    log.debug("metrics.jsonl: {} lines later than the checkpoint and {} unreadable ones cut", cut.dropped,
+              cut.unreadable);
+  }
+}
+
+RunLog::RunLog(const SessionOptions& options, const Services& services, Mode mode)
+    : log_(services.log), events_(open_events(options, services, mode)) {}
+
+void RunLog::write_waiting() {
+  for (; !waiting_.empty(); waiting_.pop_front()) events_.write(waiting_.front());
+}
+
+void RunLog::write(const io::Event& event) {
+  const bool in_order = waiting_.empty();
+  waiting_.push_back(event);
+  waiting_.back().set("time", utc_now());
+  try {
+    write_waiting();
+  } catch (const RunError& error) {
+    if (in_order) log_.warn("{} (the run goes on; what is to be logged waits)", error.what());
+  }
+}
+
+void RunLog::finish() {
+  write_waiting();
+}
+
+void append_event(const SessionOptions& options, const Services& services, const io::Event& event) {
+  on_root(services.communicator, [&] {
+    RunLog log(options, services, RunLog::Mode::append);
+    log.write(event);
+    log.finish();
+  });
+}
+
+io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
+                      model::Inputs inputs, std::int64_t parameters) {
+  const auto host_of = comm::gather_texts(services.communicator, services.communicator.host());
+  const DeviceFacts device = services.engine.facts();
+  io::Event event("start");
+  event.set("version", options.version);
+  if (!options.commit.empty()) event.set("commit", options.commit);
+  event.set("hosts", std::set(host_of.begin(), host_of.end()));
+  if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
+  event.set("name", options.name)
+      .set("config", options.configuration_text)
+      .set("ranks", std::int64_t{services.communicator.size()})
+      .set("device", device.device)
+      .set("precision", vaecf::to_string(device.precision))
+      .set("threads", std::int64_t{device.threads})
+      .set("backend", device.description)
+      .set("users", users)
+      .set("items", inputs.items)
+      .set("parameters", parameters);
+  if (inputs.features > 0) event.set("features", inputs.features);
+  return event;
+}
+
+void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix) {
+  for (const auto& [name, value] : result.metrics) {
+    event.set(prefix + name, value.mean);
+    if (value.standard_error) event.set(prefix + name + "_se", *value.standard_error);
+  }
+}
+
+void add_wire(io::Event& event, const WireBytes& wire) {
+  event.set("wire_bytes", wire.worker_out)
+      .set("wire_bytes_in", wire.worker_in)
+      .set("wire_bytes_all_ranks", wire.total);
+  if (wire.server_out == 0.0) return;
+  event.set("server_wire_bytes", wire.server_out).set("server_wire_bytes_in", wire.server_in);
+}
+
+std::string wire_line(const WireBytes& wire) {
+  constexpr double mib = 1048576.0;
+  std::string line = format("all ranks {:.1f} MiB; a worker {:.1f} out, {:.1f} in", wire.total / mib,
+                            wire.worker_out / mib, wire.worker_in / mib);
+  if (wire.server_out > 0.0) {
+    line += format("; a server {:.1f} out, {:.1f} in", wire.server_out / mib, wire.server_in / mib);
+  }
+  return line;
+}
+
+void add_staleness(io::Event& event, const Staleness& staleness) {
+  event.set("updates", staleness.updates)
+      .set("staleness", staleness.ahead)
+      .set("staleness_updates", staleness.age)
+      .set("staleness_updates_mean", staleness.mean_age);
+}
+
+std::string metrics_line(const EvaluationResult& result) {
+  std::string line;
+  for (const auto& [name, value] : result.metrics) {
+    line += format("{}{} {:.4f}", line.empty() ? "" : "  ", name, value.mean);
+  }
+  return line;
+}
+
+}  // namespace vaecf::train

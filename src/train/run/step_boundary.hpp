@@ -1,0 +1,81 @@
+#pragma once
+
+#include <vaecf/train/session.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "train/run/machine.hpp"
+
+namespace vaecf::train {
+
+/// Decides what is to happen between two steps, the same on all ranks. A request to stop may reach any rank
+/// and a clock differs from rank to rank, so they agree; not before every step, which would cost fast ones,
+/// but about four times a second, at steps that all know.
+class StepBoundary {
+ public:
+  struct Decision {
+    bool stop = false;
+    bool checkpoint = false;  ///< run.checkpoint_every says it is time
+  };
+
+  /// Ranks agree `least_stride` steps apart or more: agreeing, they wait for each other.
+  StepBoundary(const RunOptions& options, const Services& services, std::int64_t least_stride)
+      : every_(options.checkpoint_every), services_(services), least_stride_(least_stride) {}
+
+  /// Before step `step`. All ranks call it at the same steps; where `agree`, they agree at this one.
+  Decision before(std::int64_t step, bool agree) {
+    const bool due = every_.steps > 0 && step % every_.steps == 0 && step > 0 && step != last_saved_;
+    comm::Communicator& communicator = services_.communicator;
+    const bool alone = communicator.size() == 1;
+    if (!alone && step < next_ && !agree) return {false, due};
+    // To stop, a checkpoint by time, steps until the next agreement: the last two by the clock of rank 0.
+    std::array<std::int64_t, 3> votes = {asked_to_stop(), 0, 1};
+    if (communicator.rank() == 0) {
+      votes[1] = every_.minutes > 0.0 && seconds_since(saved_at_) >= 60.0 * every_.minutes ? 1 : 0;
+      votes[2] = stride(step);
+    }
+    if (!alone) communicator.all_reduce(std::span<std::int64_t>(votes), comm::Reduction::max);
+    next_ = step + votes[2];
+    agreed_step_ = step;
+    agreed_at_ = Clock::now();
+    return {votes[0] == 1, due || votes[1] == 1};
+  }
+
+  /// Now, whatever the step. Collective.
+  bool stop_requested() {
+    return services_.communicator.all_reduce(asked_to_stop(), comm::Reduction::max) == 1;
+  }
+
+  /// A checkpoint was written: the next one is due from here.
+  void saved(std::int64_t step) {
+    last_saved_ = step;
+    saved_at_ = Clock::now();
+  }
+
+ private:
+  std::int64_t asked_to_stop() const {
+    return services_.stop != nullptr && services_.stop->requested() ? 1 : 0;
+  }
+  std::int64_t stride(std::int64_t step) const {
+    constexpr double seconds_between = 0.25;
+    constexpr std::int64_t longest = 256;
+    if (agreed_step_ < 0 || step <= agreed_step_) return least_stride_;
+    const double per_step = seconds_since(agreed_at_) / static_cast<double>(step - agreed_step_);
+    return std::clamp(static_cast<std::int64_t>(seconds_between / std::max(per_step, 1e-9)), least_stride_,
+                      std::max(least_stride_, longest));
+  }
+
+  CheckpointEvery every_;
+  Services services_;
+  std::int64_t least_stride_;
+  std::int64_t last_saved_ = -1;
+  Clock::time_point saved_at_ = Clock::now();
+  std::int64_t next_ = 0;  // the step of the next agreement
+  std::int64_t agreed_step_ = -1;
+  Clock::time_point agreed_at_;
+};
+
+}  // namespace vaecf::train

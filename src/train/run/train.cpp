@@ -1,0 +1,361 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/session.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/run/agreement.hpp"
+#include "train/run/machine.hpp"
+#include "train/run/run_log.hpp"
+#include "train/run/step_boundary.hpp"
+
+namespace vaecf::train {
+namespace {
+
+constexpr std::int64_t steps_between_laps = 64;
+
+/// Workers that are to run ahead of each other must not meet at every step.
+std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
+  const bool free = distributed.strategy == comm::Strategy::parameter_server &&
+                    distributed.updates == comm::ServerUpdates::asynchronous;
+  return free ? 2 * (distributed.staleness + 1) : 1;
+}
+
+/// One call of train(): decides when to do what.
+class TrainingRun {
+ public:
+  TrainingRun(const SessionOptions& options, const Services& services)
+      : options_(options),
+        services_(services),
+        dataset_(options.data.file),
+        validates_(options.validation.every > 0 && dataset_.entries("validation/held_out") > 0),
+        boundary_(options.run, services, steps_between_agreements(options.distributed)) {
+    const Timeline::Span span(timeline(), Track::run, "loading");
+    services.communicator.activity().enter(Phase::loading);
+    state_.describe(options, dataset_, select());
+    require_same(services.communicator, state_.dataset_checksum, format("the dataset {}", options.data.file));
+    if (validates_) {
+      evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
+    }
+    trainer_.emplace(options, services, dataset_, validates_ ? evaluation_batch : 0);
+    if (evaluator_) evaluator_->prepare(trainer_->model());
+    open_run_folder();
+  }
+
+  TrainResult run() {
+    const auto begin = Clock::now();
+    announce();
+    bool stopped = false;
+    while (state_.epoch < options_.train.epochs && !patience_is_over()) {
+      stopped = !run_steps();
+      if (stopped) break;
+      end_epoch();
+    }
+    if (!stopped) {
+      stopped = boundary_.stop_requested();
+      finish_training(stopped);
+    }
+    services_.communicator.activity().enter(Phase::checkpoint);
+    keeper_->finish(stopped);
+    const double seconds = seconds_since(begin);
+    const bool over = patience_is_over() && state_.epoch < options_.train.epochs;
+    io::Event end("end");
+    end.set("reason", std::string(stopped ? "stopped"
+                                  : over  ? "patience"
+                                          : "epochs"))
+        .set("epoch", state_.epoch)
+        .set("step", trainer_->updates_done())
+        .set("best_epoch", state_.best_epoch);
+    if (selects() && state_.best_epoch > 0) end.set("best_metric", state_.best_metric);
+    events_->write(end.set("seconds", seconds));
+    on_root(services_.communicator, [&] { events_->finish(); });
+    if (stopped) {
+      const std::string& file = keeper_->last_file();
+      services_.log.info("stopped on request after {} steps; --resume auto goes on from {}",
+                         trainer_->updates_done(), file.empty() ? options_.resume_from : file);
+    }
+    return {state_.epoch, trainer_->updates_done(), state_.best_epoch, state_.best_metric, seconds, stopped};
+  }
+
+ private:
+  /// Goes on from a checkpoint where one is named, and opens the log: cut back to it, or new.
+  void open_run_folder() {
+    const bool resumes = !options_.resume_from.empty();
+    const bool goes_on = resumes && goes_on_in_its_folder(options_, services_.communicator);
+    if (resumes) {
+      CheckpointReader checkpoint(options_.resume_from, services_);
+      checkpoint.restore(*trainer_);
+      state_ = checkpoint.state();
+    }
+    on_root(services_.communicator, [&] {
+      if (goes_on) cut_back(options_, state_.epoch, state_.updates_done, services_.log);
+      events_.emplace(options_, services_, goes_on ? RunLog::Mode::go_on : RunLog::Mode::fresh);
+    });
+    if (!events_) events_.emplace(options_, services_, RunLog::Mode::append);
+    if (resumes) {
+      settle_best(options_, services_, select(), state_);
+      state_.describe(options_, dataset_, select());
+      if (!selects()) state_.forget_best();
+      if (goes_on) resumed_at_ = state_.updates_done;
+      boundary_.saved(state_.updates_done);
+      take_up_epoch();
+    }
+    keeper_.emplace(options_, services_, trainer_->steps_per_epoch(), *events_);
+    if (timeline()) services_.engine.take_times(true);
+    laps_taken_ = trainer_->updates_done();
+  }
+
+  std::string select() const { return validates_ ? options_.validation.select : "last"; }
+  bool selects() const { return state_.select != "last"; }
+  bool patience_is_over() const {
+    return options_.train.patience > 0 && state_.patience_count >= options_.train.patience;
+  }
+
+  const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.activity().timeline(); }
+
+  void take_up_epoch() {
+    trainer_->start_epoch(state_.epoch);
+    const comm::Communicator& ranks = services_.communicator;
+    if (state_.step_in_epoch > 0) trainer_->set_losses(state_.sums_of(ranks.rank(), ranks.size()));
+  }
+
+  void announce() {
+    const std::int64_t parameters = model::parameter_count(trainer_->model().tensors());
+    const model::Inputs inputs = model_inputs(options_, dataset_);
+    events_->write(start_event(options_, services_, dataset_.rows("train"), inputs, parameters));
+    services_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
+                       options_.name, dataset_.rows("train"), inputs.items,
+                       inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
+                       parameters, services_.communicator.size(), options_.train.epochs,
+                       trainer_->steps_per_epoch());
+    if (const std::string shard = trainer_->facts().shard_description; !shard.empty()) {
+      services_.log.info("{}", shard);
+    }
+    if (services_.communicator.size() > 1) {
+      services_.log.info("between ranks, in a step: {}", wire_line(trainer_->facts().wire));
+    }
+    if (options_.validation.every > 0 && !validates_) {
+      const bool none = dataset_.rows("validation/fold_in") == 0;
+      services_.log.warn("{} holds no validation users{}: the last epoch will count as the best one",
+                         options_.data.file, none ? "" : " that have a held-out item");
+    }
+    if (!options_.resume_from.empty()) {
+      events_->write(io::Event("resume")
+                         .set("file", options_.resume_from)
+                         .set("epoch", state_.epoch)
+                         .set("step", trainer_->updates_done()));
+      services_.log.info("going on from {}: {} epochs and {} steps are done", options_.resume_from,
+                         state_.epoch, state_.step_in_epoch);
+    }
+    const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
+    const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
+    const std::int64_t last_batch =
+        trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
+    const Annealing& annealing = trainer_->annealing();
+    if (model::network_shape(options_.model, model_inputs(options_, dataset_)).variational &&
+        !annealing.reaches_cap(updates, users - last_batch)) {
+      services_.log.warn(
+          "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get "
+          "to {:.4g}; "
+          "the amount in train.annealing may have been meant for another batch size or more epochs",
+          updates, users, annealing.cap(),
+          annealing.beta(std::max<std::int64_t>(0, updates - 1), users - last_batch));
+    }
+  }
+
+  /// The steps of the next epoch, or those that are left of it. False where the run was asked to stop.
+  bool run_steps() {
+    const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
+    services_.communicator.activity().enter(Phase::training);
+    epoch_begin_ = Clock::now();
+    take_up_epoch();
+    const std::int64_t steps = trainer_->steps_per_epoch();
+    // Batches of an epoch are of one size, the last one apart.
+    const std::int64_t users_before =
+        trainer_->users_seen() - state_.step_in_epoch * options_.train.batch_size;
+    users_here_ = trainer_->users_seen();
+    services_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
+                             trainer_->users_per_epoch(), "users", users_here_ - users_before);
+    for (std::int64_t t = state_.step_in_epoch; t < steps; ++t) {
+      const auto decision = boundary_.before(trainer_->updates_done(), t == state_.step_in_epoch);
+      keeper_->report();
+      if (decision.checkpoint || decision.stop) save_to_go_on(t);
+      if (decision.stop) {
+        services_.progress.end();
+        record_laps();
+        return false;
+      }
+      last_beta_ = trainer_->beta();
+      trainer_->step(t);
+      if (trainer_->updates_done() - laps_taken_ >= steps_between_laps) record_laps();
+      services_.progress.update(trainer_->users_seen() - users_before);
+    }
+    record_laps();
+    return true;
+  }
+
+  /// Adds the phases of the steps since the last call to the timeline; the host waits for them.
+  void record_laps() {
+    if (!timeline()) return;
+    add_laps(*timeline(), services_.engine.laps(), laps_taken_);
+    laps_taken_ = trainer_->updates_done();
+  }
+
+  void end_epoch() {
+    ++state_.epoch;
+    state_.step_in_epoch = 0;
+    const std::string line = report_epoch();
+    const bool last = state_.epoch == options_.train.epochs;
+    bool best = false;
+    if (validates_ && (last || state_.epoch % options_.validation.every == 0)) {
+      best = validate(line);
+    } else {
+      services_.log.info("{}", line);
+    }
+    if (last && !selects()) best = state_.better(0.0);
+    const std::int64_t every = options_.run.checkpoint_every.epochs;
+    const bool due = (every > 0 && state_.epoch % every == 0) || (last && writes_to_go_on());
+    if (due || best) save({.go_on = due, .best = best});
+  }
+
+  /// Whatever the schedule, a run that writes checkpoints leaves one of its end, also where patience ended
+  /// it: more epochs can follow. And so does any that was asked to stop.
+  void finish_training(bool stopped) {
+    if (patience_is_over()) {
+      services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
+                         options_.validation.select, options_.train.patience, state_.best_epoch);
+    }
+    const bool wants_best = state_.best_epoch == 0;  // lost, with no epoch left to find another in
+    if (wants_best) {
+      state_.select = "last";
+      state_.better(0.0);
+    }
+    const bool wants_last = (writes_to_go_on() || stopped) &&
+                            keeper_->last_step() != trainer_->updates_done() &&
+                            resumed_at_ != trainer_->updates_done();
+    if (wants_best || wants_last) save({.go_on = wants_last, .best = wants_best});
+  }
+
+  bool writes_to_go_on() const {
+    const CheckpointEvery& every = options_.run.checkpoint_every;
+    return every.epochs > 0 || every.steps > 0 || every.minutes > 0.0;
+  }
+
+  std::string report_epoch() {
+    const device::LossSums totals = trainer_->losses();
+    services_.progress.end();
+    const double seconds = seconds_since(epoch_begin_);
+
+    std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl,
+                                  static_cast<double>(totals.users)};
+    services_.communicator.all_reduce(std::span<double>(sums));
+    const double users = std::max(1.0, sums[3]);  // in fp16 every step may have been skipped
+    const double nll = sums[0] / users;
+    const double kl = sums[1] / users;
+    // The decay term is that of the weights at the end of the epoch: one pass over them, not one a step.
+    const double decay = options_.train.weight_decay > 0.0
+                             ? options_.train.weight_decay * services_.engine.sum_of_squares()
+                             : 0.0;
+    const double loss = nll + sums[2] / users + decay;
+    const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
+    io::Event event("epoch");
+    event.set("epoch", state_.epoch)
+        .set("step", trainer_->updates_done())
+        .set("loss", loss)
+        .set("nll", nll)
+        .set("kl", kl)
+        .set("beta", last_beta_)
+        .set("seconds", seconds)
+        .set("users_per_second", rate);
+    std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
+                              state_.epoch, loss, nll, kl, last_beta_, rate);
+    if (services_.engine.facts().precision == device::Precision::fp16) {
+      const auto scale = static_cast<double>(trainer_->loss_scale().scale);
+      event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
+      if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
+    }
+    if (services_.communicator.size() > 1) add_wire(event, trainer_->facts().wire);
+    if (const auto staleness = services_.engine.take_staleness()) {
+      add_staleness(event, *staleness);
+      line += format("  at most {} ahead", staleness->ahead);
+    }
+    events_->write(event);
+    return line;
+  }
+
+  /// Returns true if this epoch is the best so far.
+  bool validate(const std::string& epoch_line) {
+    services_.communicator.activity().enter(Phase::validation);
+    const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
+    const auto begin = Clock::now();
+    const EvaluationResult result = evaluator_->evaluate(trainer_->model());
+    io::Event event("validation");
+    event.set("epoch", state_.epoch)
+        .set("step", trainer_->updates_done())
+        .set("users", result.users)
+        .set("users_without_target", result.users_without_target);
+    add_metrics(event, result);
+    event.set("seconds", seconds_since(begin));
+    events_->write(event);
+
+    const bool best = selects() && state_.better(result.metrics.at(options_.validation.select).mean);
+    services_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
+    return best;
+  }
+
+  /// Within an epoch, before its step `t`.
+  void save_to_go_on(std::int64_t t) {
+    state_.step_in_epoch = t;
+    if (keeper_->last_step() != trainer_->updates_done()) save({.go_on = true});
+  }
+
+  void save(Purpose purpose) {
+    state_.updates_done = trainer_->updates_done();
+    state_.users_seen = trainer_->users_seen();
+    state_.loss_scale = 0.0;
+    state_.loss_scale_good_steps = 0;
+    if (services_.engine.facts().precision == device::Precision::fp16) {
+      const device::LossScale scale = trainer_->loss_scale();
+      state_.loss_scale = static_cast<double>(scale.scale);
+      state_.loss_scale_good_steps = scale.good_steps;
+    }
+    // This also finds out, before anything is written, whether any rank's loss is no number.
+    const device::LossSums sums = trainer_->losses();
+    state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, services_.communicator);
+    keeper_->save(state_, purpose, *trainer_);
+    if (purpose.go_on) boundary_.saved(state_.updates_done);
+  }
+
+  const SessionOptions& options_;
+  Services services_;
+  io::DatasetFile dataset_;
+  bool validates_;
+  RunState state_;  // its updates, users and sums are those of the last checkpoint
+  StepBoundary boundary_;
+  std::optional<Evaluator> evaluator_;
+  std::optional<Trainer> trainer_;
+  std::optional<RunLog> events_;
+  std::optional<CheckpointKeeper> keeper_;
+
+  std::int64_t resumed_at_ = -1;  // the step of a checkpoint of this folder
+  Clock::time_point epoch_begin_;
+  std::int64_t users_here_ = 0;  // seen when this process took the epoch up
+  double last_beta_ = 0.0;
+  std::int64_t laps_taken_ = 0;  // updates that the timeline has
+};
+
+}  // namespace
+
+TrainResult train(const SessionOptions& options, const Services& services) {
+  return TrainingRun(options, services).run();
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,96 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/comm/parameter_server/roles.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <algorithm>
+#include <thread>
+
+namespace vaecf::train {
+namespace {
+
+/// Threads that draw the next epoch. On a CPU the cores are busy with the steps.
+int drawing_threads(const Services& services) {
+  if (services.engine.facts().device == "cpu") return 1;
+  const int cores =
+      static_cast<int>(std::thread::hardware_concurrency()) / services.communicator.local_size();
+  return std::clamp(cores, 1, 4);
+}
+
+/// Returns the virtual shards whose users this rank trains on: none on a parameter server.
+Range owned_shards(const SessionOptions& options, const comm::Communicator& communicator,
+                   const data::VirtualShards& shards) {
+  const comm::Roles roles(options.distributed, communicator.size());
+  if (!roles.is_worker(communicator.rank())) return {};
+  return shards.owned_shards(communicator.rank(), roles.workers);
+}
+
+}  // namespace
+
+Trainer::Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
+                 std::int64_t min_model_rows)
+    : options_(options),
+      services_(services),
+      shards_(dataset.rows("train"), options.data.virtual_shards),
+      owned_(owned_shards(options, services.communicator, shards_)),
+      order_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
+             options.train.seed),
+      annealing_(options.train.annealing, order_.steps_per_epoch()) {
+  services_.engine.start_training({options, services.communicator, dataset, shards_.rows_of(owned_),
+                                   std::max(min_model_rows, order_.max_local_rows())});
+}
+
+Trainer::~Trainer() {
+  services_.engine.end_training();
+}
+
+void Trainer::start_epoch(std::int64_t epoch) {
+  if (drawn_.epoch != epoch && next_.valid()) drawn_ = next_.get();
+  const int threads = drawing_threads(services_);
+  if (drawn_.epoch != epoch) drawn_ = order_.draw(epoch, threads);
+  services_.engine.start_epoch(drawn_);
+  if (next_.valid()) return;  // the epoch was taken up before
+  next_ = std::async(std::launch::async,
+                     [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
+}
+
+void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
+  updates_done_ = updates_done;
+  users_seen_ = users_seen;
+  if (scale.scale > 0.0F) services_.engine.set_sums({{}, scale});
+}
+
+void Trainer::step(std::int64_t t) {
+  services_.communicator.activity().begin_step(updates_done_);
+  const std::int64_t batch_users = order_.batch_users(t);
+  const device::StepNumbers numbers{
+      options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
+  if (const auto sums = services_.engine.step(numbers, batch_users)) require_numbers(*sums);
+  ++updates_done_;
+  users_seen_ += batch_users;
+}
+
+device::LossSums Trainer::losses() {
+  const device::LossSums sums = services_.engine.sums().losses;
+  require_numbers(sums);
+  return sums;
+}
+
+void Trainer::require_numbers(const device::LossSums& sums) const {
+  if (sums.broken_step < 0) return;
+  throw RunError(
+      format("the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have "
+             "grown without bound; lower train.optimizer.learning_rate ({:g} here), or look for a precision "
+             "that is too narrow; the checkpoints of before are kept",
+             sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
+             options_.optimizer.learning_rate));
+}
+
+void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before) {
+  for (const model::StepLap& lap : laps) {
+    timeline.add({model::step_phase_names[static_cast<std::size_t>(lap.phase)], Track::compute,
+                  timeline.at(lap.begin), timeline.at(lap.end), "step", updates_before + lap.step + 1});
+  }
+}
+
+}  // namespace vaecf::train

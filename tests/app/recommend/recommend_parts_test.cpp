@@ -1,0 +1,247 @@
+#include "support/packing.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
+#include "app/recommend/audience.hpp"
+#include "app/recommend/input_files.hpp"
+
+namespace vaecf::app {
+namespace {
+
+class ListFiles : public ::testing::Test {
+ protected:
+  std::string write(const std::string& text) {
+    const std::string path = (folder_.path() / "list.txt").string();
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  /// All fields of all lines.
+  using Rows = std::vector<std::vector<std::string>>;
+  Rows rows(const std::string& path) {
+    Rows all;
+    const auto first = [](data::Table& table) {
+      table.require(9);
+      return false;
+    };
+    read_rows(path, {}, first, [&](const data::Table& row) {
+      all.emplace_back(row.fields().begin(), row.fields().end());
+      last_location_ = row.location();
+    });
+    return all;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::string last_location_;
+};
+
+TEST_F(ListFiles, FieldsOfCsvMayStandInQuotes) {
+  const std::string path = write(
+      "\xEF\xBB\xBF"
+      "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n");
+  EXPECT_EQ(rows(path), (Rows{{"a", "b, \"c\"", "d"}, {"open,x"}, {"", ""}}));
+  EXPECT_EQ(last_location_, path + ":5");
+}
+
+TEST_F(ListFiles, TsvKnowsNoQuotes) {
+  EXPECT_EQ(rows(write("ann\t\"Heat\", 1995\n")), (Rows{{"ann", "\"Heat\", 1995"}}));
+}
+
+TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
+  using testing::packed;
+  const std::string text = "user,item\r\nann,10\r\nann,20\r\n";
+  for (const std::string& bytes :
+       {text, packed({{"x", text}}, "raw", "gzip"), packed({{"x", text}}, "raw", "zstd"),
+        packed({{"new/", ""}, {"new/users.csv", text}}, "zip", "none")}) {
+    EXPECT_EQ(rows(write(bytes)), (Rows{{"user", "item"}, {"ann", "10"}, {"ann", "20"}}));
+  }
+  const auto refusal = [&](const std::string& bytes) -> std::string {
+    try {
+      rows(write(bytes));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal(packed({{"a.csv", text}, {"b.csv", text}}, "tar", "gzip")).find("holds several files"),
+            std::string::npos);
+  EXPECT_NE(refusal(packed({}, "zip", "none")).find("holds no file"), std::string::npos);
+  const std::string cut = packed({{"x", std::string(300'000, 'a')}}, "raw", "gzip");
+  EXPECT_NE(refusal(cut.substr(0, cut.size() / 2)).find("cut short"), std::string::npos);
+}
+
+TEST_F(ListFiles, MayBeAPipe) {
+  const std::string pipe = (folder_.path() / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "ann,10\nann,20\n"; });
+  EXPECT_EQ(rows(pipe), (Rows{{"ann", "10"}, {"ann", "20"}}));
+  writer.join();
+}
+
+TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
+  const io::IdList ids{{10, 20, 30, 40}, {}};
+  const io::IdList titles{{}, {"Heat (1995)", "Twins", "Twins", "10"}};
+  const ItemNames names(ids, titles);
+  EXPECT_EQ(names.find("30"), 2);
+  EXPECT_EQ(names.find("Heat (1995)"), 0);
+  EXPECT_EQ(names.find("Twins"), -1) << "two have this title";
+  EXPECT_EQ(names.find("10"), 0) << "an id goes before a title";
+  EXPECT_EQ(names.find("50"), -1);
+  const Histories histories =
+      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), {}, names);
+  EXPECT_EQ(histories.users, (std::vector<std::string>{"ann", "bob"}));
+  EXPECT_EQ(histories.seen.offsets, (std::vector<std::int64_t>{0, 2, 3}));
+  EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 3}));
+  EXPECT_EQ(histories.unknown.times(), 1);
+  const ItemList list = read_item_list(write("movieId\n40\n10\n40\n7\n"), names);
+  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(list.unknown.text(), "7");
+}
+
+TEST(Strangers, OnlyTheFirstFewAreNamed) {
+  Strangers strangers;
+  for (int i = 0; i < 20; ++i) strangers.add(std::string(1, static_cast<char>('a' + i % 5)));
+  EXPECT_EQ(strangers.text(), "a, b, c, d, e");
+  strangers.add("f");
+  EXPECT_EQ(strangers.text(), "a, b, c, d, e ...");
+  EXPECT_EQ(strangers.times(), 21);
+  Strangers long_named;
+  for (int i = 0; i < 2; ++i) long_named.add(std::string(100, 'a'));
+  EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "once, although it was cut";
+}
+
+// One a line, or behind the user, titles are often written without quotes.
+TEST_F(ListFiles, TitlesMayHoldCommas) {
+  const io::IdList ids{{10, 20, 30}, {}};
+  const io::IdList titles{{}, {"Matrix, The (1999)", "Matrix", "\"Great Performances\" Cats (1998)"}};
+  const ItemNames names(ids, titles);
+  const ItemList list = read_item_list(
+      write("title\nMatrix, The (1999)\n\"Great Performances\" Cats (1998) \r\nHeat, The (1995)\n"), names);
+  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(list.unknown.times(), 1);
+  EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
+      << "further columns mean nothing";
+  const Histories histories = read_histories(
+      write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), {}, names);
+  EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));
+  EXPECT_EQ(histories.unknown.times(), 0);
+}
+
+/// "USER:COLUMN.." of what is read, or the refusal.
+std::string read_as(const data::SourceOptions& source, const ItemNames& names, const std::string& path) {
+  try {
+    const Histories histories = read_histories(path, source, names);
+    std::string text;
+    for (std::size_t row = 0; row < histories.users.size(); ++row) {
+      text += (row == 0 ? "" : " ") + histories.users[row] + ":";
+      for (const auto column : histories.seen.view().row(static_cast<std::int64_t>(row)))
+        text += std::to_string(column);
+    }
+    return text;
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(ListFiles, HistoriesAreReadAsTheDataSetIsDescribed) {
+  const ItemNames names({{10, 20, 30}, {}}, {{}, {"Heat", "Twins, The; old", "Id"}});
+  data::SourceOptions shop;
+  shop.format = "delimited";
+  shop.separator = ";";
+  shop.user_column = "customer_id";
+  shop.item_column = "product_sku";
+  data::SourceOptions numbers = shop;
+  numbers.user_column = "2";
+  numbers.item_column = "0";
+  data::SourceOptions headless = numbers;
+  headless.header = false;
+  data::SourceOptions ml;
+  ml.format = "movielens_csv";
+  data::SourceOptions dat;
+  dat.format = "movielens_dat";
+  const auto as = [&](const data::SourceOptions& source, const std::string& text) {
+    return read_as(source, names, write(text));
+  };
+  const std::string shop_text = "product_sku;price;customer_id\n10;1;ann\n\"30\";2;bob\n20;3;ann\n";
+  EXPECT_EQ(as(shop, shop_text), "ann:01 bob:2");
+  EXPECT_EQ(as(numbers, shop_text), "ann:01 bob:2");
+  EXPECT_EQ(as(headless, shop_text.substr(shop_text.find("10"))), "ann:01 bob:2");
+  EXPECT_EQ(as(ml, "timestamp,movieId,rating,userId\n0,10,5,ann\n"), "ann:0");
+  EXPECT_EQ(as(dat, "7::10::5::0\n7::40::5::0\n7::20::5::0\n"), "7:01");
+  for (const auto& source : {shop, numbers, headless, ml, dat, data::SourceOptions{}}) {
+    for (const std::string head : {"", "user,item\n", "userId,Movie ID\n", "UID,title\n"}) {
+      EXPECT_EQ(as(source, head + "ann,10\nann,20\n"), "ann:01") << source.format << " " << head;
+    }
+    EXPECT_EQ(as(source, "item,user\n10,ann\n"), "ann:0") << source.format;
+    EXPECT_EQ(as(source, "ann,40\nann,Twins, The; old\n"), "ann:1") << "an unknown item may come first";
+    EXPECT_EQ(as(source, "ann\tTwins, The; old\nann\t10\n"), "ann:01") << source.format;
+    EXPECT_NE(as(source, "customer,product_name\nann,10\n").find("found customer, product_name, expected "),
+              std::string::npos)
+        << source.format;
+  }
+  EXPECT_NE(as(shop, "customer_id;sku\nann;10\n").find("expected customer_id, product_sku (or user, item)"),
+            std::string::npos);
+  EXPECT_EQ(as(dat, "user,artist\nann,10\n"), "ann:0");
+}
+
+// Any text may be an id there.
+TEST_F(ListFiles, AHeaderBesideTextIdsIsKnownByItsNamesOrTheDescription) {
+  const ItemNames names({{}, {"a", "b"}});
+  data::SourceOptions source;
+  const auto as = [&](const std::string& text) { return read_as(source, names, write(text)); };
+  EXPECT_EQ(as("user,item\nann,a\n"), "ann:0");
+  EXPECT_EQ(as("eve,new\nann,a\n"), "eve: ann:0");
+  source.format = "delimited";
+  EXPECT_EQ(as("customer,product_name\nann,a\n"), "ann:0") << "columns by number";
+  EXPECT_EQ(as("ann,b\n"), "ann:1");
+  source.user_column = "who";
+  source.item_column = "what";
+  EXPECT_NE(as("eve,new\nann,a\n").find("found eve, new, expected who, what (or user, item)"),
+            std::string::npos);
+}
+
+// Users of validation and test may be train users, in any order: each comes once, with all that is known.
+TEST_F(ListFiles, EverybodyComesOnce) {
+  const std::string path = (folder_.path() / "data.h5").string();
+  {
+    io::DatasetWriter writer(path);
+    writer.set_attribute("items", std::int64_t{9});
+    for (const auto& [matrix, rows] :
+         std::vector<std::pair<std::string, std::vector<std::vector<std::int32_t>>>>{
+             {"train", {{1, 2}, {3}, {4, 5}}},
+             {"validation/fold_in", {{4, 5}}},
+             {"validation/held_out", {{0}}},
+             {"test/fold_in", {{3}, {7}}},
+             {"test/held_out", {{1}, {8}}}}) {
+      for (const auto& row : rows) writer.append_row(matrix, row);
+    }
+    writer.write_ids("train/user_id", {{7, 5, 6}, {}});
+    writer.write_ids("validation/user_id", {{6}, {}});
+    writer.write_ids("test/user_id", {{5, 4}, {}});
+    writer.commit();
+  }
+  const io::DatasetFile file(path);
+  RecommendArguments arguments;
+  arguments.split = "all";
+  Log log;
+  const auto everybody = make_audience(arguments, {}, file, ItemNames({}), log);
+  EXPECT_EQ(everybody.users.numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
+  const Csr seen = everybody.seen({0, 4});
+  EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));
+  EXPECT_EQ(seen.columns, (std::vector<std::int32_t>{1, 2, 1, 3, 0, 4, 5, 7, 8}));
+  const Csr some = everybody.seen({1, 3});
+  EXPECT_EQ(some.columns, (std::vector<std::int32_t>{1, 3, 0, 4, 5}));
+  EXPECT_EQ(find_user(everybody, "6"), 2);
+  EXPECT_THROW(find_user(everybody, "60"), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::app

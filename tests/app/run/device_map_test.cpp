@@ -1,0 +1,72 @@
+#include <vaecf/base/error.hpp>
+
+#include "app/expect_in.hpp"
+#include "app/ranks.hpp"
+#include "support/thread_communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace vaecf::app {
+namespace {
+
+std::string refusal(const std::vector<RankDevice>& ranks) {
+  try {
+    check_devices(ranks, false);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(DeviceMap, DevicesOfTheirOwnAreFine) {
+  EXPECT_EQ(shared_devices({}), "");
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-2"}}, false), "");
+  // Other hosts may count alike.
+  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cuda", "GPU-1"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", "cpu", ""}, {"a", "cpu", ""}, {"b", "cpu", ""}}, false), "");
+}
+
+TEST(DeviceMap, SharedGpusAreRefusedWithTheMapAndTheFixUnlessAllowed) {
+  expect_in(refusal({{"a", "cuda", "GPU-1"},
+                     {"b", "cuda", "GPU-1"},
+                     {"a", "cuda", "GPU-2"},
+                     {"a", "cuda", "GPU-1"},
+                     {"b", "cuda", "GPU-3"},
+                     {"b", "cuda", "GPU-3"}}),
+            {"ranks 0, 3 of a share GPU-1; ranks 4-5 of b share GPU-3, but each rank needs",
+             "distributed.allow_shared_gpu", "CUDA_VISIBLE_DEVICES"});
+  expect_in(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-1"}}, true),
+            {"ranks 0-1 of a share GPU-1", "timings mean nothing"});
+}
+
+TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
+  expect_in(refusal({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}),
+            {"rank 1 of b computes on cpu, rank 0 of a on cuda"});
+  EXPECT_THROW(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}, true), InputError);
+}
+
+TEST(DeviceMap, RanksLearnOfEachOther) {
+  comm::run_ranks(3, [](comm::Communicator& communicator) {
+    config::Config config;
+    config.backend.device = device::DeviceChoice::cpu;
+    config.backend.threads = 1;
+    const device::BackendOptions options = options_for_rank(config, communicator);
+    EXPECT_EQ(options.local_rank, communicator.local_rank());
+    EXPECT_EQ(options.local_size, communicator.local_size());
+    EXPECT_EQ(options.threads, 1);
+    const auto ranks = gather_devices(communicator, train::make_engine(options)->facts());
+    ASSERT_EQ(ranks.size(), 3U);
+    for (const RankDevice& rank : ranks) {
+      EXPECT_EQ(rank.host, communicator.host());
+      EXPECT_EQ(rank.device, "cpu");
+      EXPECT_EQ(rank.id, "");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::app

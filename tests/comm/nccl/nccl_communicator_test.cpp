@@ -1,0 +1,234 @@
+// The NCCL communicator on GPUs, which the ranks of mpirun may share. Inputs are small integers, whose sums
+// are exact in bf16 too: the serial result must be met to the bit.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/nccl.hpp>
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/device/cuda_facts.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/mpi_main.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+void check(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
+
+template <class T>
+T number(std::int64_t value) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return Bf16::from(static_cast<float>(value));
+  else
+    return static_cast<T>(value);
+}
+
+std::int64_t input(std::int64_t rank, std::int64_t i) {
+  return (rank * 7 + i * 3) % 19 - 9;
+}
+
+template <class T>
+std::vector<T> inputs(int rank, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(number<T>(input(rank, i)));
+  return values;
+}
+
+template <class T>
+std::vector<T> sums(int ranks, std::int64_t begin, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    std::int64_t total = 0;
+    for (int r = 0; r < ranks; ++r) total += input(r, i);
+    values.push_back(number<T>(total));
+  }
+  return values;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+class Nccl : public testing::Test {
+ protected:
+  void SetUp() override {
+    const cuda::Availability found = cuda::availability();
+    if (found.devices == 0) {
+      const char* required = std::getenv("VAECF_REQUIRE_GPU");
+      if (required != nullptr && std::string_view(required) == "1") {
+        FAIL() << "VAECF_REQUIRE_GPU=1, but " << found.reason;
+      }
+      GTEST_SKIP() << found.reason;
+    }
+    device_ = cuda::make_device({.device = device::DeviceChoice::cuda,
+                                 .precision = device::Precision::fp32,
+                                 .local_rank = control_.local_rank(),
+                                 .local_size = control_.local_size(),
+                                 .allow_shared_gpu = true});
+    comm_ =
+        make_nccl_communicator(control_, device_->device_id(), {.allow_shared_gpu = true, .timeout = 60.0});
+  }
+
+  template <class T>
+  auto make_buffer(std::int64_t size) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return device_->make_narrow_buffer(size);
+    else
+      return device_->make_buffer(size);
+  }
+  template <class T>
+  static void write(T* device, const std::vector<T>& values) {
+    check(cudaMemcpy(device, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    check(cudaDeviceSynchronize());  // a copy from pageable memory may be under way when the call returns
+  }
+  template <class T>
+  std::vector<T> read(const T* device, std::int64_t count) {
+    device_->synchronize();
+    std::vector<T> values(static_cast<std::size_t>(count));
+    check(cudaMemcpy(values.data(), device, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
+    return values;
+  }
+  void finish(Ticket ticket) { device_->wait_for(comm_->wait(ticket)); }
+  int ranks() const { return control_.size(); }
+  int rank() const { return control_.rank(); }
+
+  template <class T>
+  void test_sums_and_gathers(bool in_place);
+
+  Communicator& control_ = mpi_world();
+  std::unique_ptr<cuda::Device> device_;
+  std::unique_ptr<Communicator> comm_;
+};
+
+template <class T>
+void Nccl::test_sums_and_gathers(bool in_place) {
+  for (const std::int64_t size : {std::int64_t{1}, std::int64_t{ranks()}, std::int64_t{61},
+                                  std::int64_t{4099}, std::int64_t{1} << 20}) {
+    SCOPED_TRACE(size);
+    const std::int64_t whole_size = size * ranks();
+    const auto all = make_buffer<T>(whole_size);
+    const auto apart = make_buffer<T>(size);
+    T* const part = in_place ? all->data() + rank() * size : apart->data();
+    const auto length = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    const std::span<T> whole(all->data(), length(whole_size));
+
+    write(all->data(), inputs<T>(rank(), whole_size));
+    finish(comm_->start_all_reduce_sum(whole, device_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), 0, whole_size)));
+
+    write(all->data(), inputs<T>(rank(), whole_size));
+    finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->mark()));
+    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size)));
+
+    write(part, inputs<T>(rank(), size));
+    finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->mark()));
+    std::vector<T> expected;
+    for (int r = 0; r < ranks(); ++r) {
+      const auto theirs = inputs<T>(r, size);
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), expected));
+  }
+}
+
+TEST_F(Nccl, SumsAndGathersAreTheSerialOnes) {
+  for (const bool in_place : {false, true}) {
+    test_sums_and_gathers<float>(in_place);
+    test_sums_and_gathers<Bf16>(in_place);
+  }
+}
+
+TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
+  constexpr std::int64_t size = 1 << 22;
+  const auto buffer = device_->make_buffer(size);
+  const auto copy = device_->make_buffer(size);
+  const float expected = static_cast<float>(ranks() * (ranks() + 1) / 2);
+  for (int round = 1; round <= 20; ++round) {
+    device_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
+    const Ticket ticket =
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark());
+    finish(ticket);
+    device_->copy(*buffer, {0, size}, *copy, 0);
+    device_->fill(*buffer, -1.0F);
+    const std::vector<float> found = read<float>(copy->data(), size);
+    const std::vector<float> wanted(size, static_cast<float>(round) * expected);
+    ASSERT_TRUE(same_bits(found, wanted)) << "round " << round;
+  }
+}
+
+TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
+  constexpr std::int64_t piece = 4096;
+  constexpr std::int64_t pieces = 100;
+  const auto buffer = device_->make_buffer(piece * pieces);
+  write(buffer->data(), inputs<float>(rank(), piece * pieces));
+  const device::Completion whole = device_->mark();
+  std::vector<Ticket> tickets;
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    tickets.push_back(
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data() + p * piece, piece), whole));
+  }
+  for (const Ticket ticket : tickets) finish(ticket);
+  EXPECT_TRUE(
+      same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), 0, piece * pieces)));
+}
+
+TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
+  ASSERT_TRUE(comm_->recordable());
+  constexpr std::int64_t size = 100003;
+  const auto source = device_->make_buffer(size);
+  const auto buffer = device_->make_buffer(size);
+  const auto result = device_->make_buffer(size);
+  write(source->data(), inputs<float>(rank(), size));
+  const auto work = [&] {
+    device_->copy(*source, {0, size}, *buffer, 0);
+    const Ticket first =
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), device_->mark());
+    const Ticket second = comm_->start_all_reduce_sum(
+        std::span<float>(buffer->data() + size / 2, size - size / 2), device_->mark());
+    finish(first);
+    finish(second);
+    device_->copy(*buffer, {0, size}, *result, 0);
+  };
+  const auto recording = device_->record(work);
+  ASSERT_NE(recording, nullptr);
+  EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), 0, size)));
+  for (int round = 0; round < 5; ++round) {
+    std::vector<float> values = inputs<float>(rank(), size);
+    for (float& value : values) value += static_cast<float>(round * (rank() + 1));
+    write(source->data(), values);
+    device_->fill(*result, -1.0F);
+    ASSERT_TRUE(device_->replay(*recording));
+    std::vector<float> expected = sums<float>(ranks(), 0, size);
+    for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
+    EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
+    // Mixed with what is not recorded.
+    device_->fill(*buffer, 1.0F);
+    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark()));
+    EXPECT_TRUE(
+        same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
+  }
+}
+
+TEST_F(Nccl, HostMemoryStaysWithMpi) {
+  std::vector<double> values = {1.0, static_cast<double>(rank())};
+  comm_->all_reduce(std::span<double>(values));
+  EXPECT_EQ(values[0], ranks());
+  EXPECT_EQ(values[1], ranks() * (ranks() - 1) / 2.0);
+  EXPECT_EQ(comm_->rank(), control_.rank());
+  EXPECT_EQ(comm_->size(), control_.size());
+  EXPECT_EQ(comm_->description().find("NCCL 2."), 0U) << comm_->description();
+  EXPECT_NE(comm_->description().find(control_.description()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::comm

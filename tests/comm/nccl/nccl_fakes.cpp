@@ -1,0 +1,164 @@
+#include "comm/nccl/nccl_fakes.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+namespace vaecf::comm::fakes {
+namespace {
+
+std::unique_ptr<Library>& holder() {
+  static auto held = std::make_unique<Library>();
+  return held;
+}
+
+const char* type_name(ncclDataType_t type) {
+  return type == ncclFloat32 ? "fp32" : type == ncclBfloat16 ? "bf16" : "?";
+}
+
+template <class Handle>
+Handle new_handle() {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(library().next_handle++));
+}
+
+ncclResult_t collective(const char* kind, std::size_t count, ncclDataType_t type, cudaStream_t stream) {
+  library().add(std::string(kind) + " " + std::to_string(count) + " " + type_name(type) + " on " +
+                name(stream));
+  return library().answer;
+}
+
+}  // namespace
+
+std::vector<std::string> Library::calls() {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+void Library::add(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back(call);
+}
+bool Library::has(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  return std::find(calls_.begin(), calls_.end(), call) != calls_.end();
+}
+void Library::clear() {
+  const std::lock_guard lock(mutex_);
+  calls_.clear();
+}
+
+Library& library() {
+  return *holder();
+}
+void reset() {
+  // An abort that hangs still looks at the old one.
+  static std::vector<std::unique_ptr<Library>> kept;
+  kept.push_back(std::move(holder()));
+  holder() = std::make_unique<Library>();
+}
+
+std::string name(const void* handle) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(handle));
+}
+cudaEvent_t event(int number) {
+  return reinterpret_cast<cudaEvent_t>(static_cast<std::uintptr_t>(number));
+}
+
+}  // namespace vaecf::comm::fakes
+
+using vaecf::comm::fakes::collective;
+using vaecf::comm::fakes::library;
+using vaecf::comm::fakes::name;
+using vaecf::comm::fakes::new_handle;
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  *id = {};
+  id->internal[0] = 1;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int rank,
+                                    ncclConfig_t* config) {
+  library().add("init rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                " blocking=" + std::to_string(config->blocking));
+  *comm = new_handle<ncclComm_t>();
+  return library().init_answer;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
+  library().add("poll");
+  const bool busy = library().busy_polls > 0;
+  if (busy) --library().busy_polls;
+  *state = busy ? ncclInProgress : library().state.load();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t) {
+  library().add("finalize");
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t) {
+  library().add("destroy");
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t) {
+  auto& mine = library();
+  mine.add("abort");
+  while (mine.abort_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclRemoteError ? "remote error" : "some error";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  return "the details";
+}
+ncclResult_t ncclAllReduce(const void*, void*, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t, cudaStream_t stream) {
+  return collective("AllReduce", count, type, stream);
+}
+ncclResult_t ncclReduceScatter(const void*, void*, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t, cudaStream_t stream) {
+  return collective("ReduceScatter", count, type, stream);
+}
+ncclResult_t ncclAllGather(const void*, void*, std::size_t count, ncclDataType_t type, ncclComm_t,
+                           cudaStream_t stream) {
+  return collective("AllGather", count, type, stream);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {
+  *stream = new_handle<cudaStream_t>();
+  library().add("stream " + name(*stream) + " priority " + std::to_string(priority));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  library().add("wait " + name(event) + " on " + name(stream));
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  *event = new_handle<cudaEvent_t>();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  library().add("record " + name(event) + " on " + name(stream));
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "some CUDA error";
+}
+}

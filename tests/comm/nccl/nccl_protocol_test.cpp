@@ -1,0 +1,224 @@
+// The NCCL communicator's side of the protocol with NCCL and CUDA, both played by nccl_fakes.cpp: which calls
+// it makes in which order, and how it ends if they fail. No GPU is needed.
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/nccl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/nccl/nccl_fakes.hpp"
+
+namespace vaecf::comm {
+namespace {
+
+using Calls = std::vector<std::string>;
+
+class NcclProtocol : public testing::Test {
+ protected:
+  void SetUp() override { fakes::reset(); }
+  void TearDown() override { library().abort_hangs = false; }
+  static fakes::Library& library() { return fakes::library(); }
+  std::unique_ptr<Communicator> make(double timeout = 30.0) {
+    return make_nccl_communicator(*control_, "",
+                                  {.algorithm = AllReduceAlgorithm::automatic, .timeout = timeout});
+  }
+  static std::string message_of(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const RunError& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "no RunError";
+    return "";
+  }
+  static void expect_part(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+
+  std::unique_ptr<Communicator> control_ = make_self_communicator();
+  std::vector<float> floats_ = std::vector<float>(8);
+  std::vector<Bf16> narrows_ = std::vector<Bf16>(8);
+};
+
+TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
+  library().busy_polls = 3;
+  {
+    const auto comm = make();
+    EXPECT_TRUE(library().has("init rank 0 of 1 blocking=0"));
+    const Calls calls = library().calls();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "poll"), 4);
+    EXPECT_TRUE(std::any_of(calls.begin(), calls.end(),
+                            [](const std::string& call) { return call.ends_with("priority -5"); }));
+    EXPECT_TRUE(comm->recordable());
+    expect_part(comm->description(), "NCCL 2.");
+    expect_part(comm->description(), "NCCL's choice of algorithm");
+    expect_part(comm->description(), control_->description());
+    library().clear();
+    library().busy_polls = 2;
+  }
+  EXPECT_EQ(library().calls(), (Calls{"finalize", "poll", "poll", "poll", "destroy"}));
+}
+
+TEST_F(NcclProtocol, ACollectiveStandsBetweenWhatItWaitsForAndWhatWaitsForIt) {
+  const auto comm = make();
+  library().clear();
+  const Ticket ticket = comm->start_all_reduce_sum(floats_, {fakes::event(77)});
+  const device::Completion done = comm->wait(ticket);
+  const Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 3U);
+  const std::string stream = calls[0].substr(calls[0].find(" on "));
+  EXPECT_EQ(calls, (Calls{"wait 77" + stream, "AllReduce 8 fp32" + stream,
+                          "record " + fakes::name(done.event) + stream}));
+}
+
+TEST_F(NcclProtocol, NoEventIsRecordedBeforeNcclHasItsWorkInTheStream) {
+  const auto comm = make();
+  library().clear();
+  library().answer = ncclInProgress;
+  library().busy_polls = 2;
+  const auto done = comm->wait(comm->start_all_reduce_sum(floats_, {}));
+  Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 5U);
+  EXPECT_EQ((Calls{calls[1], calls[2], calls[3]}), (Calls{"poll", "poll", "poll"}));
+  EXPECT_EQ(calls[4].find("record " + fakes::name(done.event)), 0U);
+}
+
+TEST_F(NcclProtocol, FormsAndNumbersAreThoseAskedFor) {
+  const auto comm = make();
+  const auto last_start = [&](const auto& start) {
+    library().clear();
+    comm->wait(start());
+    const Calls calls = library().calls();
+    return calls.at(0).substr(0, calls.at(0).find(" on "));
+  };
+  const std::span<const float> floats(floats_);
+  const std::span<const Bf16> narrows(narrows_);
+  EXPECT_EQ(last_start([&] { return comm->start_all_reduce_sum(narrows_, {}); }), "AllReduce 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(floats, floats_, {}); }),
+            "ReduceScatter 8 fp32");
+  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(narrows, narrows_, {}); }),
+            "ReduceScatter 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->start_all_gather(floats, floats_, {}); }), "AllGather 8 fp32");
+  EXPECT_EQ(last_start([&] { return comm->start_all_gather(narrows, narrows_, {}); }), "AllGather 8 bf16");
+}
+
+TEST_F(NcclProtocol, NothingToExchangeIsOrderedAllTheSame) {
+  const auto comm = make();
+  library().clear();
+  comm->wait(comm->start_all_reduce_sum(std::span<float>(), {fakes::event(77)}));
+  const Calls calls = library().calls();
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].find("wait 77"), 0U);
+  EXPECT_EQ(calls[1].find("record"), 0U);
+}
+
+TEST_F(NcclProtocol, ATicketIsWaitedForOnce) {
+  const auto comm = make();
+  EXPECT_THROW(comm->wait({0}), std::logic_error);
+  const Ticket ticket = comm->start_all_reduce_sum(floats_, {});
+  comm->wait(ticket);
+  EXPECT_THROW(comm->wait(ticket), std::logic_error);
+}
+
+TEST_F(NcclProtocol, AnEventRestsBeforeItIsUsedAgain) {
+  const auto comm = make();
+  int used_again = 0;
+  std::vector<const void*> all;
+  for (int i = 0; i < 500; ++i) {
+    const void* event = comm->wait(comm->start_all_reduce_sum(floats_, {})).event;
+    const auto recent = all.end() - std::min<std::ptrdiff_t>(64, std::ssize(all));
+    EXPECT_EQ(std::count(recent, all.end(), event), 0);
+    used_again += std::count(all.begin(), all.end(), event) > 0 ? 1 : 0;
+    all.push_back(event);
+  }
+  EXPECT_GT(used_again, 400);
+}
+
+TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {
+  {
+    const auto comm = make();
+    library().answer = ncclSystemError;
+    const std::string text = message_of([&] { comm->start_all_reduce_sum(floats_, {}); });
+    expect_part(text, "all-reduce of 8 fp32 numbers");
+    expect_part(text, "some error (the details)");
+    expect_part(text, "--shm-size");
+    expect_part(text, "NCCL_DEBUG=INFO");
+    EXPECT_TRUE(library().has("abort"));
+    library().answer = ncclSuccess;
+    expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "given up");
+  }
+  EXPECT_FALSE(library().has("finalize"));
+}
+
+TEST_F(NcclProtocol, AnAbortThatHangsHoldsNobodyUp) {
+  const auto comm = make();
+  library().abort_hangs = true;
+  library().answer = ncclInternalError;
+  const auto begin = std::chrono::steady_clock::now();
+  expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "some error");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
+  try {
+    const auto comm = make();
+    throw std::runtime_error("this rank fails");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_TRUE(library().has("abort"));
+  EXPECT_FALSE(library().has("finalize"));
+}
+
+TEST_F(NcclProtocol, TheWatchdogsCheckFindsAnErrorOfAnotherRank) {
+  {
+    const auto comm = make();
+    comm->start_all_reduce_sum(floats_, {});
+    EXPECT_NO_THROW(control_->activity().check_device());
+    library().state = ncclRemoteError;
+    const std::string text = message_of([&] { control_->activity().check_device(); });
+    expect_part(text, "remote error");
+    expect_part(text, "another rank");
+    library().state = ncclSuccess;
+  }
+  library().state = ncclRemoteError;
+  EXPECT_NO_THROW(control_->activity().check_device()) << "it ended with its communicator";
+}
+
+TEST_F(NcclProtocol, TheWatchdogsCheckDoesNotWaitForACallThatHangs) {
+  const auto comm = make();
+  library().answer = ncclInProgress;
+  library().busy_polls = 1 << 30;
+  std::thread worker([&] { comm->start_all_reduce_sum(floats_, {}); });
+  while (library().busy_polls == 1 << 30) std::this_thread::yield();
+  control_->activity().check_device();
+  library().busy_polls = 0;
+  worker.join();
+}
+
+TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
+  library().busy_polls = 1 << 30;
+  const std::string text = message_of([&] { make(0.2); });
+  expect_part(text, "connecting 1 ranks");
+  expect_part(text, "distributed.timeout");
+  EXPECT_TRUE(library().has("abort"));
+}
+
+TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
+  {
+    const auto comm = make(0.2);
+    library().busy_polls = 1 << 30;
+  }
+  EXPECT_TRUE(library().has("finalize"));
+  EXPECT_TRUE(library().has("abort"));
+  EXPECT_FALSE(library().has("destroy"));
+}
+
+}  // namespace
+}  // namespace vaecf::comm

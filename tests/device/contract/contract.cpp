@@ -1,0 +1,282 @@
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+namespace vaecf::testing {
+
+using device::ParameterLayout;
+using device::TensorKind;
+
+std::vector<float> random_values(std::int64_t n, std::uint64_t seed, float scale) {
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; i += 4) {
+    float noise[4];
+    math::latent_noise_block(seed, 0, 0, static_cast<std::uint32_t>(i / 4), noise);
+    for (std::int64_t j = i; j < std::min(i + 4, n); ++j)
+      values[static_cast<std::size_t>(j)] = scale * noise[j - i];
+  }
+  return values;
+}
+
+Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, float scale) {
+  return {rows, columns, random_values(rows * columns, seed, scale)};
+}
+
+namespace {
+
+std::uint32_t draw(std::uint64_t seed, std::int64_t user, std::int64_t index) {
+  return math::random_word(seed, math::RandomPurpose::permutation, 0, static_cast<std::uint32_t>(user),
+                           static_cast<std::uint32_t>(index));
+}
+
+std::int64_t nonzeros(std::span<const float> values) {
+  return std::count_if(values.begin(), values.end(), [](float x) { return x != 0.0F; });
+}
+
+}  // namespace
+
+Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed, int range) {
+  Matrix m(rows, columns);
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    m.values[static_cast<std::size_t>(i)] =
+        static_cast<int>(draw(seed, 0, i) % static_cast<std::uint32_t>(2 * range + 1)) - range;
+  }
+  return m;
+}
+
+Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most) {
+  Csr rows;
+  for (std::int64_t user = 0; user < users; ++user) {
+    std::vector<std::int32_t> held;
+    if (user == 3) {
+      held.resize(static_cast<std::size_t>(items));
+      std::iota(held.begin(), held.end(), 0);
+    } else if (user % 5 != 1) {
+      const std::int64_t count = 1 + draw(seed, user, 0) % std::min(most, items);
+      for (std::int64_t k = 1; k <= count; ++k) {
+        held.push_back(static_cast<std::int32_t>(draw(seed, user, k) % items));
+      }
+      std::sort(held.begin(), held.end());
+      held.erase(std::unique(held.begin(), held.end()), held.end());
+    }
+    rows.columns.insert(rows.columns.end(), held.begin(), held.end());
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  return rows;
+}
+
+Contract::Contract() {
+  if (!GetParam().skip.empty()) return;
+  device_ = GetParam().make();
+  step_ = device_->make_step_state();
+}
+
+void Contract::SetUp() {
+  if (GetParam().skip.empty()) return;
+  const char* required = std::getenv("VAECF_REQUIRE_GPU");
+  if (required != nullptr && std::string(required) == "1") {
+    FAIL() << "VAECF_REQUIRE_GPU=1, but " << GetParam().skip;
+  }
+  GTEST_SKIP() << GetParam().skip;
+}
+
+Device::StepState& Contract::begin(StepKey key, float beta, const device::UpdateRule& rule,
+                                   std::int64_t batch) {
+  device_->clear_losses(*step_);
+  device_->set_loss_scale({1.0F, 0}, *step_);
+  device_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
+  return *step_;
+}
+
+device::LossSums Contract::losses() {
+  device_->end_step(*step_);
+  return device_->read_losses(*step_);
+}
+
+Tolerance Contract::tolerance() const {
+  return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};
+}
+
+std::vector<float> Contract::read(const Device::Activations& from) const {
+  std::vector<float> values(static_cast<std::size_t>(from.rows() * from.columns()));
+  device_->read_activations(from, values);
+  return values;
+}
+
+std::unique_ptr<Device::Activations> Contract::activations(const Matrix& values) {
+  auto made = device_->make_activations(values.rows, values.columns);
+  write(*made, values);
+  return made;
+}
+
+void Contract::write(Device::Activations& to, const Matrix& values) {
+  device_->write_activations(to, values.rows, values.floats());
+}
+
+void Contract::import_tensor(const ParameterLayout& layout, int tensor, const Matrix& values,
+                             Device::Buffer& to) {
+  device_->import_rows(layout, tensor, {0, values.rows}, values.floats(), to);
+}
+
+std::vector<float> Contract::export_tensor(const ParameterLayout& layout, int tensor,
+                                           const Device::Buffer& from) {
+  const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+  std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
+  device_->export_rows(layout, tensor, {0, spec.rows}, from, values);
+  return values;
+}
+
+void Contract::expect_zero_padding(const ParameterLayout& layout, const Device::Buffer& buffer) {
+  std::int64_t logical = 0;
+  for (std::size_t tensor = 0; tensor < layout.tensors.size(); ++tensor) {
+    logical += nonzeros(export_tensor(layout, static_cast<int>(tensor), buffer));
+  }
+  EXPECT_EQ(nonzeros(flat(buffer)), logical) << "padding is not zero";
+}
+
+void Contract::expect_near(std::span<const float> got, const Matrix& expected, Tolerance allowed,
+                           const std::string& what) {
+  ASSERT_EQ(got.size(), expected.values.size()) << what;
+  double error = 0.0;
+  double norm = 0.0;
+  double largest = 0.0;
+  double worst = 0.0;
+  std::size_t where = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(got[i])) << what << " element " << i;
+    const double difference = std::abs(got[i] - expected.values[i]);
+    error += difference * difference;
+    norm += expected.values[i] * expected.values[i];
+    largest = std::max(largest, std::abs(expected.values[i]));
+    if (difference > worst) {
+      worst = difference;
+      where = i;
+    }
+  }
+  const double floor = allowed.floor * std::sqrt(static_cast<double>(got.size()));
+  EXPECT_LE(std::sqrt(error), allowed.norm * std::sqrt(norm) + floor) << what << ": norm of the error";
+  EXPECT_LE(worst, allowed.worst * largest + allowed.floor)
+      << what << ": element " << where << " is " << got[where] << " instead of " << expected.values[where];
+}
+
+TestLayer LayerContract::make_layer(TensorKind kind, const Matrix& weight, const Matrix& bias) {
+  const TensorKind bias_kind = kind == TensorKind::output_table ? TensorKind::output_bias : TensorKind::bias;
+  const std::vector<device::TensorSpec> specs = {
+      {"layer/weight", weight.rows, weight.columns, kind, true},
+      {"layer/bias", 1, bias.columns, bias_kind, false},
+  };
+  TestLayer made;
+  made.layout = device().plan_parameters(specs);
+  made.layer = {made.layout.find("layer/weight"), made.layout.find("layer/bias")};
+  made.parameters = device().make_parameters(made.layout);
+  made.gradients = device().make_buffer(made.layout.size);
+  made.weight = weight;
+  made.bias = bias;
+  import_tensor(made.layout, made.layer.weight, weight, made.parameters->master());
+  import_tensor(made.layout, made.layer.bias, bias, made.parameters->master());
+  device().weights_changed(*made.parameters);
+  import_tensor(made.layout, made.layer.weight, random_matrix(weight.rows, weight.columns, 90),
+                *made.gradients);
+  import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), *made.gradients);
+  return made;
+}
+
+TestLayer LayerContract::random_layer(TensorKind kind, std::int64_t inputs, std::int64_t outputs) {
+  const float scale = 1.0F / std::sqrt(static_cast<float>(inputs));
+  return make_layer(kind, random_matrix(inputs, outputs, 92, kind == TensorKind::input_table ? 1.0F : scale),
+                    random_matrix(1, outputs, 93, 0.5F));
+}
+
+std::vector<float> LayerContract::weight_gradient(const TestLayer& layer) {
+  return export_tensor(layer.layout, layer.layer.weight, *layer.gradients);
+}
+
+std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
+  return export_tensor(layer.layout, layer.layer.bias, *layer.gradients);
+}
+
+TestMoments LayerContract::make_moments(const TestLayer& layer) {
+  return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
+}
+
+void LayerContract::update(const TestLayer& layer, const TestMoments& moments) {
+  for (const device::TensorLayout& tensor : layer.layout.tensors) {
+    device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
+                    {*moments.first, *moments.second}, *layer.parameters);
+  }
+}
+
+void LayerContract::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
+                                const TestMoments& of_other) {
+  EXPECT_EQ(flat(layer.parameters->master()), flat(other.parameters->master()));
+  EXPECT_EQ(flat(*moments.first), flat(*of_other.first));
+  EXPECT_EQ(flat(*moments.second), flat(*of_other.second));
+}
+
+void LayerContract::add_loss(const Device::Activations& hidden, const TestBatch& batch,
+                             const TestLayer& layer, Device::StepState& state) {
+  const auto d_hidden = device().make_activations(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
+  device().softmax_layer_step(hidden, *batch.device, *layer.parameters, layer.layer, state, *d_hidden,
+                              *layer.gradients, {});
+}
+
+void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
+  constexpr std::int64_t first_user = 1000;
+  const std::int64_t n = rows.rows();
+  const auto held = device().hold_rows(rows.view(), first_user, items);
+  ASSERT_EQ(held->rows(), n);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[draw(94, 0, static_cast<std::int64_t>(i)) % i]);
+  }
+  batch.host = {};
+  batch.host.items = items;
+  for (const std::int64_t row : order) {
+    const auto columns = rows.view().row(row);
+    batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
+    batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
+    batch.host.users.push_back(static_cast<std::uint32_t>(first_user + row));
+  }
+  if (!batch.device) batch.device = device().make_batch();
+  device().gather_batch(*held, order, with_transpose, *batch.device);
+  device().synchronize();
+  ASSERT_EQ(batch.device->users(), n);
+}
+
+device::GradientReady LayerContract::Reports::callback(std::function<void()> at_report) {
+  return [this, at_report](Range range, device::Completion) {
+    test_->device().synchronize();
+    const std::vector<float> all = test_->flat(*layer_->gradients);
+    ranges_.push_back(range);
+    at_report_.emplace_back(all.begin() + range.begin, all.begin() + range.end);
+    if (at_report) at_report();
+  };
+}
+
+void LayerContract::Reports::check() const {
+  const auto& tensors = layer_->layout.tensors;
+  std::int64_t next = tensors[static_cast<std::size_t>(layer_->layer.weight)].range.begin;
+  const std::int64_t end = tensors[static_cast<std::size_t>(layer_->layer.bias)].range.end;
+  const std::vector<float> all = test_->flat(*layer_->gradients);
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    EXPECT_EQ(ranges_[i].begin, next) << "report " << i << " does not follow the one before";
+    EXPECT_GT(ranges_[i].size(), 0);
+    next = ranges_[i].end;
+    EXPECT_TRUE(std::equal(at_report_[i].begin(), at_report_[i].end(), all.begin() + ranges_[i].begin))
+        << "report " << i << " came before its gradient was final";
+  }
+  EXPECT_EQ(next, end) << "not all of the layer was reported";
+}
+
+std::string contract_name(const ::testing::TestParamInfo<ContractDevice>& info) {
+  return info.param.name;
+}
+
+}  // namespace vaecf::testing

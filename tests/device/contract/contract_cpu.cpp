@@ -1,0 +1,52 @@
+#include "device/contract/contract.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/tile_kernels.hpp"
+#include "support/emulated_tiles.hpp"
+
+namespace vaecf::testing {
+std::vector<ContractDevice> contract_devices() {
+  const auto read = [](const Device::Buffer& buffer) {
+    return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
+  };
+  std::vector<ContractDevice> all;
+  for (const auto& [precision, precision_name] :
+       {std::pair{device::Precision::fp32, "fp32"}, std::pair{device::Precision::bf16, "bf16"}}) {
+    for (const auto kernels : {device::Kernels::automatic, device::Kernels::portable}) {
+      const device::BackendOptions options{device::DeviceChoice::cpu, precision, kernels, 2};
+      all.push_back({std::string("cpu_") + precision_name + "_" + to_string(kernels),
+                     [options] { return cpu::make_device(options); }, read,
+                     kernels == device::Kernels::automatic});
+    }
+  }
+  // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.
+  const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
+                       bool fast) {
+    all.push_back({"cpu_bf16_" + name,
+                   [tiles] { return std::make_unique<Device>(2, device::Precision::bf16, false, tiles); },
+                   read, fast});
+  };
+  const auto add_fp32 = [&](const std::string& name, cpu::PanelKernel panels) {
+    all.push_back(
+        {"cpu_fp32_" + name,
+         [panels] { return std::make_unique<Device>(2, device::Precision::fp32, false, nullptr, panels); },
+         read, true});
+  };
+  if (cpu::choose_panels() != nullptr)
+    add_fp32("onednn", nullptr);
+  else if (cpu::make_avx2_panels() != nullptr)
+    add_fp32("panels", cpu::make_avx2_panels());
+  // Without tiles bf16_auto is just that.
+  if (cpu::choose_tiles() != nullptr) add("onednn", nullptr, true);
+  add("emulated", std::make_shared<EmulatedTiles>(), false);
+  const auto avx512 = cpu::make_avx512_tiles();
+  if (avx512 && cpu::make_amx_tiles()) add("avx512", avx512, true);
+  return all;
+}
+
+}  // namespace vaecf::testing

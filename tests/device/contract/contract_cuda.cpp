@@ -1,0 +1,44 @@
+// The CUDA device on a GPU. Without one its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
+#include "device/contract/contract.hpp"
+
+#include <cuda_runtime_api.h>
+#include <vaecf/device/cuda_facts.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+/// Callers have waited for what writes it; cudaMemcpy waits for the copy.
+std::vector<float> read(const Device::Buffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(buffer.size()));
+  const cudaError_t status =
+      cudaMemcpy(values.data(), buffer.data(), values.size() * sizeof(float), cudaMemcpyDeviceToHost);
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+  return values;
+}
+
+}  // namespace
+
+std::vector<ContractDevice> contract_devices() {
+  std::vector<ContractDevice> all;
+  const auto add = [&](const std::string& name, const device::BackendOptions& options) {
+    all.push_back({"cuda_" + name, [options] { return cuda::make_device(options); }, read, true,
+                   cuda::availability().reason});
+  };
+  for (const device::Precision precision :
+       {device::Precision::fp32, device::Precision::bf16, device::Precision::fp16, device::Precision::tf32}) {
+    add(vaecf::to_string(precision), {.device = device::DeviceChoice::cuda, .precision = precision});
+  }
+  add("host_rows",
+      {.device = device::DeviceChoice::cuda, .precision = device::Precision::bf16, .resident = Toggle::off});
+  return all;
+}
+
+std::vector<ContractDevice> small_cuda_devices() {
+  return {};
+}
+
+}  // namespace vaecf::testing

@@ -1,0 +1,154 @@
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::Activation;
+using device::TensorKind;
+
+class Backward : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, Backward, ::testing::ValuesIn(contract_devices()), contract_name);
+
+/// What a layer with `act` may have put out.
+Matrix plausible_output(Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
+  Matrix y = random_matrix(rows, columns, seed);
+  if (act == Activation::tanh) {
+    for (double& x : y.values) x = static_cast<float>(std::tanh(x));
+  }
+  return y;
+}
+
+TEST_P(Backward, Linear) {
+  struct Shape {
+    std::int64_t inputs;
+    std::int64_t outputs;
+  };
+  for (const auto& [inputs, outputs] : {Shape{1, 1}, Shape{7, 33}, Shape{200, 31}, Shape{65, 257}}) {
+    const TestLayer layer = random_layer(TensorKind::matrix, inputs, outputs);
+    const auto input = device().make_activations(257, inputs);
+    const auto output = device().make_activations(257, outputs);
+    const auto d_output = device().make_activations(257, outputs);
+    const auto d_input = device().make_activations(257, inputs);
+    for (const std::int64_t users : user_counts) {
+      for (const Activation act : {Activation::identity, Activation::tanh}) {
+        for (const bool wants_input : {true, false}) {
+          SCOPED_TRACE(format("{} -> {} users {} tanh {} d_input {}", inputs, outputs, users,
+                              act == Activation::tanh, wants_input));
+          const Matrix x = random_matrix(users, inputs, 1);
+          const Matrix y = plausible_output(act, users, outputs, 2);
+          const Matrix d_y = random_matrix(users, outputs, 3);
+          write(*input, x);
+          write(*output, y);
+          write(*d_output, d_y);
+          Reports reports(*this, layer);
+          device().linear_backward(*input, *layer.parameters, layer.layer, act, *output, *d_output,
+                                   wants_input ? d_input.get() : nullptr, *layer.gradients,
+                                   reports.callback());
+          const auto expected = reference::linear_backward(x, layer.weight, act, y, d_y);
+          expect_near(read(*d_output), expected.d_before, "d_output");
+          expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+          expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+          if (wants_input) {
+            ASSERT_EQ(d_input->rows(), users);
+            expect_near(read(*d_input), expected.d_input, "d_input");
+          }
+          expect_zero_padding(layer.layout, *layer.gradients);
+          reports.check();
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Backward, Latent) {
+  for (const std::int64_t latents : {1, 3, 33, 200}) {
+    const auto statistics = device().make_activations(257, 2 * latents);
+    const auto d_z = device().make_activations(257, latents);
+    const auto d_statistics = device().make_activations(257, 2 * latents);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      gather(random_rows(users, 33, 4), 33, true, batch);
+      for (const float beta : {0.0F, 0.2F, 1.0F}) {
+        SCOPED_TRACE(format("latents {} users {} beta {}", latents, users, beta));
+        const StepKey key{98765, 123};
+        const Matrix values = random_matrix(users, 2 * latents, 5, 0.7F);
+        const Matrix gradient = random_matrix(users, latents, 6);
+        write(*statistics, values);
+        write(*d_z, gradient);
+        device().latent_backward(*batch.device, *statistics, begin(key, beta), *d_z, *d_statistics);
+        const auto expected = reference::latent_backward(batch.host, values, key, beta, gradient);
+        const device::LossSums sums = losses();
+        EXPECT_EQ(sums.nll, 0.0);
+        EXPECT_NEAR(sums.kl, expected.kl, (low_precision() ? 1e-2 : 1e-5) * (1.0 + expected.kl));
+        EXPECT_NEAR(sums.weighted_kl, static_cast<double>(beta) * sums.kl, 1e-12 * sums.kl);
+        ASSERT_EQ(d_statistics->rows(), users);
+        expect_near(read(*d_statistics), expected.d_statistics, "d_statistics");
+      }
+    }
+  }
+}
+
+TEST_P(Backward, InputTable) {
+  struct Shape {
+    std::int64_t items;
+    std::int64_t width;
+  };
+  for (const auto& [items, width] : {Shape{1, 1}, Shape{33, 7}, Shape{1000, 33}, Shape{4500, 8}}) {
+    const TestLayer layer = random_layer(TensorKind::input_table, items, width);
+    const auto output = device().make_activations(257, width);
+    const auto d_output = device().make_activations(257, width);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      gather(random_rows(users, items, 7), items, true, batch);
+      for (const float keep : {1.0F, 0.5F}) {
+        for (const Activation act : {Activation::identity, Activation::tanh}) {
+          SCOPED_TRACE(format("items {} width {} users {} keep {} tanh {}", items, width, users, keep,
+                              act == Activation::tanh));
+          const StepKey key{0x987654321ULL, 9};
+          const Matrix y = plausible_output(act, users, width, 8);
+          const Matrix d_y = random_matrix(users, width, 9);
+          write(*output, y);
+          write(*d_output, d_y);
+          Reports reports(*this, layer);
+          device().input_gradient(*batch.device, layer.layout, layer.layer, act, keep, begin(key), *output,
+                                  *d_output, *layer.gradients, reports.callback());
+          const auto expected = reference::input_gradient(batch.host, keep, key, act, y, d_y);
+          expect_near(read(*d_output), expected.d_before, "d_output");
+          expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+          expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+          expect_zero_padding(layer.layout, *layer.gradients);
+          reports.check();
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Backward, ItemsThatNobodyHoldsGetExactlyZero) {
+  const TestLayer layer = random_layer(TensorKind::input_table, 1000, 33);
+  TestBatch batch;
+  gather(random_rows(3, 1000, 7), 1000, true, batch);
+  const auto output = activations(random_matrix(3, 33, 8));
+  const auto d_output = activations(random_matrix(3, 33, 9));
+  device().input_gradient(*batch.device, layer.layout, layer.layer, Activation::identity, 1.0F, begin(),
+                          *output, *d_output, *layer.gradients, {});
+  const std::vector<float> gradient = weight_gradient(layer);
+  std::int64_t untouched = 0;
+  for (std::int32_t item = 0; item < 1000; ++item) {
+    bool held = false;
+    for (std::int64_t row = 0; row < 3; ++row) held = held || batch.host.holds(row, item);
+    if (held) continue;
+    ++untouched;
+    for (std::int64_t h = 0; h < 33; ++h) ASSERT_EQ(gradient[static_cast<std::size_t>(item * 33 + h)], 0.0F);
+  }
+  EXPECT_GT(untouched, 900);
+}
+
+}  // namespace
+}  // namespace vaecf::testing

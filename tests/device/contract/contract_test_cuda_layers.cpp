@@ -1,0 +1,226 @@
+// The CUDA device's layers on sizes that the other tests do not reach: batches in several chunks and slices,
+// sums over thousands of rows, items that thousands of a batch's users hold, users with thousands of items,
+// gradients too large to be cached, and the largest loss scale.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "device/contract/contract.hpp"
+
+namespace vaecf::testing {
+namespace {
+
+/// In the precisions whose kernels differ.
+std::vector<ContractDevice> devices(bool with_small) {
+  std::vector<ContractDevice> all = contract_devices();
+  std::erase_if(all, [](const ContractDevice& device) {
+    return device.name.ends_with("_tf32") || device.name.ends_with("_host_rows");
+  });
+  for (ContractDevice& small : small_cuda_devices()) {
+    if (with_small) all.push_back(std::move(small));
+  }
+  return all;
+}
+
+class CudaLayers : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
+
+// Three chunks in fp32 and two in 16 bits, and as many slices on the small device.
+TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
+  constexpr std::int64_t users = 300;
+  constexpr std::int64_t items = 60000;
+  constexpr std::int64_t width = 2;
+  const TestLayer layer = random_layer(device::TensorKind::output_table, width, items);
+  TestBatch batch;
+  gather(random_rows(users, items, 1), items, true, batch);
+  const Matrix hidden = random_matrix(users, width, 2, 0.5F);
+  const auto input = activations(hidden);
+  const auto d_hidden = device().make_activations(users, width);
+  Reports reports(*this, layer);
+  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients, reports.callback());
+  const device::LossSums sums = losses();
+  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
+  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * expected.nll);
+  EXPECT_EQ(sums.users, users);
+  // The twin adds up 60,000 products one by one.
+  const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6};
+  expect_near(read(*d_hidden), expected.d_input, long_sums, "d_hidden");
+  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+  expect_zero_padding(layer.layout, *layer.gradients);
+  reports.check();
+
+  const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
+  EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
+}
+
+// More rows than strands of sums, and not a multiple of them.
+TEST_P(CudaLayers, BiasGradientOfManyRows) {
+  constexpr std::int64_t rows = 5003;
+  const TestLayer layer = random_layer(device::TensorKind::matrix, 3, 260);
+  const Matrix x = random_matrix(rows, 3, 1);
+  const Matrix y = random_matrix(rows, 260, 2, 0.3F);
+  const Matrix d_y = random_matrix(rows, 260, 3);
+  const auto input = activations(x);
+  const auto output = activations(y);
+  const auto d_output = activations(d_y);
+  device().linear_backward(*input, *layer.parameters, layer.layer, device::Activation::tanh, *output,
+                           *d_output, nullptr, *layer.gradients, {});
+  const auto expected = reference::linear_backward(x, layer.weight, device::Activation::tanh, y, d_y);
+  expect_near(read(*d_output), expected.d_before, "d_output");
+  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+  // Sums of fp32 numbers in every precision.
+  expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
+}
+
+/// In each precision: its products of large gradients read narrow copies.
+class CudaInputLayer : public LayerContract {
+ protected:
+  static constexpr std::int64_t items = 40;
+
+  /// Each user has item 0; items 1 and 2 have as many users as one part takes and one more; item 3 has
+  /// nobody; the others have some.
+  static Csr popular_items(std::int64_t users) {
+    Csr rows;
+    for (std::int64_t user = 0; user < users; ++user) {
+      rows.columns.push_back(0);
+      if (user < 1024) rows.columns.push_back(1);
+      if (user % 2 == 0 && user < 2 * 1025) rows.columns.push_back(2);
+      rows.columns.push_back(static_cast<std::int32_t>(4 + user * 7 % (items - 4)));
+      rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    }
+    return rows;
+  }
+
+  void input_gradient(const TestLayer& layer, const TestBatch& batch, device::Keep keep,
+                      const cuda::Activations& output, cuda::Activations& d_output,
+                      const device::GradientReady& ready = {}) {
+    device().input_gradient(*batch.device, layer.layout, layer.layer, device::Activation::identity, keep,
+                            step(), output, d_output, *layer.gradients, ready);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
+
+TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
+  TestBatch batch;
+  gather(popular_items(2100), items, true, batch);
+  const double narrow = fp16() ? 1e-3 : 8e-3;
+  // Rows of the wider gradient do not stay in the cache: they are read by their narrow copies.
+  for (const std::int64_t width : {24, 2048}) {
+    const bool reads_copy = width > 24 && low_precision();
+    const Tolerance sums = reads_copy ? Tolerance{narrow, narrow, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
+    const TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
+    const Matrix y = random_matrix(2100, width, 1);
+    const Matrix d_y = random_matrix(2100, width, 2);
+    for (const float keep : {1.0F, 0.5F}) {
+      begin({5, 6});
+      const auto output = activations(y);
+      const auto d_output = activations(d_y);
+      input_gradient(layer, batch, keep, *output, *d_output);
+      const auto expected =
+          reference::input_gradient(batch.host, keep, {5, 6}, device::Activation::identity, y, d_y);
+      const std::vector<float> found = weight_gradient(layer);
+      expect_near(found, expected.d_weight, sums, "d_weight");
+      expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 1e-5, 0.0}, "d_bias");
+      double error = 0.0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        error += std::abs(found[i] - expected.d_weight.values[i]);
+      EXPECT_EQ(error / static_cast<double>(found.size()) > 1e-5, reads_copy);
+      device().side_gradient({*batch.device, layer.layer.weight}, layer.layout, *d_output, *layer.gradients,
+                             {});
+      expect_near(weight_gradient(layer), reference::side_gradient(batch.host, d_y), sums, "side");
+    }
+  }
+}
+
+TEST_P(CudaInputLayer, RecordingsOfSumsInPartsGiveTheSameBits) {
+  const Csr rows = popular_items(1500);
+  const TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
+  const auto held = device().hold_rows(rows.view(), 0, items);
+  const auto order = device().make_batch_order();
+  std::vector<std::int64_t> all(1500);
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  device().set_batch_order(*held, all, std::vector<std::int64_t>{0, 1500}, *order);
+  TestBatch batch{{}, device().make_batch()};
+  const auto output = activations(random_matrix(1500, 16, 1));
+  const auto d_output = activations(random_matrix(1500, 16, 2));
+  begin({5, 6});
+  const auto recording = device().record([&] {
+    device().gather_step(*held, *order, step(), 1500, *batch.device);
+    input_gradient(layer, batch, 0.5F, *output, *d_output);
+  });
+  const std::vector<float> eager = weight_gradient(layer);
+  for (const std::uint32_t number : {7U, 6U}) {
+    device().fill(*layer.gradients, 0.0F);
+    begin({5, number});
+    ASSERT_TRUE(device().replay(*recording));
+    EXPECT_EQ(weight_gradient(layer) == eager, number == 6U) << "another step drops other items";
+  }
+}
+
+TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
+  // Passes hold 768 candidates: one less, all, one more, and several.
+  Csr rows;
+  for (const std::int64_t n : {767, 768, 769, 3000, 0, 1}) {
+    for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 3000 / n));
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  TestBatch batch;
+  gather(rows, 3000, true, batch);
+  const TestLayer layer = random_layer(device::TensorKind::input_table, 3000, 20);
+  const auto output = device().make_activations(6, 20);
+  for (const float keep : {1.0F, 0.5F, 0.01F}) {
+    const auto encode = [&](const cuda::SideInput* side) {
+      device().encode_input(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
+                            begin({5, 6}), *output, side);
+      return read(*output);
+    };
+    expect_near(
+        encode(nullptr),
+        reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep, {5, 6}),
+        "encoded");
+    // The same rows beside themselves: both sums in passes.
+    const cuda::SideInput side{*batch.device, layer.layer.weight};
+    expect_near(encode(&side),
+                reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep,
+                                        {5, 6}, batch.host, layer.weight),
+                "encoded with a side input");
+  }
+}
+
+TEST_P(CudaInputLayer, ReportsAFewRanges) {
+  TestBatch batch;
+  gather(popular_items(10), 50000, true, batch);
+  const TestLayer layer = random_layer(device::TensorKind::input_table, 50000, 8);
+  begin();
+  const auto output = activations(Matrix(10, 8));
+  const auto d_output = activations(random_matrix(10, 8, 2));
+  Reports reports(*this, layer);
+  input_gradient(layer, batch, 1.0F, *output, *d_output, reports.callback());
+  EXPECT_EQ(reports.count(), 9U);
+  reports.check();
+}
+
+// With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
+TEST_P(CudaLayers, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
+  const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
+  TestBatch batch;
+  gather(Csr{{0, 1, 1}, {0}}, 1, true, batch);
+  const auto hidden = activations(random_matrix(2, 1, 1));
+  const auto d_hidden = device().make_activations(2, 1);
+  begin();
+  device().set_loss_scale({65536.0F, 0}, step());
+  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
+                              *layer.gradients, {});
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(losses().skipped, 0);
+  const std::vector<float> gradients = flat(*layer.gradients);
+  EXPECT_EQ(gradients, std::vector<float>(gradients.size(), 0.0F));
+}
+
+}  // namespace
+}  // namespace vaecf::testing

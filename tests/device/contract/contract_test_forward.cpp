@@ -1,0 +1,145 @@
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::Activation;
+using device::TensorKind;
+
+class Forward : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, Forward, ::testing::ValuesIn(contract_devices()), contract_name);
+
+constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
+
+std::string name(Activation act) {
+  return act == Activation::tanh ? "tanh" : "identity";
+}
+
+TEST_P(Forward, EncodeInput) {
+  struct Shape {
+    std::int64_t items;
+    std::int64_t width;
+  };
+  for (const auto& [items, width] : {Shape{1, 1}, Shape{33, 7}, Shape{1000, 33}, Shape{257, 64}}) {
+    const TestLayer layer = random_layer(TensorKind::input_table, items, width);
+    const auto output = device().make_activations(257, width);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      gather(random_rows(users, items, 1), items, users % 2 == 0, batch);
+      for (const float keep : {1.0F, 0.5F, 0.3F}) {
+        for (const Activation act : {Activation::identity, Activation::tanh}) {
+          SCOPED_TRACE(format("items {} width {} users {} keep {} {}", items, width, users, keep, name(act)));
+          const StepKey key{0x1234567890ULL, 17};
+          device().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
+                                *output);
+          ASSERT_EQ(output->rows(), users);
+          expect_near(read(*output),
+                      reference::encode_input(batch.host, layer.weight, layer.bias, act, keep, key),
+                      "output");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Forward, DropoutMaskIsPhilox) {
+  // One item per user and weight 1: the output is 2 where the item is kept, 0 where it is dropped.
+  const std::int64_t users = 257;
+  const std::int64_t items = 1000;
+  Csr rows;
+  for (std::int32_t user = 0; user < users; ++user) {
+    rows.columns.push_back(user * 3 % 1000);
+    rows.offsets.push_back(user + 1);
+  }
+  Matrix ones(items, 1);
+  for (double& x : ones.values) x = 1.0;
+  const TestLayer layer = make_layer(TensorKind::input_table, ones, Matrix(1, 1));
+  TestBatch batch;
+  gather(rows, items, false, batch);
+  const auto output = device().make_activations(users, 1);
+  std::vector<std::vector<float>> masks;
+  for (const StepKey key : {StepKey{5, 0}, StepKey{5, 1}, StepKey{5ULL << 32, 0}}) {
+    device().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
+                          begin(key), *output);
+    masks.push_back(read(*output));
+    const Matrix input = reference::scaled_input(batch.host, 0.5F, key);
+    for (std::int64_t row = 0; row < users; ++row) {
+      const std::int32_t item = batch.host.rows.view().row(row).front();
+      EXPECT_EQ(masks.back()[static_cast<std::size_t>(row)], static_cast<float>(input.at(row, item)));
+    }
+  }
+  EXPECT_NE(masks[0], masks[1]);
+  EXPECT_NE(masks[0], masks[2]);
+}
+
+TEST_P(Forward, Linear) {
+  struct Shape {
+    std::int64_t inputs;
+    std::int64_t outputs;
+  };
+  for (const auto& [inputs, outputs] : {Shape{1, 1}, Shape{7, 33}, Shape{200, 31}, Shape{65, 257}}) {
+    const TestLayer layer = random_layer(TensorKind::matrix, inputs, outputs);
+    const auto input = device().make_activations(257, inputs);
+    const auto output = device().make_activations(257, outputs);
+    for (const std::int64_t users : user_counts) {
+      const Matrix values = random_matrix(users, inputs, 2);
+      write(*input, values);
+      for (const Activation act : {Activation::identity, Activation::tanh}) {
+        SCOPED_TRACE(format("{} -> {} users {} {}", inputs, outputs, users, name(act)));
+        device().linear(*input, *layer.parameters, layer.layer, act, *output);
+        ASSERT_EQ(output->rows(), users);
+        expect_near(read(*output), reference::linear(values, layer.weight, layer.bias, act), "output");
+      }
+    }
+  }
+}
+
+TEST_P(Forward, TanhSaturatesWithoutNan) {
+  const Matrix weight = random_matrix(3, 33, 3, 1e3F);
+  const TestLayer layer = make_layer(TensorKind::matrix, weight, Matrix(1, 33));
+  Matrix input(2, 3);
+  for (double& x : input.values) x = 1.0;
+  const auto from = activations(input);
+  const auto to = device().make_activations(2, 33);
+  device().linear(*from, *layer.parameters, layer.layer, Activation::tanh, *to);
+  for (const float y : read(*to)) {
+    EXPECT_TRUE(std::isfinite(y));
+    EXPECT_LE(std::abs(y), 1.0F);
+  }
+}
+
+TEST_P(Forward, LatentSampleAndMean) {
+  for (const std::int64_t latents : {1, 3, 33, 200}) {
+    const auto statistics = device().make_activations(257, 2 * latents);
+    const auto z = device().make_activations(257, latents);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      SCOPED_TRACE(format("latents {} users {}", latents, users));
+      gather(random_rows(users, 33, 4), 33, false, batch);
+      const Matrix values = random_matrix(users, 2 * latents, 5, 0.7F);
+      write(*statistics, values);
+      for (const StepKey key : {StepKey{98765, 0}, StepKey{98765ULL << 30, 4000000000U}}) {
+        device().sample_latent(*batch.device, *statistics, begin(key), *z);
+        ASSERT_EQ(z->rows(), users);
+        expect_near(read(*z), reference::sample_latent(batch.host, values, key), "z");
+      }
+      device().latent_mean(*statistics, *z);
+      ASSERT_EQ(z->rows(), users);
+      Matrix mean(users, latents);
+      for (std::int64_t row = 0; row < users; ++row) {
+        for (std::int64_t k = 0; k < latents; ++k) mean.at(row, k) = values.at(row, k);
+      }
+      expect_near(read(*z), mean, low_precision() ? tolerance() : Tolerance{}, "mean");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::testing

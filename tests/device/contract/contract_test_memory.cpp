@@ -1,0 +1,312 @@
+#include "device/contract/contract.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::ParameterLayout;
+using device::TensorKind;
+using device::TensorSpec;
+
+class Memory : public LayerContract {
+ protected:
+  /// Random values into all tensors, each from a seed of its own.
+  void import_all(const ParameterLayout& layout, Device::Buffer& to) {
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i), to);
+    }
+  }
+  /// A buffer that begins with these values.
+  std::unique_ptr<Device::Buffer> buffer_of(const std::vector<float>& values) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const ParameterLayout row =
+        device().plan_parameters(std::vector<TensorSpec>{{"row", 1, size, TensorKind::bias, false}});
+    auto buffer = device().make_buffer(row.size);
+    device().import_rows(row, 0, {0, 1}, values, *buffer);
+    return buffer;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Memory, ::testing::ValuesIn(contract_devices()), contract_name);
+
+/// A whole model's tensors, in the order of readiness.
+std::vector<TensorSpec> model_tensors(std::int64_t items, std::int64_t hidden, std::int64_t latents) {
+  return {{"decoder_2/weight", hidden, items, TensorKind::output_table, true},
+          {"decoder_2/bias", 1, items, TensorKind::output_bias, false},
+          {"decoder_1/weight", latents, hidden, TensorKind::matrix, true},
+          {"decoder_1/bias", 1, hidden, TensorKind::bias, false},
+          {"encoder_1/weight", items, hidden, TensorKind::input_table, true},
+          {"encoder_1/bias", 1, hidden, TensorKind::bias, false}};
+}
+
+struct Shape {
+  std::int64_t items;
+  std::int64_t hidden;
+  std::int64_t latents;
+};
+constexpr Shape shapes[] = {{1, 1, 1}, {33, 7, 3}, {257, 32, 31}, {1000, 33, 5}};
+
+TEST_P(Memory, SaysWhatItIs) {
+  EXPECT_FALSE(device().description().empty());
+  EXPECT_TRUE(device().device() == "cpu" || device().device() == "cuda");
+  EXPECT_NE(device().precision(), device::Precision::automatic);
+  EXPECT_GE(device().threads(), 1);
+}
+
+TEST_P(Memory, LayoutTilesTheFlatBuffer) {
+  for (const Shape& shape : shapes) {
+    const auto specs = model_tensors(shape.items, shape.hidden, shape.latents);
+    const ParameterLayout layout = device().plan_parameters(specs);
+    ASSERT_EQ(layout.tensors.size(), specs.size());
+    std::int64_t next = 0;
+    std::int64_t parameters = 0;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(layout.tensors[i].spec.name, specs[i].name);
+      EXPECT_EQ(layout.tensors[i].spec.decays, specs[i].decays);
+      EXPECT_EQ(layout.tensors[i].range.begin, next);
+      EXPECT_GE(layout.tensors[i].range.size(), specs[i].rows * specs[i].columns);
+      EXPECT_EQ(layout.find(specs[i].name), static_cast<int>(i));
+      next = layout.tensors[i].range.end;
+      parameters += specs[i].rows * specs[i].columns;
+    }
+    EXPECT_EQ(layout.size, next);
+    EXPECT_EQ(layout.parameter_count(), parameters);
+  }
+}
+
+TEST_P(Memory, TensorsComeBackBitForBit) {
+  for (const Shape& shape : shapes) {
+    const ParameterLayout layout =
+        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = device().make_parameters(layout);
+    import_all(layout, parameters->master());
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters->master()),
+                random_values(spec.rows * spec.columns, 10 + i))
+          << spec.name;
+    }
+    expect_zero_padding(layout, parameters->master());
+  }
+}
+
+TEST_P(Memory, RowRangesStreamInAndOut) {
+  const ParameterLayout layout = device().plan_parameters(model_tensors(257, 33, 5));
+  const auto buffer = device().make_buffer(layout.size);
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    const TensorSpec& spec = layout.tensors[i].spec;
+    const auto tensor = static_cast<int>(i);
+    const std::vector<float> values = random_values(spec.rows * spec.columns, 20 + i);
+    const auto part = [&](Range rows) {
+      return std::vector<float>(values.begin() + rows.begin * spec.columns,
+                                values.begin() + rows.end * spec.columns);
+    };
+    const std::int64_t cut = (spec.rows + 2) / 3;
+    for (const Range rows : {Range{cut, spec.rows}, Range{0, cut}, Range{cut, cut}}) {
+      device().import_rows(layout, tensor, rows, part(rows), *buffer);
+    }
+    EXPECT_EQ(export_tensor(layout, tensor, *buffer), values) << spec.name;
+    for (const Range rows : {Range{0, cut}, Range{cut, spec.rows}, Range{spec.rows - 1, spec.rows}}) {
+      std::vector<float> got(static_cast<std::size_t>(rows.size() * spec.columns));
+      device().export_rows(layout, tensor, rows, *buffer, got);
+      EXPECT_EQ(got, part(rows)) << spec.name;
+    }
+  }
+  expect_zero_padding(layout, *buffer);
+}
+
+TEST_P(Memory, BuffersStartAsZerosAndFill) {
+  for (const std::int64_t size : {0, 1, 31, 257, 100000}) {
+    const auto buffer = device().make_buffer(size);
+    EXPECT_EQ(buffer->size(), size);
+    EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), 0.0F));
+    device().fill(*buffer, -1.5F);
+    device().synchronize();
+    EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), -1.5F));
+  }
+}
+
+TEST_P(Memory, MastersHaveTheRoomAskedFor) {
+  const ParameterLayout layout = device().plan_parameters(model_tensors(33, 7, 3));
+  for (const std::int64_t extra : {-1, 0, 1000}) {
+    const auto parameters = device().make_parameters(layout, layout.size + extra);
+    EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
+    import_all(layout, parameters->master());
+    device().weights_changed(*parameters);
+    expect_zero_padding(layout, parameters->master());
+  }
+}
+
+/// Numbers that a narrow format has to round with care among ordinary ones.
+Matrix awkward_numbers(std::int64_t n) {
+  Matrix values = random_matrix(1, n, 60, 100.0F);
+  const float special[] = {0.0F, -0.0F, 1.00390625F, 1.01171875F, 3.4e38F, -INFINITY, 1e-40F, 65520.0F};
+  for (std::int64_t i = 0; i < n; i += 3) values.values[static_cast<std::size_t>(i)] = special[i / 3 % 8];
+  return values;
+}
+
+TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
+  constexpr std::int64_t size = 600;
+  const std::vector<float> values = awkward_numbers(size).floats();
+  const auto from = buffer_of(values);
+  for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
+    for (const std::int64_t begin : {0, 5, 64}) {
+      SCOPED_TRACE(n);
+      const auto narrow = device().make_narrow_buffer(size);
+      EXPECT_EQ(narrow->size(), size);
+      const auto to = device().make_buffer(size);
+      device().fill(*to, 9.0F);
+      const std::int64_t at = begin == 5 ? 0 : begin + 3;
+      device().narrow(*from, {begin, begin + n}, *narrow, at);
+      device().widen(*narrow, {at, at + n}, *to, 7);
+      std::vector<float> expected(size, 9.0F);
+      for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
+      EXPECT_EQ(flat(*to), expected);
+    }
+  }
+}
+
+TEST_P(Memory, CopyMovesARangeAndNothingElse) {
+  constexpr std::int64_t size = 600;
+  const std::vector<float> values = random_values(size, 61);
+  const auto from = buffer_of(values);
+  for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
+    const auto to = device().make_buffer(size);
+    device().fill(*to, 9.0F);
+    device().copy(*from, {3, 3 + n}, *to, 17);
+    std::vector<float> expected(size, 9.0F);
+    std::copy_n(values.begin() + 3, n, expected.begin() + 17);
+    EXPECT_EQ(flat(*to), expected) << n;
+  }
+}
+
+// Weights that arrive range by range, from other ranks say: products see all of them.
+TEST_P(Memory, ChangedRangesAreRenewed) {
+  const std::int64_t users = 33;
+  TestBatch batch;
+  gather(random_rows(users, 257, 1), 257, true, batch);
+  const auto hidden = activations(random_matrix(users, 40, 2));
+  for (const TensorKind kind : {TensorKind::output_table, TensorKind::matrix}) {
+    const Matrix weight = random_matrix(40, 257, 3);
+    const Matrix bias = random_matrix(1, 257, 4);
+    const TestLayer whole = make_layer(kind, weight, bias);
+    const TestLayer pieces = make_layer(kind, random_matrix(40, 257, 5), random_matrix(1, 257, 6));
+    const std::int64_t size = pieces.layout.size;
+    std::int64_t begin = 0;
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1000}, size - 3, size}) {
+      device().copy(whole.parameters->master(), {begin, end}, pieces.parameters->master(), begin);
+      device().weights_changed(*pieces.parameters, {begin, end});
+      begin = end;
+    }
+    const auto output_of = [&](const TestLayer& layer) {
+      if (kind == TensorKind::matrix) {
+        const auto output = device().make_activations(users, 257);
+        device().linear(*hidden, *layer.parameters, layer.layer, device::Activation::identity, *output);
+        return read(*output);
+      }
+      const auto d_hidden = device().make_activations(users, 40);
+      device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, this->begin(),
+                                  *d_hidden, *layer.gradients, {});
+      return read(*d_hidden);
+    };
+    EXPECT_EQ(output_of(pieces), output_of(whole));
+  }
+}
+
+TEST_P(Memory, ActivationsComeBackAsStored) {
+  const auto made = device().make_activations(257, 33);
+  EXPECT_EQ(made->columns(), 33);
+  for (const std::int64_t rows : {0, 1, 31, 32, 33, 257, 2}) {
+    const Matrix values = random_matrix(rows, 33, 30);
+    write(*made, values);
+    EXPECT_EQ(made->rows(), rows);
+    // fp16 and bf16 devices may round what they keep, the others may not.
+    expect_near(read(*made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
+  }
+}
+
+TEST_P(Memory, SumOfSquaresOfOneTensor) {
+  for (const Shape& shape : shapes) {
+    const ParameterLayout layout =
+        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    const auto parameters = device().make_parameters(layout);
+    import_all(layout, parameters->master());
+    device().weights_changed(*parameters);
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const TensorSpec& spec = layout.tensors[i].spec;
+      double expected = 0.0;
+      for (const double x : random_values(spec.rows * spec.columns, 10 + i)) expected += x * x;
+      EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), expected, 1e-6 * expected);
+    }
+  }
+}
+
+TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
+  // A view whose first offset is not 0, as a shard of a larger matrix has it.
+  const Csr all = random_rows(20, 50, 7);
+  const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
+  const auto held = device().hold_rows(view, 500, 50);
+  EXPECT_EQ(held->rows(), 12);
+  TestBatch batch;
+  batch.host.items = 50;
+  const std::vector<std::int64_t> rows = {3, 0, 11};
+  for (const std::int64_t row : rows) {
+    const auto columns = all.view().row(8 + row);
+    batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
+    batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
+    batch.host.users.push_back(static_cast<std::uint32_t>(500 + row));
+  }
+  batch.device = device().make_batch();
+  device().gather_batch(*held, rows, true, *batch.device);
+  ASSERT_EQ(batch.device->users(), 3);
+
+  const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
+  const auto output = device().make_activations(3, 7);
+  device().encode_input(*batch.device, *layer.parameters, layer.layer, device::Activation::identity, 0.5F,
+                        begin({1, 2}), *output);
+  expect_near(read(*output),
+              reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::identity,
+                                      0.5F, {1, 2}),
+              "encode_input");
+}
+
+TEST_P(Memory, MeasuresItsRates) {
+  if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
+  const double rate = device().measure_gemm_rate();
+  EXPECT_GT(rate, 0.0);
+  EXPECT_TRUE(std::isfinite(rate));
+  const double memory = device().measure_memory_rate();
+  EXPECT_GT(memory, 0.01) << "GB/s: even a busy machine copies faster";
+  EXPECT_LT(memory, 1e6) << "GB/s";
+}
+
+TEST_P(Memory, AStopwatchTimesVerbsWhereTheyRun) {
+  const auto stopwatch = device().make_stopwatch();
+  EXPECT_TRUE(stopwatch->read().empty());
+  const auto small = device().make_buffer(64);
+  const auto large = device().make_buffer(std::int64_t{1} << 16);
+  const auto begin = std::chrono::steady_clock::now();
+  stopwatch->mark();
+  for (int i = 0; i < 4; ++i) device().fill(*large, 1.0F);
+  stopwatch->mark();
+  device().fill(*small, 1.0F);
+  stopwatch->mark();
+  const std::vector<double> seconds = stopwatch->read();
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(seconds.size(), 2U);
+  EXPECT_GT(seconds[0], 0.0);
+  EXPECT_GE(seconds[1], 0.0);
+  EXPECT_LE(seconds[0] + seconds[1], 1.01 * all.count() + 1e-4);
+  EXPECT_TRUE(stopwatch->read().empty()) << "what was read is forgotten";
+  stopwatch->mark();
+  EXPECT_TRUE(stopwatch->read().empty()) << "nothing ends here";
+}
+
+}  // namespace
+}  // namespace vaecf::testing

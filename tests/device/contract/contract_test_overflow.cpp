@@ -1,0 +1,179 @@
+// Gradients in fp16: their scale, and steps that are skipped. Other precisions know neither.
+#include "device/contract/contract.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::Activation;
+using device::LossSums;
+using device::OptimizerKind;
+using device::TensorKind;
+using device::UpdateRule;
+
+class Overflow : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, Overflow, ::testing::ValuesIn(contract_devices()), contract_name);
+
+const UpdateRule plain_rule{OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 33, 0.0F};
+
+Matrix times(Matrix values, double factor) {
+  for (double& x : values.values) x *= factor;
+  return values;
+}
+
+TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
+  constexpr std::int64_t users = 33;
+  constexpr std::int64_t items = 40;
+  constexpr std::int64_t latents = 6;
+  constexpr double scale = 1024.0;
+  const TestLayer output = random_layer(TensorKind::output_table, latents, items);
+  const TestLayer input = random_layer(TensorKind::input_table, items, 2 * latents);
+  TestBatch batch;
+  gather(random_rows(users, items, 1, 8), items, true, batch);
+  const Matrix hidden = random_matrix(users, latents, 2, 0.5F);
+  const Matrix values = random_matrix(users, 2 * latents, 3, 0.5F);
+  const auto z = activations(hidden);
+  const auto statistics = activations(values);
+  const auto d_z = device().make_activations(users, latents);
+  const auto d_statistics = device().make_activations(users, 2 * latents);
+  begin({3, 4}, 0.5F, plain_rule);
+  device().set_loss_scale({static_cast<float>(scale), 0}, step());
+  device().softmax_layer_step(*z, *batch.device, *output.parameters, output.layer, step(), *d_z,
+                              *output.gradients, {});
+  const auto expected = reference::softmax_layer(hidden, batch.host, output.weight, output.bias);
+  expect_near(read(*d_z), times(expected.d_input, scale), "d_hidden");
+  expect_near(weight_gradient(output), times(expected.d_weight, scale), "d_weight");
+  expect_near(bias_gradient(output), times(expected.d_bias, scale), "d_bias");
+
+  device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
+  const auto latent = reference::latent_backward(batch.host, values, {3, 4}, 0.5, expected.d_input);
+  expect_near(read(*d_statistics), times(latent.d_statistics, scale), "d_statistics");
+  device().input_gradient(*batch.device, input.layout, input.layer, Activation::identity, 0.5F, step(),
+                          *statistics, *d_statistics, *input.gradients, {});
+  const auto table =
+      reference::input_gradient(batch.host, 0.5F, {3, 4}, Activation::identity, values, latent.d_statistics);
+  expect_near(weight_gradient(input), times(table.d_weight, scale), "input d_weight");
+
+  device().inspect_gradients(*output.gradients, {0, output.layout.size}, step());
+  update(output, make_moments(output));
+  Matrix weight = output.weight;
+  for (std::size_t i = 0; i < weight.values.size(); ++i) {
+    weight.values[i] -= 0.5 / 33 * expected.d_weight.values[i];
+  }
+  expect_near(export_tensor(output.layout, 0, output.parameters->master()), weight, "weights");
+  const LossSums sums = losses();
+  EXPECT_EQ(sums.skipped, 0);
+  EXPECT_NEAR(sums.nll, expected.nll, 5e-3 * expected.nll);
+  EXPECT_NEAR(sums.kl, latent.kl, 1e-2 * latent.kl);
+}
+
+TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
+  const TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
+  const TestMoments moments = make_moments(layer);
+  TestBatch batch;
+  gather(random_rows(9, 257, 1), 257, true, batch);
+  const auto hidden = activations(random_matrix(9, 33, 2));
+  const auto d_hidden = device().make_activations(9, 33);
+  const std::vector<float> weights = flat(layer.parameters->master());
+  for (const float broken : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    begin({}, 0.0F, plain_rule);
+    device().set_loss_scale({8.0F, 5}, step());
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
+                                *layer.gradients, {});
+    Matrix gradient(33, 257, weight_gradient(layer));
+    gradient.at(32, 256) = gradient.at(7, 0) = broken;
+    import_tensor(layer.layout, 0, gradient, *layer.gradients);
+    // In two parts, as ranks do that share the work: the counts add up.
+    const std::int64_t middle = layer.layout.size / 2;
+    device().inspect_gradients(*layer.gradients, {0, middle}, step());
+    device().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
+    EXPECT_EQ(flat(device().verdict(step())).at(0), 2.0F);
+    update(layer, moments);
+    EXPECT_EQ(flat(layer.parameters->master()), weights);
+    EXPECT_EQ(flat(*moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
+    const LossSums sums = losses();
+    EXPECT_EQ(sums.skipped, 1);
+    EXPECT_EQ(sums.users, 0);
+    EXPECT_EQ(sums.nll, 0.0);
+    EXPECT_EQ(sums.broken_step, -1);
+    EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
+    EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
+  }
+}
+
+// A logit that fp16 has no room for: the loss is infinite, and no gradient shows it.
+TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
+  constexpr std::int64_t items = 40;
+  const Matrix hidden = random_matrix(3, 6, 1, 0.1F);
+  Matrix bias(1, items);
+  bias.at(0, 5) = -1e5;
+  const TestLayer layer = make_layer(TensorKind::output_table, random_matrix(6, items, 2, 0.1F), bias);
+  const TestMoments moments = make_moments(layer);
+  TestBatch batch;
+  const Csr rows{{0, 2, 3, 4}, {5, 7, 1, 2}};
+  gather(rows, items, true, batch);
+  const auto z = activations(hidden);
+  const auto d_z = device().make_activations(3, 6);
+  const std::vector<float> weights = flat(layer.parameters->master());
+  begin({}, 0.0F, plain_rule);
+  device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, step(), *d_z,
+                              *layer.gradients, {});
+  for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
+  // Parts of the gradient, an empty one too: each may be all that a rank looks at.
+  device().inspect_gradients(*layer.gradients, {0, 0}, step());
+  EXPECT_EQ(flat(device().verdict(step())).at(0), 1.0F);
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  update(layer, moments);
+  EXPECT_EQ(flat(layer.parameters->master()), weights);
+  const LossSums sums = losses();
+  EXPECT_EQ(sums.skipped, 1);
+  EXPECT_EQ(sums.users, 0);
+  EXPECT_EQ(sums.nll, 0.0);
+  EXPECT_EQ(sums.broken_step, -1);
+}
+
+TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
+  begin();
+  const std::int32_t interval = device::LossScale::growth_interval;
+  device().set_loss_scale({4.0F, interval - 2}, step());
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
+  EXPECT_EQ(device().loss_scale(step()).good_steps, interval - 1);
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 8.0F);
+  EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
+  device().set_loss_scale({device::LossScale::largest, interval - 1}, step());
+  device().end_step(step());
+  EXPECT_EQ(device().loss_scale(step()).scale, device::LossScale::largest);
+}
+
+TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
+  if (fp16()) GTEST_SKIP() << "fp16 has both";
+  const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
+  const TestMoments moments = make_moments(layer);
+  Matrix gradient(7, 33);
+  gradient.at(1, 2) = std::numeric_limits<float>::infinity();
+  gradient.at(3, 4) = 33.0;
+  import_tensor(layer.layout, 0, gradient, *layer.gradients);
+  begin({}, 0.0F, plain_rule);
+  device().set_loss_scale({1024.0F, 0}, step());
+  EXPECT_EQ(device().loss_scale(step()).scale, 1.0F);
+  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(flat(device().verdict(step())).at(0), 0.0F);
+  update(layer, moments);
+  const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters->master());
+  EXPECT_FLOAT_EQ(weights[3 * 33 + 4], static_cast<float>(layer.weight.at(3, 4)) - 0.5F);
+  EXPECT_EQ(losses().skipped, 0);
+}
+
+}  // namespace
+}  // namespace vaecf::testing

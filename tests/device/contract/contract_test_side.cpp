@@ -1,0 +1,156 @@
+// What users have beside their items: a second sparse input of the encoder, with a table of its own.
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::Activation;
+using device::TensorKind;
+
+constexpr std::int64_t most_users = 257;
+const device::Keep side_keep{0.5F, 0.7F};
+const StepKey side_key{0x1234567890ULL, 17};
+
+class Side : public LayerContract {
+ protected:
+  /// An input layer of so many items, and the side's table in the same layout.
+  void make(std::int64_t items, std::int64_t columns, std::int64_t width) {
+    const std::vector<device::TensorSpec> specs = {{"weight", items, width, TensorKind::input_table, true},
+                                                   {"bias", 1, width, TensorKind::bias, false},
+                                                   {"side", columns, width, TensorKind::input_table, true}};
+    layout = device().plan_parameters(specs);
+    parameters = device().make_parameters(layout);
+    gradients = device().make_buffer(layout.size);
+    for (std::size_t t = 0; t < specs.size(); ++t) {
+      tensors[t] = random_matrix(specs[t].rows, width, 40 + t);
+      import_tensor(layout, static_cast<int>(t), tensors[t], parameters->master());
+      import_tensor(layout, static_cast<int>(t), random_matrix(specs[t].rows, width, 50 + t), *gradients);
+    }
+    device().weights_changed(*parameters);
+    output = device().make_activations(most_users, width);
+    d_output = device().make_activations(most_users, width);
+  }
+
+  /// Users with both, with one and with none.
+  void cut(std::int64_t users, bool with_transpose) {
+    gather(random_rows(users, tensors[0].rows, 1), tensors[0].rows, with_transpose, batch);
+    const Csr more = random_rows(users + 2, tensors[2].rows, 2, 6);
+    Csr rows;
+    for (std::int64_t row = 2; row < users + 2; ++row) {
+      const auto columns = more.view().row(row);
+      rows.columns.insert(rows.columns.end(), columns.begin(), columns.end());
+      rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    }
+    gather(rows, tensors[2].rows, with_transpose, side);
+    ASSERT_EQ(side.host.users, batch.host.users);
+  }
+
+  SideInput side_input() const { return {*side.device, 2}; }
+
+  static constexpr device::Layer layer{0, 1};
+  device::ParameterLayout layout;
+  std::unique_ptr<Device::Parameters> parameters;
+  std::unique_ptr<Device::Buffer> gradients;
+  std::unique_ptr<Device::Activations> output;
+  std::unique_ptr<Device::Activations> d_output;
+  Matrix tensors[3];
+  TestBatch batch;
+  TestBatch side;
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Side, ::testing::ValuesIn(contract_devices()), contract_name);
+
+struct SideShape {
+  std::int64_t items;
+  std::int64_t columns;
+  std::int64_t width;
+};
+constexpr SideShape side_shapes[] = {{1, 1, 1}, {33, 5, 7}, {1000, 31, 33}, {257, 4500, 8}};
+
+TEST_P(Side, IsAddedToTheInput) {
+  for (const auto& [items, columns, width] : side_shapes) {
+    make(items, columns, width);
+    for (const std::int64_t users : user_counts) {
+      cut(users, users % 2 == 0);
+      for (const device::Keep keep : {device::Keep(1.0F), device::Keep(0.5F), device::Keep(0.5F, 0.7F)}) {
+        for (const Activation act : {Activation::identity, Activation::tanh}) {
+          SCOPED_TRACE(format("items {} columns {} width {} users {} keep {} tanh {}", items, columns, width,
+                              users, keep.items, act == Activation::tanh));
+          const SideInput beside = side_input();
+          device().encode_input(*batch.device, *parameters, layer, act, keep, begin(side_key), *output,
+                                &beside);
+          ASSERT_EQ(output->rows(), users);
+          expect_near(read(*output),
+                      reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key,
+                                              side.host, tensors[2]),
+                      "output");
+          // And not by way of what the step before left behind.
+          device().encode_input(*batch.device, *parameters, layer, act, keep, step(), *output);
+          expect_near(read(*output),
+                      reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key),
+                      "alone");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Side, HasAGradientOfItsOwn) {
+  for (const auto& [items, columns, width] : side_shapes) {
+    make(items, columns, width);
+    for (const std::int64_t users : user_counts) {
+      cut(users, true);
+      SCOPED_TRACE(format("items {} columns {} width {} users {}", items, columns, width, users));
+      Matrix y = random_matrix(users, width, 8);
+      for (double& x : y.values) x = static_cast<float>(std::tanh(x));
+      const Matrix d_y = random_matrix(users, width, 9);
+      write(*output, y);
+      write(*d_output, d_y);
+      std::int64_t next = 0;
+      std::vector<std::vector<float>> at_report;
+      const auto ready = [&](Range range, device::Completion) {
+        EXPECT_EQ(range.begin, next) << "not in the order of the layout";
+        next = range.end;
+        const std::vector<float> all = flat(*gradients);
+        at_report.emplace_back(all.begin() + range.begin, all.begin() + range.end);
+      };
+      device().input_gradient(*batch.device, layout, layer, Activation::tanh, side_keep, begin(side_key),
+                              *output, *d_output, *gradients, ready);
+      device().side_gradient(side_input(), layout, *d_output, *gradients, ready);
+      const auto expected =
+          reference::input_gradient(batch.host, side_keep, side_key, Activation::tanh, y, d_y);
+      expect_near(export_tensor(layout, 0, *gradients), expected.d_weight, "items");
+      expect_near(export_tensor(layout, 1, *gradients), expected.d_bias, "bias");
+      expect_near(export_tensor(layout, 2, *gradients),
+                  reference::side_gradient(side.host, expected.d_before), "side");
+      expect_zero_padding(layout, *gradients);
+      EXPECT_EQ(next, layout.size) << "not all was reported";
+      std::vector<float> reported;
+      for (const auto& part : at_report) reported.insert(reported.end(), part.begin(), part.end());
+      EXPECT_EQ(reported, flat(*gradients)) << "reported before it was final";
+    }
+  }
+}
+
+TEST_P(Side, IsOfTheSameUsers) {
+  make(33, 5, 7);
+  cut(31, true);
+  gather(random_rows(30, 5, 2), 5, true, side);
+  const SideInput beside = side_input();
+  EXPECT_THROW(device().encode_input(*batch.device, *parameters, layer, Activation::tanh, 1.0F,
+                                     begin(side_key), *output, &beside),
+               std::logic_error);
+  write(*d_output, random_matrix(31, 7, 9));
+  EXPECT_THROW(device().side_gradient(beside, layout, *d_output, *gradients, {}), std::logic_error);
+  cut(31, false);
+  EXPECT_THROW(device().side_gradient(side_input(), layout, *d_output, *gradients, {}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace vaecf::testing

@@ -1,0 +1,233 @@
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::LossSums;
+using device::TensorKind;
+
+class Softmax : public LayerContract {
+ protected:
+  void expect_loss(double got, double expected) {
+    EXPECT_NEAR(got, expected, (low_precision() ? 5e-3 : 2e-6) * (1.0 + std::abs(expected)));
+  }
+
+  /// All that the verb says, against fp64.
+  void compare(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
+               Device::Activations& input, Device::Activations& d_hidden) {
+    const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
+    write(input, hidden);
+    Reports reports(*this, layer);
+    device().softmax_layer_step(input, *batch.device, *layer.parameters, layer.layer, begin(), d_hidden,
+                                *layer.gradients, reports.callback());
+    const LossSums sums = losses();
+    expect_loss(sums.nll, expected.nll);
+    EXPECT_EQ(sums.kl, 0.0);
+    EXPECT_EQ(sums.users, hidden.rows);
+    ASSERT_EQ(d_hidden.rows(), hidden.rows);
+    expect_near(read(d_hidden), expected.d_input, "d_hidden");
+    expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+    expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+    expect_zero_padding(layer.layout, *layer.gradients);
+    reports.check();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
+
+TEST_P(Softmax, AgainstFp64) {
+  struct Shape {
+    std::int64_t items;
+    std::int64_t hidden;
+  };
+  for (const auto& [items, hidden] : {Shape{33, 7}, Shape{257, 64}, Shape{1000, 33}}) {
+    const TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
+    const auto input = device().make_activations(257, hidden);
+    const auto d_hidden = device().make_activations(257, hidden);
+    TestBatch batch;
+    for (const std::int64_t users : {257, 0, 1, 31, 32, 33}) {
+      SCOPED_TRACE(format("items {} hidden {} users {}", items, hidden, users));
+      gather(random_rows(users, items, 1), items, true, batch);
+      compare(layer, random_matrix(users, hidden, 2, 0.5F), batch, *input, *d_hidden);
+    }
+  }
+}
+
+// More users than any device takes at a time: the slices' gradients add up, and the next batch starts anew.
+TEST_P(Softmax, LargeBatchThenSmallOne) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
+  const auto input = device().make_activations(1500, 17);
+  const auto d_hidden = device().make_activations(1500, 17);
+  TestBatch batch;
+  for (const std::int64_t users : {1500, 40}) {
+    gather(random_rows(users, 300, 1), 300, true, batch);
+    compare(layer, random_matrix(users, 17, 2, 0.5F), batch, *input, *d_hidden);
+  }
+}
+
+TEST_P(Softmax, OneItemIsCertain) {
+  const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
+  TestBatch batch;
+  gather(random_rows(33, 1, 1), 1, true, batch);
+  const Matrix hidden = whole_numbers(33, 1, 4, 3);
+  const auto input = device().make_activations(33, 1);
+  const auto d_hidden = device().make_activations(33, 1);
+  compare(layer, hidden, batch, *input, *d_hidden);
+}
+
+TEST_P(Softmax, UsersWithoutItemsAddNothing) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 16, 100);
+  Csr rows;
+  rows.offsets.assign(34, 0);
+  TestBatch batch;
+  gather(rows, 100, true, batch);
+  const auto hidden = activations(random_matrix(33, 16, 2));
+  const auto d_hidden = activations(random_matrix(33, 16, 3));
+  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients, {});
+  EXPECT_EQ(losses().nll, 0.0);
+  expect_near(read(*d_hidden), Matrix(33, 16), Tolerance{}, "d_hidden");
+  expect_near(weight_gradient(layer), Matrix(16, 100), Tolerance{}, "d_weight");
+  expect_near(bias_gradient(layer), Matrix(1, 100), Tolerance{}, "d_bias");
+}
+
+TEST_P(Softmax, ExtremeLogits) {
+  // Exact in bf16: logits of +-80 and +-10,240, the user's items among the best and among the worst. Hidden
+  // and weights are large too, so that gradients are large numbers, but never infinite ones.
+  struct Case {
+    double hidden;
+    double weight;
+  };
+  for (const auto& [value, slope] : {Case{1.0, 40.0}, Case{1.0, 5120.0}, Case{64.0, 80.0}}) {
+    SCOPED_TRACE(format("hidden {} weights {}", value, slope));
+    const std::int64_t items = 100;
+    Matrix weight(2, items);
+    for (std::int64_t i = 0; i < items; ++i) {
+      weight.at(0, i) = slope * (i % 3 - 1.0);
+      weight.at(1, i) = slope * (i % 3 - 1.0);
+    }
+    const TestLayer layer = make_layer(TensorKind::output_table, weight, Matrix(1, items));
+    TestBatch batch;
+    gather(random_rows(33, items, 8), items, true, batch);
+    Matrix hidden(33, 2);
+    for (std::int64_t row = 0; row < 33; ++row) {
+      hidden.at(row, 0) = hidden.at(row, 1) = row % 4 == 0 ? -value : value;
+    }
+    const auto input = device().make_activations(33, 2);
+    const auto d_hidden = device().make_activations(33, 2);
+    compare(layer, hidden, batch, *input, *d_hidden);
+  }
+}
+
+TEST_P(Softmax, NanReachesTheLoss) {
+  // A broken model must be seen: nobody else looks at every logit.
+  TestLayer layer = random_layer(TensorKind::output_table, 8, 100);
+  TestBatch batch;
+  gather(random_rows(33, 100, 8), 100, true, batch);
+  for (const float broken :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Matrix bias = layer.bias;
+    bias.at(0, 77) = broken;
+    import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
+    device().weights_changed(*layer.parameters);
+    const auto hidden = activations(random_matrix(33, 8, 2));
+    const auto d_hidden = device().make_activations(33, 8);
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin({1, 7}),
+                                *d_hidden, *layer.gradients, {});
+    device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+    const LossSums sums = losses();
+    if (fp16()) {
+      EXPECT_EQ(sums.skipped, 1);
+      EXPECT_EQ(sums.nll, 0.0);
+      continue;
+    }
+    EXPECT_FALSE(std::isfinite(sums.nll));
+    EXPECT_EQ(sums.broken_step, 7);
+    EXPECT_FALSE(std::isfinite(sums.broken_nll));
+    EXPECT_EQ(sums.broken_kl, 0.0);
+  }
+}
+
+TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestBatch batch;
+  gather(random_rows(64, 1000, 1), 1000, true, batch);
+  const Matrix rubbish = whole_numbers(64, 33, 5, 100);
+  const auto hidden = activations(random_matrix(64, 33, 2));
+  const auto d_hidden = activations(rubbish);
+  Reports reports(*this, layer);
+  bool untouched = true;
+  device().softmax_layer_step(
+      *hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden, *layer.gradients,
+      reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
+  EXPECT_GE(reports.count(), 1U);
+  EXPECT_TRUE(untouched) << "gradients of the weights are to be reported before d_hidden is computed";
+  reports.check();
+}
+
+TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 8, 33);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, false, batch);
+  const auto hidden = activations(random_matrix(5, 8, 2));
+  EXPECT_THROW(add_loss(*hidden, batch, layer, begin()), std::logic_error);
+}
+
+TEST_P(Softmax, SameResultTwice) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestBatch batch;
+  gather(random_rows(100, 1000, 1), 1000, true, batch);
+  const auto hidden = activations(random_matrix(100, 33, 2));
+  const auto d_hidden = device().make_activations(100, 33);
+  std::vector<std::vector<float>> results[2];
+  double nll[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                                *layer.gradients, {});
+    nll[i] = losses().nll;
+    results[i] = {read(*d_hidden), weight_gradient(layer), bias_gradient(layer)};
+  }
+  EXPECT_EQ(nll[0], nll[1]);
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// 20,108 items, 600 hidden units; few users, so that fp64 has few rows to walk.
+TEST_P(Softmax, RealSize) {
+  if (!GetParam().fast)
+    GTEST_SKIP() << "plain loops take too long; the small sizes hold them to the contract";
+  constexpr std::int64_t users = 10;
+  constexpr std::int64_t items = 20108;
+  const TestLayer layer = random_layer(TensorKind::output_table, 600, items);
+  TestBatch batch;
+  gather(random_rows(users, items, 1, 300), items, true, batch);
+  const Matrix hidden = random_matrix(users, 600, 2, 0.5F);
+  const auto input = activations(hidden);
+  const auto d_hidden = device().make_activations(users, 600);
+  std::vector<Range> reported;
+  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
+                              *layer.gradients,
+                              [&](Range range, device::Completion) { reported.push_back(range); });
+  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
+  EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-3 : 1e-6) * expected.nll);
+  expect_near(read(*d_hidden), expected.d_input, "d_hidden");
+  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+  std::int64_t next = 0;
+  for (const Range range : reported) {
+    EXPECT_EQ(range.begin, next);
+    next = range.end;
+  }
+  EXPECT_EQ(next, layer.layout.size);
+  EXPECT_GE(reported.size(), 2U) << "so large a gradient comes in pieces, or its reduction cannot overlap";
+}
+
+}  // namespace
+}  // namespace vaecf::testing

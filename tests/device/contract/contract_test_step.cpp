@@ -1,0 +1,379 @@
+// A step as a whole: its numbers and losses, batches by number, and recordings.
+#include "device/contract/contract.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace vaecf::testing {
+namespace {
+
+using device::Activation;
+using device::LossSums;
+using device::OptimizerKind;
+using device::TensorKind;
+using device::UpdateRule;
+
+class Step : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, Step, ::testing::ValuesIn(contract_devices()), contract_name);
+
+TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
+  const std::int64_t latents = 9;
+  const TestLayer layer = random_layer(TensorKind::output_table, latents, 100);
+  const auto z = device().make_activations(33, latents);
+  const auto d_z = device().make_activations(33, latents);
+  const auto statistics = device().make_activations(33, 2 * latents);
+  const auto d_statistics = device().make_activations(33, 2 * latents);
+  const auto state = device().make_step_state();
+  device().set_loss_scale({1.0F, 0}, *state);
+  const double tolerance = low_precision() ? 1e-2 : 1e-5;
+  double nll = 0.0;
+  double kl = 0.0;
+  double weighted_kl = 0.0;
+  std::int64_t all_users = 0;
+  TestBatch batch;
+  for (std::uint32_t s = 0; s < 4; ++s) {
+    const std::int64_t users = s == 2 ? 0 : 33 - 5 * static_cast<std::int64_t>(s);
+    const float beta = 0.25F * static_cast<float>(s);
+    gather(random_rows(users, 100, s), 100, true, batch);
+    const Matrix hidden = random_matrix(users, latents, 10 + s);
+    const Matrix values = random_matrix(users, 2 * latents, 20 + s, 0.7F);
+    write(*z, hidden);
+    write(*statistics, values);
+    write(*d_z, hidden);
+    device().begin_step({98765, s, 0, beta, {}}, *state);
+    device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, *state, *d_z,
+                                *layer.gradients, {});
+    device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
+    device().end_step(*state);
+    nll += reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias).nll;
+    const double step_kl =
+        reference::latent_backward(batch.host, values, {98765, s}, beta, Matrix(users, latents)).kl;
+    kl += step_kl;
+    weighted_kl += static_cast<double>(beta) * step_kl;
+    all_users += users;
+    const LossSums sums = device().read_losses(*state);
+    EXPECT_NEAR(sums.nll, nll, tolerance * nll);
+    EXPECT_NEAR(sums.kl, kl, tolerance * kl);
+    EXPECT_NEAR(sums.weighted_kl, weighted_kl, tolerance * kl);
+    EXPECT_EQ(sums.users, all_users);
+    EXPECT_EQ(sums.skipped, 0);
+    EXPECT_EQ(sums.broken_step, -1);
+  }
+  // Whatever a poll sees is some past, at the latest that of the read before it.
+  const auto polled = device().poll_losses(*state);
+  EXPECT_EQ(polled.value_or(device().read_losses(*state)).users, all_users);
+  device().clear_losses(*state);
+  const LossSums none = device().read_losses(*state);
+  EXPECT_EQ(none.nll, 0.0);
+  EXPECT_EQ(none.kl, 0.0);
+  EXPECT_EQ(none.weighted_kl, 0.0);
+  EXPECT_EQ(none.users, 0);
+}
+
+// As a resume from the middle of an epoch does.
+TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, true, batch);
+  const auto hidden = activations(random_matrix(5, 7, 2));
+  const auto one_step = [&](Device::StepState& state) {
+    device().begin_step({1, 7, 0, 0.5F, {}}, state);
+    add_loss(*hidden, batch, layer, state);
+    device().end_step(state);
+  };
+  const auto alone = device().make_step_state();
+  one_step(*alone);
+  const double nll = device().read_losses(*alone).nll;
+  EXPECT_GT(nll, 0.0);
+
+  const auto state = device().make_step_state();
+  one_step(*state);
+  device().poll_losses(*state);  // a look at the sums from before is under way
+  // Numbers that fp32 has no room for, users beyond 32 bits, and a break that is forgotten.
+  const LossSums sums{1.0 / 3.0, 1e-300, -0.1, (std::int64_t{1} << 40) + 1, 3, 77, std::nan(""), 2.0};
+  device().set_losses(sums, *state);
+  for (int steps = 0; steps < 3; ++steps) {
+    const LossSums read = device().read_losses(*state);
+    double expected_nll = sums.nll;
+    for (int i = 0; i < steps; ++i) expected_nll += nll;
+    EXPECT_EQ(read.nll, expected_nll);
+    EXPECT_EQ(read.kl, sums.kl);
+    EXPECT_EQ(read.weighted_kl, sums.weighted_kl);
+    EXPECT_EQ(read.users, sums.users + 5 * steps);
+    EXPECT_EQ(read.skipped, 3);
+    EXPECT_EQ(read.broken_step, -1);
+    EXPECT_EQ(read.broken_nll, 0.0);
+    EXPECT_EQ(read.broken_kl, 0.0);
+    const auto polled = device().poll_losses(*state);
+    EXPECT_EQ(polled.value_or(read).nll, expected_nll);
+    one_step(*state);
+  }
+  device().set_losses(sums, *state);
+  const auto polled = device().poll_losses(*state);
+  EXPECT_EQ(polled.value_or(sums).nll, sums.nll);
+}
+
+TEST_P(Step, PollingEndsUpWithTheSums) {
+  const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, true, batch);
+  const auto hidden = activations(random_matrix(5, 7, 2));
+  add_loss(*hidden, batch, layer, begin());
+  device().end_step(step());
+  device().synchronize();
+  // One look may have been under way since before; the next one starts behind the step.
+  std::int64_t users = 0;
+  for (int i = 0; i < 3 && users == 0; ++i) {
+    if (const auto sums = device().poll_losses(step())) users = sums->users;
+    device().synchronize();
+  }
+  EXPECT_EQ(users, 5);
+}
+
+TEST_P(Step, TheFirstBrokenStepIsKept) {
+  if (fp16()) GTEST_SKIP() << "fp16 skips steps that overflow; its own tests say how";
+  const std::int64_t latents = 4;
+  const auto statistics = device().make_activations(5, 2 * latents);
+  const auto d_z = activations(random_matrix(5, latents, 3));
+  const auto d_statistics = device().make_activations(5, 2 * latents);
+  TestBatch batch;
+  gather(random_rows(5, 33, 1), 33, true, batch);
+  const auto state = device().make_step_state();
+  for (const std::uint32_t s : {40U, 41U, 42U, 43U}) {
+    Matrix values = random_matrix(5, 2 * latents, 2, 0.5F);
+    if (s == 41) values.at(2, 1) = std::numeric_limits<float>::infinity();
+    if (s == 42) values.at(0, 0) = std::nan("");
+    write(*statistics, values);
+    device().begin_step({1, s, 0, 0.5F, {}}, *state);
+    device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
+    device().end_step(*state);
+    const LossSums sums = device().read_losses(*state);
+    EXPECT_EQ(sums.broken_step, s == 40 ? -1 : 41);
+    EXPECT_EQ(sums.broken_nll, 0.0);
+    EXPECT_EQ(std::isfinite(sums.broken_kl), s == 40);
+  }
+  device().clear_losses(*state);
+  EXPECT_EQ(device().read_losses(*state).broken_step, -1);
+}
+
+std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < n; ++i) rows.push_back(i * stride % n);
+  return rows;
+}
+
+TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
+  const std::int64_t items = 200;
+  const Csr all = random_rows(400, items, 1);
+  const auto held = device().hold_rows(all.view(), 3000, items);
+  const auto order = device().make_batch_order();
+  const TestLayer input = random_layer(TensorKind::input_table, items, 9);
+  const TestLayer output = random_layer(TensorKind::output_table, 9, items);
+  const std::vector<std::int64_t> begin_rows = {0, 0, 1, 32, 64, 97, 354};
+  const auto batch = device().make_batch();
+  const auto hidden = device().make_activations(257, 9);
+  const auto d_hidden = device().make_activations(257, 9);
+  // The second order takes the place of the first.
+  for (const std::int64_t stride : {7, 3}) {
+    const std::vector<std::int64_t> rows = [&] {
+      auto some = shuffled(400, stride);
+      some.resize(354);
+      return some;
+    }();
+    device().set_batch_order(*held, rows, begin_rows, *order);
+    ASSERT_EQ(order->batches(), 6);
+    for (std::int64_t t = 5; t >= 0; --t) {
+      const std::span<const std::int64_t> mine =
+          std::span(rows).subspan(static_cast<std::size_t>(begin_rows[static_cast<std::size_t>(t)]),
+                                  static_cast<std::size_t>(order->users(t)));
+      SCOPED_TRACE(format("batch {} of {} users", t, mine.size()));
+      std::vector<std::vector<float>> results[2];
+      for (const bool by_number : {false, true}) {
+        begin({5, 6}, 0.0F, {}, t);
+        if (by_number)
+          device().gather_step(*held, *order, step(), order->users(t), *batch);
+        else
+          device().gather_batch(*held, mine, true, *batch);
+        ASSERT_EQ(batch->users(), order->users(t));
+        device().encode_input(*batch, *input.parameters, input.layer, Activation::tanh, 0.5F, step(),
+                              *hidden);
+        device().softmax_layer_step(*hidden, *batch, *output.parameters, output.layer, step(), *d_hidden,
+                                    *output.gradients, {});
+        device().input_gradient(*batch, input.layout, input.layer, Activation::tanh, 0.5F, step(), *hidden,
+                                *d_hidden, *input.gradients, {});
+        results[by_number ? 1 : 0] = {read(*hidden),
+                                      read(*d_hidden),
+                                      flat(*output.gradients),
+                                      flat(*input.gradients),
+                                      {static_cast<float>(losses().nll)}};
+      }
+      EXPECT_EQ(results[0], results[1]);
+    }
+  }
+}
+
+/// A small Mult-VAE without hidden layers, with a side input, on `device` and by verbs alone.
+struct SmallModel {
+  static constexpr std::int64_t items = 150;
+  static constexpr std::int64_t columns = 9;  // of the side
+  static constexpr std::int64_t latents = 6;
+  static constexpr std::int64_t most_users = 64;
+
+  SmallModel(Device& b, const Csr& rows, const Csr& side_rows)
+      : device(b),
+        layout(b.plan_parameters(std::vector<device::TensorSpec>{
+            {"output/weight", latents, items, TensorKind::output_table, true},
+            {"output/bias", 1, items, TensorKind::output_bias, false},
+            {"input/weight", items, 2 * latents, TensorKind::input_table, true},
+            {"input/bias", 1, 2 * latents, TensorKind::bias, false},
+            {"input/side", columns, 2 * latents, TensorKind::input_table, true}})),
+        parameters(b.make_parameters(layout)),
+        gradients(b.make_buffer(layout.size)),
+        first(b.make_buffer(layout.size)),
+        second(b.make_buffer(layout.size)),
+        held(b.hold_rows(rows.view(), 100, items)),
+        order(b.make_batch_order()),
+        batch(b.make_batch()),
+        side_held(b.hold_rows(side_rows.view(), 100, columns)),
+        side_order(b.make_batch_order()),
+        side_batch(b.make_batch()),
+        state(b.make_step_state()),
+        statistics(b.make_activations(most_users, 2 * latents)),
+        d_statistics(b.make_activations(most_users, 2 * latents)),
+        z(b.make_activations(most_users, latents)),
+        d_z(b.make_activations(most_users, latents)) {
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+      const device::TensorSpec& spec = layout.tensors[i].spec;
+      b.import_rows(layout, static_cast<int>(i), {0, spec.rows},
+                    random_values(spec.rows * spec.columns, 70 + i, 0.3F), parameters->master());
+    }
+    b.weights_changed(*parameters);
+    b.set_loss_scale({1.0F, 0}, *state);
+  }
+
+  void begin(std::uint32_t step, std::int64_t t) {
+    UpdateRule rule{
+        OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
+    rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
+    device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
+  }
+  void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
+    device.set_batch_order(*held, rows, begin_rows, *order);
+    device.set_batch_order(*side_held, rows, begin_rows, *side_order);
+  }
+  void cut(std::int64_t users) {
+    device.gather_step(*held, *order, *state, users, *batch);
+    device.gather_step(*side_held, *side_order, *state, users, *side_batch);
+  }
+  void run(std::int64_t users) {
+    cut(users);
+    const SideInput side{*side_batch, 4};
+    device.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
+    device.sample_latent(*batch, *statistics, *state, *z);
+    device.softmax_layer_step(*z, *batch, *parameters, {0, 1}, *state, *d_z, *gradients, {});
+    device.latent_backward(*batch, *statistics, *state, *d_z, *d_statistics);
+    device.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
+                          *d_statistics, *gradients, {});
+    device.side_gradient(side, layout, *d_statistics, *gradients, {});
+    device.inspect_gradients(*gradients, {0, layout.size}, *state);
+    for (const device::TensorLayout& tensor : layout.tensors) {
+      device.update(*state, tensor.spec.decays, tensor.range, *gradients, {*first, *second}, *parameters);
+    }
+    device.end_step(*state);
+  }
+
+  Device& device;
+  device::ParameterLayout layout;
+  std::unique_ptr<Device::Parameters> parameters;
+  std::unique_ptr<Device::Buffer> gradients, first, second;
+  std::unique_ptr<Device::UserRows> held;
+  std::unique_ptr<Device::BatchOrder> order;
+  std::unique_ptr<Device::Batch> batch;
+  std::unique_ptr<Device::UserRows> side_held;
+  std::unique_ptr<Device::BatchOrder> side_order;
+  std::unique_ptr<Device::Batch> side_batch;
+  std::unique_ptr<Device::StepState> state;
+  std::unique_ptr<Device::Activations> statistics, d_statistics, z, d_z;
+};
+
+TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
+  const Csr rows = random_rows(100, SmallModel::items, 1);
+  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
+  SmallModel plain(device(), rows, side_rows);
+  SmallModel recorded(device(), rows, side_rows);
+  std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by users
+  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 batches alike and a short one
+  int replays = 0;
+  for (std::uint32_t s = 0; s < 12; ++s) {
+    const std::int64_t t = s % 4;
+    if (t == 0) {
+      for (SmallModel* model : {&plain, &recorded}) {
+        model->set_order(shuffled(100, 2 * s + 3), begin_rows);
+      }
+    }
+    const std::int64_t users = plain.order->users(t);
+    plain.begin(s, t);
+    plain.run(users);
+    recorded.begin(s, t);
+    auto& recording = recordings[users];
+    if (recording && device().replay(*recording))
+      ++replays;
+    else
+      recording = device().record([&] { recorded.run(users); });
+
+    SCOPED_TRACE(format("step {}", s));
+    const LossSums expected = device().read_losses(*plain.state);
+    const LossSums found = device().read_losses(*recorded.state);
+    EXPECT_EQ(found.nll, expected.nll);
+    EXPECT_EQ(found.kl, expected.kl);
+    EXPECT_EQ(found.weighted_kl, expected.weighted_kl);
+    EXPECT_EQ(found.users, expected.users);
+    ASSERT_EQ(flat(recorded.parameters->master()), flat(plain.parameters->master()));
+    EXPECT_EQ(flat(*recorded.second), flat(*plain.second));
+  }
+  for (const float w : flat(plain.parameters->master())) ASSERT_TRUE(std::isfinite(w));
+  if (recordings[31]) {
+    EXPECT_GE(replays, 8);
+  }
+}
+
+// Work that needs more room than what was recorded comes in between: the recording must not use the old
+// place.
+TEST_P(Step, ARecordingSurvivesLargerWork) {
+  const Csr rows = random_rows(100, SmallModel::items, 1);
+  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
+  SmallModel plain(device(), rows, side_rows);
+  SmallModel recorded(device(), rows, side_rows);
+  for (SmallModel* model : {&plain, &recorded}) {
+    model->set_order(shuffled(100, 7), std::vector<std::int64_t>{0, 50, 100});
+  }
+  plain.begin(0, 0);
+  plain.run(50);
+  recorded.begin(0, 0);
+  auto recording = device().record([&] { recorded.run(50); });
+
+  const TestLayer large = random_layer(TensorKind::output_table, 130, 3000);
+  TestBatch batch;
+  gather(random_rows(1100, 3000, 1, 200), 3000, true, batch);
+  const auto hidden = activations(random_matrix(1100, 130, 2));
+  const auto d_hidden = device().make_activations(1100, 130);
+  device().softmax_layer_step(*hidden, *batch.device, *large.parameters, large.layer, begin(), *d_hidden,
+                              *large.gradients, {});
+
+  plain.begin(1, 1);
+  plain.run(50);
+  recorded.begin(1, 1);
+  if (!recording || !device().replay(*recording)) recorded.run(50);
+  EXPECT_EQ(flat(recorded.parameters->master()), flat(plain.parameters->master()));
+  EXPECT_EQ(device().read_losses(*recorded.state).nll, device().read_losses(*plain.state).nll);
+}
+
+}  // namespace
+}  // namespace vaecf::testing

@@ -1,0 +1,110 @@
+// Moments that fade away: a row without a gradient loses a tenth of its first moment each step, and after
+// some hundred steps would hold denormal numbers, with which processors compute many times slower.
+#include <vaecf/device/cpu/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+
+using device::Activation;
+using device::OptimizerKind;
+using device::ParameterLayout;
+using device::Precision;
+using device::TensorKind;
+using device::TensorSpec;
+using device::UpdateRule;
+
+namespace {
+
+constexpr std::int64_t row_width = 48;
+constexpr std::int64_t item_count = 256;
+constexpr float least_normal = std::numeric_limits<float>::min();
+
+const UpdateRule rule{OptimizerKind::adam, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F};
+
+std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const FloatBuffer>> buffers) {
+  std::vector<float> all;
+  for (const FloatBuffer& buffer : buffers)
+    all.insert(all.end(), buffer.data(), buffer.data() + buffer.size());
+  return all;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Every way in which a step changes weights and moments, from moments that are about to fade away.
+std::vector<float> train_layers(int users) {
+  const auto device =
+      make_device({.device = device::DeviceChoice::cpu, .precision = Precision::fp32, .threads = 3});
+  const TensorSpec specs[] = {{"decoder_1/weight", row_width, item_count, TensorKind::output_table, false},
+                              {"decoder_1/bias", 1, item_count, TensorKind::output_bias, false},
+                              {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},
+                              {"encoder_1/bias", 1, row_width, TensorKind::bias, false}};
+  const ParameterLayout layout = device->plan_parameters(specs);
+  const auto parameters = device->make_parameters(layout);
+  const auto first = device->make_buffer(layout.size);
+  const auto second = device->make_buffer(layout.size);
+  const auto gradients = device->make_buffer(layout.size);
+  for (std::int64_t i = 0; i < layout.size; ++i) {
+    parameters->master().data()[i] = i % 5 == 0 ? 1e-37F : 0.01F * static_cast<float>(i % 7 - 3);
+    first->data()[i] = (i % 2 == 0 ? -1.0F : 1.0F) * 2e-37F / static_cast<float>(1 + i % 50);
+    second->data()[i] = 1e-37F / static_cast<float>(1 + i % 30);
+  }
+  Csr rows;
+  for (std::int32_t u = 0; u < users; ++u) {
+    for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  const auto held = device->hold_rows(rows.view(), 0, item_count);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(users));
+  std::iota(all.begin(), all.end(), 0);
+  const auto batch = device->make_batch();
+  const auto hidden = device->make_activations(8, row_width);
+  const auto d_hidden = device->make_activations(8, row_width);
+  const auto step = device->make_step_state();
+  const FusedUpdate fused{*parameters, *first, *second};
+  for (std::uint32_t s = 0; s < 30; ++s) {
+    device->begin_step({.step = s, .rule = rule}, *step);
+    device->gather_batch(*held, all, true, *batch);
+    device->encode_input(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
+    device->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
+                               &fused);
+    device->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
+                           *gradients, {}, &fused);
+  }
+  return all_of({parameters->master(), *first, *second});
+}
+
+// Whoever calls, in whatever mode: the main thread, one of another kind, one that flushes already.
+TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
+  for (const int users : {0, 7}) {
+    const std::vector<float> values = train_layers(users);
+    for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= least_normal) << x;
+    std::vector<float> of_thread;
+    std::vector<float> of_flushing_thread;
+    std::thread([&] { of_thread = train_layers(users); }).join();
+    std::thread([&] {
+      const FlushDenormals guard;
+      of_flushing_thread = train_layers(users);
+    }).join();
+    EXPECT_TRUE(same_bits(values, of_thread)) << users;
+    EXPECT_TRUE(same_bits(values, of_flushing_thread)) << users;
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::cpu

@@ -1,0 +1,78 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/device/cpu/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "device/choose_gpu.hpp"
+#include "device/cpu/kernels/product.hpp"
+
+namespace vaecf::device {
+namespace {
+
+TEST(MakeDevice, Fp16IsRefusedOnTheCpu) {
+  for (const auto& [precision, name] : {std::pair{Precision::fp16, "fp16"}, {Precision::tf32, "tf32"}}) {
+    try {
+      cpu::make_device({.device = device::DeviceChoice::cpu, .precision = precision}, "there is no GPU");
+      ADD_FAILURE() << name << " was accepted";
+    } catch (const InputError& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(text.find(std::string("train.precision: ") + name + " needs a GPU"), 0U) << text;
+      EXPECT_NE(text.find(", and there is no GPU; use"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(ChooseGpu, RanksOfAHostTakeOneEach) {
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(choose_gpu(4, {.local_rank = rank, .local_size = 4}), rank);
+    EXPECT_EQ(choose_gpu(8, {.local_rank = rank, .local_size = 4}), rank);
+    // A launcher that gives each rank a GPU of its own shows it no other.
+    EXPECT_EQ(choose_gpu(1, {.local_rank = rank, .local_size = 4}), 0);
+  }
+}
+
+TEST(ChooseGpu, FewerGpusThanRanksAreRefusedUnlessShared) {
+  for (int rank = 0; rank < 3; ++rank) {
+    try {
+      choose_gpu(2, {.local_rank = rank, .local_size = 3});
+      ADD_FAILURE() << "rank " << rank << " was accepted";
+    } catch (const InputError& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(text.find("3 ranks of this host see 2 GPUs"), 0U) << text;
+      EXPECT_NE(text.find("--map-by ppr:2:node"), std::string::npos) << text;
+      EXPECT_NE(text.find("distributed.allow_shared_gpu"), std::string::npos) << text;
+    }
+    EXPECT_EQ(choose_gpu(2, {.local_rank = rank, .local_size = 3, .allow_shared_gpu = true}), rank % 2);
+  }
+}
+
+TEST(ChooseGpu, LeavesOldOnesAlone) {
+  EXPECT_EQ(why_too_old({90}), "");
+  EXPECT_EQ(why_too_old({75, 80}), "") << "one that can be used";
+  const std::string why = why_too_old({70, 75});
+  EXPECT_NE(why.find("compute capability 7.5, and this program needs 8.0"), std::string::npos) << why;
+}
+
+TEST(MakeDevice, AutoTakesBf16OnlyWithAmx) {
+  const auto expected = cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
+  EXPECT_EQ(cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1})->precision(), expected);
+  EXPECT_EQ(cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->precision(),
+            Precision::fp32);
+}
+
+TEST(MakeDevice, TheDescriptionNamesTheKernelsThatRun) {
+  const auto text =
+      cpu::make_device({.device = device::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 2})
+          ->description();
+  EXPECT_EQ(text.find("cpu, 2 threads, products in "), 0U) << text;
+  const char* kernels[] = {"AMX", "AVX-512", "rounded to bf16"};
+  EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_products())]), std::string::npos) << text;
+  const auto plain = cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->description();
+  EXPECT_NE(plain.find("plain loops"), std::string::npos) << plain;
+}
+
+}  // namespace
+}  // namespace vaecf::device

@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "device/cpu/kernels/product.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+std::int64_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// As each of two ranks on two cores has it: products on one thread, though OpenMP would start more. With them
+// ranks get into each other's way, and training took fifteen times as long.
+TEST(OneThread, IsAllThatAProductTakes) {
+  constexpr std::int64_t m = 250;
+  constexpr std::int64_t n = 600;
+  constexpr std::int64_t k = 600;
+  const std::vector<float> a(m * k, 1.0F);
+  const std::vector<float> b(k * n, 2.0F);
+  std::vector<float> c(m * n);
+  const int before = omp_get_max_threads();
+  // A thread of its own has no team from other tests.
+  std::thread worker([&] {
+    omp_set_num_threads(4);
+    const auto engine = make_onednn_engine();
+    PackedOperand packed;
+    const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+    const std::int64_t threads = threads_of_this_process();
+    for (int i = 0; i < 20; ++i) {
+      engine->run(spec, a.data(), b.data(), c.data());
+      EXPECT_LE(threads_of_this_process(), threads);
+      engine->pack(spec, b.data(), packed);
+      engine->run_packed(spec, a.data(), packed, c.data());
+      EXPECT_LE(threads_of_this_process(), threads);
+    }
+    EXPECT_EQ(omp_get_max_threads(), 4);
+  });
+  worker.join();
+  EXPECT_EQ(omp_get_max_threads(), before);
+  EXPECT_TRUE(std::all_of(c.begin(), c.end(), [](float value) { return value == 1200.0F; }));
+}
+
+}  // namespace
+}  // namespace vaecf::cpu

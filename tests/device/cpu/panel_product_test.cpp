@@ -1,0 +1,120 @@
+#include <vaecf/device/cpu/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "device/contract/contract.hpp"
+#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/product.hpp"
+
+namespace vaecf::testing {
+namespace {
+
+class PanelProduct : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cpu::make_avx2_panels() == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
+    engine_ = cpu::make_onednn_engine(cpu::make_avx2_panels());
+  }
+
+  std::vector<float> product(const cpu::ProductSpec& spec, const std::vector<float>& a,
+                             const std::vector<float>& b, std::vector<float> c) const {
+    cpu::PackedOperand packed;
+    engine_->pack(spec, b.data(), packed);
+    engine_->run_packed(spec, a.data(), packed, c.data());
+    return c;
+  }
+
+  std::unique_ptr<cpu::ProductEngine> engine_;
+};
+
+// Every number of rows that a block may have, and of columns in the last panel; nothing behind them moves.
+TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
+  constexpr float untouched = 7.5F;
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 29}) {
+    for (const std::int64_t n : {1, 7, 8, 9, 15, 16, 17, 24, 25, 40, 41}) {
+      for (const std::int64_t k : {1, 3, 4, 5, 66}) {
+        for (const bool accumulate : {false, true}) {
+          for (const bool transposed : {false, true}) {
+            const cpu::ProductSpec spec{.m = m,
+                                        .n = n,
+                                        .k = k,
+                                        .lda = k + 3,
+                                        .ldb = (transposed ? k : n) + 2,
+                                        .ldc = n + 5,
+                                        .b_transposed = transposed,
+                                        .accumulate = accumulate};
+            const auto a = random_values(m * spec.lda, 1);
+            const auto b = random_values((transposed ? n : k) * spec.ldb, 2);
+            const std::vector<float> before(static_cast<std::size_t>(m * spec.ldc), untouched);
+            const auto c = product(spec, a, b, before);
+            for (std::int64_t i = 0; i < m; ++i) {
+              for (std::int64_t j = 0; j < spec.ldc; ++j) {
+                double expected = j < n && !accumulate ? 0.0 : untouched;
+                for (std::int64_t x = 0; j < n && x < k; ++x) {
+                  expected += static_cast<double>(a[i * spec.lda + x]) *
+                              static_cast<double>(b[transposed ? j * spec.ldb + x : x * spec.ldb + j]);
+                }
+                ASSERT_NEAR(c[i * spec.ldc + j], expected, j < n ? 2e-5 : 0.0)
+                    << m << " x " << n << " x " << k << " at " << i << ", " << j << ", accumulate "
+                    << accumulate << ", transposed " << transposed;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PanelProduct, BitsDoNotDependOnThePlace) {
+  constexpr std::int64_t m = 23, n = 37, k = 129;
+  const cpu::ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .b_transposed = true};
+  auto a = random_values(m * k, 3);
+  auto b = random_values(n * k, 4);
+  for (std::int64_t i = 1; i < m; ++i) std::copy_n(a.begin(), k, a.begin() + i * k);
+  for (std::int64_t j = 1; j < n; ++j) std::copy_n(b.begin(), k, b.begin() + j * k);
+  for (const float x : product(spec, a, b, std::vector<float>(m * n))) {
+    std::vector<float> one(1);
+    cpu::ProductSpec single = spec;
+    single.m = single.n = single.ldc = 1;
+    ASSERT_EQ(x, product(single, a, b, one)[0]);
+  }
+}
+
+// A weight that is no number, or a user without any, must be seen by the check for a broken loss.
+TEST_F(PanelProduct, WhatIsNoNumberStaysInItsColumn) {
+  constexpr std::int64_t m = 7, n = 20, k = 9;
+  const cpu::ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+  const auto a = random_values(m * k, 5);
+  auto b = random_values(k * n, 6);
+  b[4 * n + 17] = NAN;
+  const auto c = product(spec, a, b, std::vector<float>(m * n));
+  for (std::int64_t i = 0; i < m * n; ++i) ASSERT_EQ(std::isnan(c[i]), i % n == 17) << i;
+}
+
+TEST_F(PanelProduct, NothingToDoIsNoFault) {
+  const cpu::ProductSpec none{.m = 0, .n = 16, .k = 4, .lda = 4, .ldb = 16, .ldc = 16};
+  EXPECT_EQ(product(none, {}, random_values(64, 7), {}), std::vector<float>{});
+  const cpu::ProductSpec nothing_reduced{.m = 3, .n = 5, .k = 0, .lda = 0, .ldb = 5, .ldc = 5};
+  EXPECT_EQ(product(nothing_reduced, {}, {}, std::vector<float>(15, 1.0F)), std::vector<float>(15, 0.0F));
+}
+
+TEST(PanelKernels, TheDescriptionNamesThem) {
+  const cpu::PanelKernel kernel = cpu::make_avx2_panels();
+  const auto text = [&](device::Precision precision, bool portable) {
+    return cpu::Device(1, precision, portable, nullptr, kernel).description();
+  };
+  const bool named =
+      text(device::Precision::fp32, false).find("output layer by an own kernel (AVX2)") != std::string::npos;
+  EXPECT_EQ(named, kernel != nullptr) << text(device::Precision::fp32, false);
+  EXPECT_EQ(text(device::Precision::bf16, false).find("own kernel"), std::string::npos);
+  EXPECT_EQ(text(device::Precision::fp32, true).find("own kernel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vaecf::testing

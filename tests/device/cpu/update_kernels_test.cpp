@@ -1,0 +1,138 @@
+#include <vaecf/device/cpu/device.hpp>
+#include <vaecf/math/elementwise.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+using device::OptimizerKind;
+using device::UpdateRule;
+
+constexpr float smallest = 1.17549435e-38F;  // of the normal numbers
+
+/// Elements of every kind: fresh, ordinary, all but faded away, already denormal, and weights at zero.
+struct Elements {
+  std::vector<float> g, m, v, w;
+
+  explicit Elements(std::int64_t n) {
+    std::mt19937 random(static_cast<unsigned>(n) + 3);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float size = std::pow(10.0F, static_cast<float>(-(i % 23)));
+      g.push_back(i % 3 == 0 ? 0.0F : 100.0F * normal(random));
+      m.push_back(i % 7 == 0 ? 0.0F : normal(random) * size);
+      v.push_back(i % 7 == 0 ? 0.0F : std::abs(normal(random)) * size * size);
+      w.push_back(i % 11 == 0 ? 0.0F : 0.01F * normal(random));
+      if (i % 29 == 0) m.back() = -3e-40F;
+      if (i % 31 == 0) v.back() = 2e-41F;
+      if (i % 37 == 0) w.back() = -1e-39F;
+    }
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(g.size()); }
+  void expect_same_bits(const Elements& other) const {
+    const auto bits = [](const std::vector<float>& values) {
+      std::vector<std::uint32_t> all;
+      for (const float x : values) all.push_back(std::bit_cast<std::uint32_t>(x));
+      return all;
+    };
+    EXPECT_EQ(bits(m), bits(other.m));
+    EXPECT_EQ(bits(v), bits(other.v));
+    EXPECT_EQ(bits(w), bits(other.w));
+  }
+};
+
+void update(const UpdateRule& rule, const std::vector<float>& gradient, Elements& e) {
+  update_elements(rule, gradient.data(), e.m.data(), e.v.data(), e.w.data(), nullptr, e.size());
+}
+
+TEST(UpdateKernels, AdamIsAccurateWhateverTheSizesOfMomentsAre) {
+  for (const float epsilon : {1e-8F, 1e-20F, 1.0F}) {
+    const UpdateRule rule{OptimizerKind::adam, 1e-3F, 0.9F, 0.999F, epsilon, 1.0F / 500, 0.0F};
+    Elements found(2003);
+    found.w.assign(found.w.size(), 0.0F);  // so that they show the change as it is
+    const Elements before = found;
+    update(rule, found.g, found);
+    for (std::size_t i = 0; i < found.g.size(); ++i) {
+      const double g = static_cast<double>(before.g[i]) * rule.gradient_scale;
+      double m = before.m[i];
+      double v = before.v[i];
+      double w = 0.0;
+      math::adam_element<double>(g, rule.rate, rule.beta1, rule.beta2, epsilon, m, v, w);
+      EXPECT_NEAR(found.m[i], m, 1e-6 * (std::abs(before.m[i]) + std::abs(g)) + smallest);
+      EXPECT_NEAR(found.v[i], v, 1e-6 * v + smallest);
+      const double change = rule.rate * double{found.m[i]} / (std::sqrt(double{found.v[i]}) + epsilon);
+      EXPECT_NEAR(found.w[i], -change, 1e-6 * std::abs(change) + smallest / rule.rate) << i;
+    }
+  }
+}
+
+// Callers are threads of OpenMP and others, in whatever mode they are.
+TEST(UpdateKernels, TheCallersModeChangesNoBitAndIsKept) {
+  volatile float tiny = 2e-38F;
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::rmsprop, OptimizerKind::sgd}) {
+    const UpdateRule rule{kind, 1e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F};
+    Elements plain(1000);
+    Elements flushing = plain;
+    const std::vector<float> zeros(plain.g.size());
+    const auto run = [&](Elements& e) {
+      for (int s = 0; s < 40; ++s) update(rule, s == 0 ? e.g : zeros, e);
+    };
+    run(plain);
+    EXPECT_GT(tiny / 4.0F, 0.0F);
+    {
+      const FlushDenormals guard;
+      run(flushing);
+      EXPECT_EQ(tiny / 4.0F, 0.0F);
+    }
+    plain.expect_same_bits(flushing);
+    if (kind == OptimizerKind::sgd) plain.v.clear();  // has none
+    for (const auto* values : {&plain.m, &plain.v, &plain.w}) {
+      for (const float x : *values) EXPECT_TRUE(x == 0.0F || std::abs(x) >= smallest) << x;
+    }
+  }
+}
+
+struct Sums {
+  float gradient = 0.0F;
+  double weights = 0.0;
+  bool operator==(const Sums&) const = default;
+};
+
+/// Of sin(1), sin(2), .. as gradient and as weights.
+Sums sums_on(int threads) {
+  const auto device =
+      make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, threads});
+  constexpr std::int64_t rows = 701;
+  constexpr std::int64_t columns = 997;
+  const auto parameters =
+      device->make_parameters(device->plan_parameters(std::vector<device::TensorSpec>{{"w", rows, columns}}));
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + 1));
+  device->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
+  const auto step = device->make_step_state();
+  device::StepNumbers numbers;
+  numbers.rule.clip_norm = 1.0F;
+  device->begin_step(numbers, *step);
+  device->inspect_gradients(parameters->master(), {3, parameters->layout().size}, *step);
+  return {device->verdict(*step).data()[1], device->sum_of_squares(*parameters, 0)};
+}
+
+// Else a gradient at the very norm would be clipped with some threads and not with others.
+TEST(Squares, AreTheSameBitsOnAnyNumberOfThreads) {
+  const Sums one = sums_on(1);
+  EXPECT_NEAR(one.weights, 0.5 * 701 * 997, 2.0);
+  for (const int threads : {2, 3, 5}) EXPECT_EQ(sums_on(threads), one) << threads << " threads";
+}
+
+}  // namespace
+}  // namespace vaecf::cpu

@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+#include <vaecf/device/cuda_facts.hpp>
+
+#include <string>
+
+// Runs in every build and on every machine: VAECF_TEST_HAS_CUDA is 1 where the CUDA code was compiled.
+TEST(CudaDevice, SaysWhetherCudaWasCompiledIn) {
+  EXPECT_EQ(vaecf::cuda::availability().compiled, VAECF_TEST_HAS_CUDA == 1);
+}
+
+TEST(CudaDevice, GivesAReasonExactlyWhereThereIsNoDevice) {
+  const vaecf::cuda::Availability found = vaecf::cuda::availability();
+  EXPECT_GE(found.devices, 0);
+  EXPECT_EQ(found.reason.empty(), found.devices > 0);
+  if (found.devices == 0) {
+    EXPECT_NE(found.reason.find(": "), std::string::npos) << "problem: what to do, but: " << found.reason;
+  }
+  if (!found.compiled) {
+    EXPECT_EQ(found.devices, 0);
+    EXPECT_NE(found.reason.find("-DVAECF_CUDA=ON"), std::string::npos) << found.reason;
+  }
+}

@@ -1,0 +1,78 @@
+// What errors of CUDA and its libraries say, and when cuBLASLt is loaded; needs no GPU.
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/cublaslt.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
+}
+
+void expect_error(const std::function<void()>& work, std::initializer_list<const char*> parts) {
+  try {
+    work();
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    expect_says(error.what(), parts);
+  }
+}
+
+bool cublaslt_is_loaded() {
+  std::ifstream maps("/proc/self/maps");
+  const std::string text{std::istreambuf_iterator<char>(maps), {}};
+  EXPECT_NE(text.find("libc.so"), std::string::npos);
+  return text.find("libcublasLt") != std::string::npos;
+}
+
+TEST(CudaErrors, TellWhatFailedAndCudasOwnName) {
+  EXPECT_NO_THROW(check(cudaSuccess, "a copy"));
+  expect_error([] { check(cudaErrorInvalidValue, "a copy to the GPU"); },
+               {"a copy to the GPU failed", "cudaErrorInvalidValue", "invalid argument"});
+}
+
+TEST(CudaErrors, SayWhatToDo) {
+  expect_says(explain(cudaErrorInsufficientDriver, "taking the GPU"),
+              {"driver knows CUDA up to", "this program needs", "update the driver"});
+  expect_says(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
+  expect_says(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
+  expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.graph: off"});
+  expect_says(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
+  // A lost GPU and a fault of a kernel show at a later call.
+  for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress}) {
+    expect_says(explain(error, "waiting for the GPU"),
+                {"earlier work", "`dmesg`", "Xid", "checkpoint", "compute-sanitizer"});
+  }
+}
+
+TEST(CudaErrors, FullMemoryTellsNeedsRestAndRemedies) {
+  EXPECT_EQ(
+      explain_full_memory("the logits", std::int64_t{1} << 30, 300 << 20, std::int64_t{80} << 30, 5 << 20),
+      "GPU memory: 1.0 GiB for the logits are needed, 0.3 GiB of 80.0 GiB are free (5.0 MiB are this run's "
+      "own; for other programs see nvidia-smi); lower train.batch_size, or set backend.resident: off, or "
+      "spread the run over more GPUs");
+}
+
+TEST(CudaLibrary, IsLoadedAtTheFirstCall) {
+  EXPECT_FALSE(cublaslt_is_loaded());
+  EXPECT_STREQ(cublaslt().GetStatusName(CUBLAS_STATUS_ARCH_MISMATCH), "CUBLAS_STATUS_ARCH_MISMATCH");
+  EXPECT_TRUE(cublaslt_is_loaded());
+}
+
+TEST(CudaLibrary, OneThatIsMissingOrAnotherIsNamed) {
+  expect_error([] { load_cublaslt("libno-such-cublas.so", "/no/such/folder/libcublasLt.so"); },
+               {"cuBLASLt cannot be loaded: libno-such-cublas.so", "LD_LIBRARY_PATH", "device: cpu"});
+  expect_error([] { load_cublaslt("libc.so.6", "libc.so.6"); }, {"libc.so.6 is no cuBLASLt that fits"});
+}
+
+}  // namespace
+}  // namespace vaecf::cuda

@@ -1,0 +1,1 @@
+#include "device/cuda_emulator/cuda_platform_kernels.cpp"

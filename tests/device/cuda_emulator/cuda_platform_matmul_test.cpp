@@ -1,0 +1,278 @@
+// Products.
+#include <vaecf/base/narrow.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+#include "device/cuda_emulator/cuda_platform_support.hpp"
+
+namespace vaecf::cuda_test {
+namespace {
+
+using cuda::DeviceArray;
+using cuda::MatmulSpec;
+using cuda::Number;
+
+constexpr float untouched = 77.0F;
+
+std::vector<std::byte> encode(Number number, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(cuda::size_of(number)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (number == Number::fp32) {
+      reinterpret_cast<float*>(bytes.data())[i] = values[i];
+    } else {
+      reinterpret_cast<std::uint16_t*>(bytes.data())[i] =
+          number == Number::bf16 ? to_bf16(values[i]) : to_fp16(values[i]);
+    }
+  }
+  return bytes;
+}
+
+std::vector<float> decode(Number number, const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / static_cast<std::size_t>(cuda::size_of(number)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (number == Number::fp32) {
+      values[i] = reinterpret_cast<const float*>(bytes.data())[i];
+    } else {
+      const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(bytes.data())[i];
+      values[i] = number == Number::bf16 ? from_bf16(bits) : from_fp16(bits);
+    }
+  }
+  return values;
+}
+
+/// A matrix on the device and, as it reads there, on the host; `offset` elements into its memory.
+struct Matrix {
+  Number number;
+  std::int64_t stride;
+  std::int64_t offset;
+  std::vector<float> host;
+  DeviceArray<std::byte> device;
+
+  float at(std::int64_t row, std::int64_t column) const {
+    return host[static_cast<std::size_t>(offset + row * stride + column)];
+  }
+  std::byte* data() { return device.data() + offset * cuda::size_of(number); }
+};
+
+class Matmul : public Platform {
+ protected:
+  /// Random numbers in its columns, NaN around them, which no product may read.
+  Matrix random(Number number, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
+                std::int64_t offset = 0) {
+    Matrix matrix{number, columns + padding, offset, {}, {}};
+    matrix.host.assign(static_cast<std::size_t>(offset + rows * matrix.stride),
+                       std::numeric_limits<float>::quiet_NaN());
+    std::uniform_real_distribution<float> values(-1.0F, 1.0F);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) {
+        matrix.host[static_cast<std::size_t>(offset + row * matrix.stride + column)] = values(engine_);
+      }
+    }
+    send(matrix);
+    return matrix;
+  }
+
+  void send(Matrix& matrix) {
+    const auto bytes = encode(matrix.number, matrix.host);
+    matrix.device = upload(bytes);
+    matrix.host = decode(matrix.number, bytes);
+  }
+
+  /// Multiplies and compares with fp64 sums. Matrices begin within an allocation and rows have padding, so
+  /// that both are multiples of 16 bytes if `aligned` is set, and else are not.
+  void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, bool aligned) {
+    const auto operand = [&](Number number, std::int64_t rows, std::int64_t columns) {
+      return aligned ? random(number, rows, columns, 16 - columns % 8, 8)
+                     : random(number, rows, columns, 3, 1);
+    };
+    SCOPED_TRACE(::testing::Message()
+                 << "(" << spec.m << ", " << spec.k << ") by (" << spec.k << ", " << spec.n << ")"
+                 << (spec.a_transposed ? ", a'" : "") << (spec.b_transposed ? ", b'" : "")
+                 << (spec.accumulate ? ", accumulated" : "") << (spec.bias ? ", bias" : "")
+                 << (aligned ? ", aligned" : ""));
+    Matrix a =
+        spec.a_transposed ? operand(spec.operands, spec.k, spec.m) : operand(spec.operands, spec.m, spec.k);
+    Matrix b =
+        spec.b_transposed ? operand(spec.operands, spec.n, spec.k) : operand(spec.operands, spec.k, spec.n);
+    Matrix c = operand(spec.result, spec.m, spec.n);
+    Matrix bias = random(spec.result, 1, spec.n);
+    for (float& value : c.host) {
+      if (std::isnan(value))
+        value = untouched;
+      else if (!spec.accumulate)
+        value = std::numeric_limits<float>::quiet_NaN();
+    }
+    send(c);
+    spec.lda = a.stride;
+    spec.ldb = b.stride;
+    spec.ldc = c.stride;
+    matmuls.run(queue(), spec, a.data(), b.data(), c.data(), spec.bias ? bias.data() : nullptr);
+    compare(spec, a, b, c, bias, decode(spec.result, download(c.device)));
+  }
+
+  static void compare(const MatmulSpec& spec, const Matrix& a, const Matrix& b, const Matrix& c,
+                      const Matrix& bias, const std::vector<float>& result) {
+    const double rounding = spec.result == Number::fp32   ? 0x1p-23
+                            : spec.result == Number::bf16 ? 0x1p-8
+                                                          : 0x1p-11;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
+      const std::int64_t row = (i - c.offset) / c.stride;
+      const std::int64_t column = (i - c.offset) % c.stride;
+      if (i < c.offset || column >= spec.n) {
+        ASSERT_EQ(result[static_cast<std::size_t>(i)], untouched) << i;
+        continue;
+      }
+      double sum = 0.0;
+      double size = 0.0;
+      const auto add = [&](double value) {
+        sum += value;
+        size += std::abs(value);
+      };
+      // Along the row of op(a) and the column of op(b): sanitizers follow every step.
+      const float* left = a.host.data() + a.offset + row * (spec.a_transposed ? 1 : a.stride);
+      const float* right = b.host.data() + b.offset + column * (spec.b_transposed ? b.stride : 1);
+      const std::int64_t left_step = spec.a_transposed ? a.stride : 1;
+      const std::int64_t right_step = spec.b_transposed ? 1 : b.stride;
+      for (std::int64_t k = 0; k < spec.k; ++k, left += left_step, right += right_step) {
+        add(static_cast<double>(*left) * static_cast<double>(*right));
+      }
+      if (spec.accumulate) add(c.at(row, column));
+      if (spec.bias) add(bias.at(0, column));
+      // Sums in fp32 err by some ulps of their terms; a narrow result is rounded once.
+      const double tolerance = 16 * 0x1p-24 * size + rounding * std::abs(sum) + 1e-7;
+      ASSERT_NEAR(result[static_cast<std::size_t>(i)], sum, tolerance) << row << ", " << column;
+    }
+  }
+
+ private:
+  std::mt19937 engine_{11};
+};
+
+struct Sizes {
+  std::int64_t m, n, k;
+};
+
+/// All kinds of products of one kind of numbers.
+class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<Number, Number>> {};
+
+TEST_P(MatmulKinds, EqualSumsInFp64) {
+  cuda::Matmuls matmuls(gpu(), false);
+  for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
+    for (int kind = 0; kind < 12; ++kind) {
+      MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+      spec.operands = GetParam().first;
+      spec.result = GetParam().second;
+      spec.a_transposed = (kind & 1) != 0;
+      spec.b_transposed = (kind & 2) != 0;
+      spec.accumulate = kind / 4 == 1;
+      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, false));
+      spec.bias = kind / 4 == 2;
+      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+    }
+  }
+}
+
+TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
+  cuda::Matmuls matmuls(gpu(), true);
+  MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
+  spec.operands = GetParam().first;
+  spec.result = GetParam().second;
+  ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+  Matrix a = random(spec.operands, spec.m, spec.k);
+  Matrix b = random(spec.operands, spec.k, spec.n);
+  Matrix c = random(spec.result, spec.m, spec.n);
+  cuda::Matmuls others(gpu(), true);
+  matmuls.run(queue(), spec, a.data(), b.data(), c.data());
+  const auto first = download(c.device);
+  matmuls.run(queue(), spec, a.data(), b.data(), c.data());
+  EXPECT_TRUE(download(c.device) == first);
+  others.run(queue(), spec, a.data(), b.data(), c.data());
+  EXPECT_TRUE(download(c.device) == first);
+}
+
+std::string kind_name(const ::testing::TestParamInfo<std::pair<Number, Number>>& kind) {
+  const char* names[] = {"fp32", "bf16", "fp16"};
+  return std::string(names[static_cast<int>(kind.param.first)]) + "_to_" +
+         names[static_cast<int>(kind.param.second)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, MatmulKinds,
+                         ::testing::Values(std::pair(Number::fp32, Number::fp32),
+                                           std::pair(Number::bf16, Number::fp32),
+                                           std::pair(Number::bf16, Number::bf16),
+                                           std::pair(Number::fp16, Number::fp32),
+                                           std::pair(Number::fp16, Number::fp16)),
+                         kind_name);
+
+TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
+  cuda::Matmuls exact(gpu(), true);
+  cuda::Matmuls rounding(gpu(), true, cuda::Fp32Products::tf32);
+  const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
+  Matrix a = random(Number::fp32, 64, 64);
+  Matrix b = random(Number::fp32, 64, 64);
+  Matrix c = random(Number::fp32, 64, 64);
+  // Each sum has one term: 1 + 2^-13 is lost with 10 bits of fraction, 1 + 2^-10 is not.
+  std::fill(a.host.begin(), a.host.end(), 0.0F);
+  for (std::size_t i = 0; i < 64; ++i) a.host[65 * i] = i % 2 == 0 ? 1.0F + 0x1p-13F : 1.0F + 0x1p-10F;
+  std::fill(b.host.begin(), b.host.end(), 1.0F);
+  send(a);
+  send(b);
+  exact.run(queue(), spec, a.data(), b.data(), c.data());
+  const auto kept = decode(Number::fp32, download(c.device));
+  rounding.run(queue(), spec, a.data(), b.data(), c.data());
+  const auto rounded = decode(Number::fp32, download(c.device));
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(kept[64 * i], a.host[65 * i]) << i;
+    // Whether a GPU has tensor cores for so small a product is its own affair.
+    if (!on_gpu()) {
+      EXPECT_EQ(rounded[64 * i], i % 2 == 0 ? 1.0F : 1.0F + 0x1p-10F) << i;
+    }
+    EXPECT_NEAR(rounded[64 * i], a.host[65 * i], 0x1p-10) << i;
+  }
+}
+
+TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
+  cuda::Matmuls matmuls(gpu(), false);
+  MatmulSpec spec{.m = 20, .n = 32, .k = 40, .lda = 40, .ldb = 32, .ldc = 32, .bias = true};
+  spec.operands = Number::bf16;
+  Matrix a = random(Number::bf16, 20, 40);
+  Matrix b = random(Number::bf16, 40, 32);
+  Matrix c = random(Number::fp32, 20, 32);
+  Matrix bias = random(Number::fp32, 1, 32);
+  Matrix other_bias = random(Number::fp32, 1, 32);
+  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
+  queue().finish();
+  queue().begin_capture();
+  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), bias.data());
+  const cuda::CapturedGraph graph = queue().end_capture();
+  // A later run with another bias must not reach into what was captured.
+  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
+  for (float& value : a.host) value = -value;
+  const auto negative = encode(Number::bf16, a.host);
+  queue().copy_in(a.data(), negative.data(), a.device.bytes());
+  queue().run(graph);
+  ASSERT_NO_FATAL_FAILURE(compare(spec, a, b, c, bias, decode(Number::fp32, download(c.device))));
+}
+
+// Large enough that algorithms are tried out; sums of many, as the decoder's backward pass has, and of few.
+TEST_F(Matmul, LargeProductsHold) {
+  if (!on_gpu()) GTEST_SKIP() << "plain loops do not choose";
+  cuda::Matmuls matmuls(gpu(), false);
+  cuda::Matmuls fixed(gpu(), true);
+  for (const Sizes& sizes : {Sizes{640, 600, 1536}, {600, 1536, 640}}) {
+    MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+    spec.operands = Number::bf16;
+    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+    spec.b_transposed = true;
+    spec.bias = true;
+    ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
+    ASSERT_NO_FATAL_FAILURE(expect_product(fixed, spec, true));
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::cuda_test

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <vaecf/device/cuda/platform.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/cuda_emulator/cuda_platform_kernels.hpp"
+
+/// The contract of vaecf/device/cuda/platform.hpp: compiled once, held by the twin and by the GPU.
+namespace vaecf::cuda_test {
+
+// Of cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
+bool on_gpu();
+/// Skips the test, or fails it, where there is none to hold it against.
+void require_platform();
+
+class Platform : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    require_platform();
+    if (IsSkipped() || HasFatalFailure()) return;
+    gpu_.emplace(0);
+    queue_.emplace();
+  }
+
+  cuda::Gpu& gpu() { return *gpu_; }
+  cuda::Queue& queue() { return *queue_; }
+
+  template <class T>
+  cuda::DeviceArray<T> upload(const std::vector<T>& values) {
+    cuda::DeviceArray<T> array(gpu(), static_cast<std::int64_t>(values.size()), "a test");
+    queue().copy_in(array.data(), values.data(), array.bytes());
+    queue().finish();
+    return array;
+  }
+  template <class T>
+  std::vector<T> download(const cuda::DeviceArray<T>& array) {
+    std::vector<T> values(static_cast<std::size_t>(array.size()));
+    queue().copy_out(values.data(), array.data(), array.bytes());
+    queue().finish();
+    return values;
+  }
+
+ private:
+  std::optional<cuda::Gpu> gpu_;
+  std::optional<cuda::Queue> queue_;
+};
+
+}  // namespace vaecf::cuda_test

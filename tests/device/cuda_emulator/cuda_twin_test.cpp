@@ -1,0 +1,257 @@
+// The twin itself, as strict and as lazy as a GPU, and what the CUDA backend does that no contract between
+// backends asks for: recordings, looks that are on their way, memory that ends.
+#include <gtest/gtest.h>
+#include <vaecf/base/error.hpp>
+#include <vaecf/device/cuda/device.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "support/cuda_twin/world.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+using device::BackendOptions;
+using device::LossScale;
+using device::LossSums;
+using device::Precision;
+
+class CudaTwin : public ::testing::Test {
+ protected:
+  void set(float value) { pinned_.data()[0] = value; }
+  float host() const { return pinned_.data()[0]; }
+  /// Copies through pinned memory, captured or not.
+  void copy_in() { queue_.copy_in(values_.data(), pinned_.data(), 4); }
+  void copy_out() { queue_.copy_out(pinned_.data(), values_.data(), 4); }
+  float read() {
+    float value = 0.0F;
+    queue_.copy_out(&value, values_.data(), 4);
+    return value;
+  }
+
+  Gpu gpu_{0};
+  Queue queue_;
+  DeviceArray<float> values_{gpu_, 4, "values"};
+  PinnedArray<float> pinned_{4};
+};
+
+TEST_F(CudaTwin, IsLazy) {
+  set(1.0F);
+  copy_in();
+  set(2.0F);  // too early: the copy has not run
+  EXPECT_EQ(read(), 2.0F);
+  set(3.0F);
+  copy_out();
+  EXPECT_EQ(host(), 3.0F);
+  queue_.finish();
+  EXPECT_EQ(host(), 2.0F);
+}
+
+TEST_F(CudaTwin, EventsGetDoneWhileTheHostAsks) {
+  Event event;
+  copy_in();
+  copy_in();
+  queue_.record(event);
+  EXPECT_FALSE(event.done());
+  EXPECT_TRUE(event.done());
+}
+
+TEST_F(CudaTwin, RefusesWhatACaptureCannotHold) {
+  Queue other;
+  Event before;
+  Event within;
+  queue_.record(before);
+  float pageable = 0.0F;
+  queue_.begin_capture();
+  EXPECT_THROW(queue_.copy_in(values_.data(), &pageable, 4), std::logic_error);
+  EXPECT_THROW(queue_.copy_out(&pageable, values_.data(), 4), std::logic_error);
+  EXPECT_THROW(queue_.wait_for(before.native()), std::logic_error);
+  queue_.record(within);
+  EXPECT_THROW(within.done(), std::logic_error);
+  queue_.end_capture();
+  EXPECT_THROW(other.wait_for(within.native()), std::logic_error);
+
+  const auto capture = [&](const std::function<void()>& work) {
+    queue_.begin_capture();
+    work();
+    queue_.end_capture();
+  };
+  EXPECT_NO_THROW(capture([] {}));
+  EXPECT_THROW(capture([&] { EXPECT_THROW(PinnedArray<float>(1), std::logic_error); }), std::logic_error);
+  auto extra = std::make_unique<DeviceArray<float>>(gpu_, 1, "more");
+  EXPECT_THROW(capture([&] { extra.reset(); }), std::logic_error);
+}
+
+TEST_F(CudaTwin, RefusesMemoryThatIsNotTheDevices) {
+  float value = 0.0F;
+  EXPECT_THROW(queue_.copy_in(&value, pinned_.data(), 4), std::logic_error);
+  EXPECT_THROW(queue_.copy_in(values_.data() + 1, pinned_.data(), 16), std::logic_error);
+  EXPECT_THROW(queue_.clear(values_.data() - 1, 8), std::logic_error);
+  EXPECT_NO_THROW(queue_.clear(values_.data() + 4, 0));
+}
+
+class CudaTwinBackend : public ::testing::Test {
+ protected:
+  static BackendOptions options(Precision precision, Toggle graph = Toggle::automatic) {
+    return {.device = device::DeviceChoice::cuda, .precision = precision, .graph = graph};
+  }
+  static float first(Device& device, const FloatBuffer& buffer) {
+    device.synchronize();
+    return buffer.data()[0];
+  }
+
+  Device backend{options(Precision::fp32), 0};
+  std::unique_ptr<FloatBuffer> buffer = backend.make_buffer(1);
+  std::unique_ptr<StepState> step = backend.make_step_state();
+};
+
+TEST_F(CudaTwinBackend, MemoryEndsWithAnErrorAndComesBack) {
+  Device small(options(Precision::fp32), 1);
+  auto half = small.make_buffer(128 << 10);
+  EXPECT_THROW(small.make_buffer(200 << 10), RunError);
+  half.reset();
+  EXPECT_NO_THROW(small.make_buffer(200 << 10));
+  EXPECT_GE(small.peak_device_bytes(), 800 << 10);
+}
+
+TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
+  const auto from = backend.make_buffer(3);
+  const auto to = backend.make_buffer(3);
+  int calls = 0;
+  const auto recording = backend.record([&] {
+    ++calls;
+    backend.copy(*to, {0, 1}, *to, 1);  // what `to` held before
+    backend.copy(*from, {0, 1}, *to, 0);
+  });
+  ASSERT_NE(recording, nullptr);
+  EXPECT_EQ(calls, 2);
+  backend.synchronize();
+  backend.fill(*from, 4.0F);
+  EXPECT_EQ(first(backend, *to), 0.0F);
+  EXPECT_TRUE(backend.replay(*recording));
+  EXPECT_EQ(first(backend, *to), 4.0F);
+  EXPECT_EQ(to->data()[1], 0.0F) << "the first run ran once";
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(CudaTwinBackend, DoesNotRecordWhereToldNotTo) {
+  Device eager(options(Precision::fp32, Toggle::off), 0);
+  int calls = 0;
+  EXPECT_EQ(eager.record([&] { ++calls; }), nullptr);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
+  // The first look makes room for its sums.
+  device::StepNumbers clips;
+  clips.rule.clip_norm = 1.0F;
+  backend.begin_step(clips, *step);
+  const auto record = [&] {
+    return backend.record([&] { backend.inspect_gradients(*buffer, {0, 1}, *step); });
+  };
+  const auto recording = record();
+  EXPECT_TRUE(backend.replay(*recording));
+  const auto more = backend.make_buffer(7);
+  EXPECT_TRUE(backend.replay(*recording)) << "new memory moves nothing";
+  // A larger batch does.
+  const auto batch = backend.make_batch();
+  batch->reserve(3, 10, 20, true);
+  EXPECT_FALSE(backend.replay(*recording));
+  const auto again = record();
+  EXPECT_TRUE(backend.replay(*again));
+  batch->reserve(3, 10, 20, true);
+  batch->reserve(2, 8, 20, true);
+  EXPECT_TRUE(backend.replay(*again));
+  backend.synchronize();
+}
+
+TEST_F(CudaTwinBackend, AFailedRecordingLeavesTheBackendUsable) {
+  EXPECT_THROW(backend.record([&] { throw std::runtime_error("no"); }), std::runtime_error);
+  int calls = 0;
+  EXPECT_THROW(backend.record([&] {
+    if (++calls == 2) backend.begin_step({}, *step);
+  }),
+               std::logic_error);
+  EXPECT_THROW(backend.record([&] { backend.synchronize(); }), std::logic_error);
+  backend.fill(*buffer, 3.0F);
+  EXPECT_EQ(first(backend, *buffer), 3.0F);
+  EXPECT_NE(backend.record([&] { backend.fill(*buffer, 4.0F); }), nullptr);
+}
+
+TEST_F(CudaTwinBackend, MemoryCannotGrowIntoARecording) {
+  const auto batch = backend.make_batch();
+  int calls = 0;
+  EXPECT_THROW(backend.record([&] { batch->reserve(++calls, 1, 1, false); }), std::logic_error);
+}
+
+TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
+  EXPECT_FALSE(backend.poll_losses(*step).has_value());
+  const auto skip = [&] {
+    backend.begin_step({}, *step);
+    backend.fill(backend.verdict(*step), 1.0F);
+    backend.end_step(*step);
+  };
+  skip();
+  skip();
+  std::int64_t seen = 0;
+  for (int poll = 0; poll < 100 && seen < 2; ++poll) {
+    const auto look = backend.poll_losses(*step);
+    if (!look) continue;
+    EXPECT_GE(look->skipped, seen);
+    seen = look->skipped;
+  }
+  EXPECT_EQ(seen, 2);
+  skip();
+  EXPECT_EQ(backend.read_losses(*step).skipped, 3);
+  EXPECT_EQ(backend.poll_losses(*step)->skipped, 3);
+  skip();
+  backend.clear_losses(*step);
+  for (int poll = 0; poll < 100; ++poll) {
+    const auto look = backend.poll_losses(*step);
+    EXPECT_TRUE(!look || look->skipped == 0);
+  }
+  EXPECT_TRUE(backend.poll_losses(*step).has_value());
+}
+
+// Replays wait for nothing: without a limit the host would run ahead until the runtime's queue is full.
+TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
+  constexpr std::uint64_t work_of_step = 500;
+  const auto recording = backend.record([&] {
+    for (std::uint64_t i = 0; i < work_of_step; ++i) backend.fill(*buffer, 1.0F);
+  });
+  ASSERT_NE(recording, nullptr);
+  const auto ahead = [] {
+    std::uint64_t most = 0;
+    for (const auto& weak : twin::world().timelines) {
+      if (const auto timeline = weak.lock()) most = std::max(most, timeline->queued - timeline->done);
+    }
+    return most;
+  };
+  const auto run = [&] {
+    backend.begin_step({}, *step);
+    backend.replay(*recording);
+  };
+  backend.synchronize();
+  for (int i = 0; i < 8; ++i) run();
+  EXPECT_GE(ahead(), 8 * work_of_step) << "the host need not wait yet";
+  for (int i = 0; i < 100; ++i) run();
+  EXPECT_LE(ahead(), 20 * work_of_step);
+}
+
+TEST_F(CudaTwinBackend, PointsOfMoreThanOneStepAreKeptApart) {
+  const device::Completion first_point = backend.mark();
+  for (int i = 0; i < 200; ++i) EXPECT_NE(backend.mark().event, first_point.event);
+  backend.wait_for(first_point);
+  backend.wait_for({});
+  backend.fill(*buffer, 1.0F);
+  EXPECT_EQ(first(backend, *buffer), 1.0F);
+}
+
+}  // namespace
+}  // namespace vaecf::cuda

@@ -1,0 +1,275 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/train_fixture.hpp"
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace vaecf::train {
+namespace {
+
+class Checkpoint : public TrainTest {
+ protected:
+  /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
+  EvaluationResult save(int ranks, const std::string& path) {
+    EvaluationResult result;
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, evaluation_batch);
+      train_epochs(trainer, 1);
+      RunState state;
+      state.describe(options_, dataset, "ndcg@10");
+      state.updates_done = trainer.updates_done();
+      state.epoch = 1;
+      state.users_seen = trainer.users_seen();
+      state.better(0.25);
+      Snapshot snapshot;
+      snapshot.take(options_, services, state, trainer);
+      if (services.communicator.rank() == 0) snapshot.write(path);
+      services.communicator.barrier();
+      Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
+      const EvaluationResult mine = evaluator.evaluate(trainer.model());
+      const auto exported = [&](FlatState which) { return read_all(services.engine, which); };
+      const Tensors weights = exported(FlatState::weights);
+      const Tensors first = exported(FlatState::first_moment);
+      const Tensors second = exported(FlatState::second_moment);
+      if (services.communicator.rank() == 0) {
+        result = mine;
+        weights_ = weights;
+        first_ = first;
+        second_ = second;
+      }
+    });
+    return result;
+  }
+
+  TestResult test_on(int ranks, const std::string& path) {
+    std::vector<TestResult> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      results[static_cast<std::size_t>(services.communicator.rank())] = test(options_, services, path);
+    });
+    for (const TestResult& result : results) {
+      EXPECT_EQ(result.model.metrics.at("ndcg@10").mean, results[0].model.metrics.at("ndcg@10").mean);
+    }
+    return results[0];
+  }
+
+  /// The file holds what the ranks held.
+  void expect_tensors(const io::CheckpointFile& checkpoint) const {
+    for (const auto& [group, tensors] :
+         std::map<std::string, const Tensors&>{{"weights/", weights_},
+                                               {"optimizer/first_moment/", first_},
+                                               {"optimizer/second_moment/", second_}}) {
+      for (const auto& [name, values] : tensors) {
+        const auto info = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                                       [&](const auto& i) { return i.name == group + name; });
+        ASSERT_NE(info, checkpoint.tensors().end()) << group + name;
+        std::vector<float> read(values.size());
+        checkpoint.read_rows(info->name, 0, info->rows, read);
+        EXPECT_EQ(read, values) << info->name;
+      }
+    }
+  }
+
+  Tensors weights_;
+  Tensors first_;
+  Tensors second_;
+};
+
+TEST_F(Checkpoint, HoldsWeightsMomentsAndState) {
+  options_.train.seed = (std::uint64_t{1} << 63) + 5;
+  save(2, file("a.h5"));
+  const io::CheckpointFile checkpoint(file("a.h5"));
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 1);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step"), 6);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), 1);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 0);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("users_seen"), 203);
+  EXPECT_EQ(checkpoint.attribute<double>("best_metric"), 0.25);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("virtual_shards"), 64);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("batch_size"), 37);
+  EXPECT_EQ(static_cast<std::uint64_t>(checkpoint.attribute<std::int64_t>("seed")), options_.train.seed);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("items"), 60);
+  EXPECT_EQ(checkpoint.attribute<std::string>("model_type"), "mult_vae");
+  EXPECT_EQ(checkpoint.attribute<std::string>("model_hidden"), "20");
+  EXPECT_EQ(checkpoint.attribute<std::string>("configuration"), "name: made_up\n");
+  EXPECT_EQ(checkpoint.attribute<std::string>("dataset_checksum"),
+            io::DatasetFile(options_.data.file).fingerprint());
+  ASSERT_EQ(checkpoint.tensors().size(), 3 * weights_.size());
+  expect_tensors(checkpoint);
+}
+
+TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
+  save(3, file("replicated.h5"));
+  const Tensors weights = weights_;
+  const Tensors first = first_;
+  const Tensors second = second_;
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    SCOPED_TRACE(to_string(wire));
+    options_.distributed.wire = wire;
+    const EvaluationResult trained = save(3, file("sharded.h5"));
+    expect_tensors(io::CheckpointFile(file("sharded.h5")));
+    const bool wide = options_.distributed.wire == comm::Wire::fp32;
+    const Difference off = difference(weights, weights_);
+    EXPECT_LE(off.relative, wide ? 1e-5 : 1e-2);
+    EXPECT_LE(off.largest, (wide ? 0.1 : 2.0) * options_.optimizer.learning_rate);
+    EXPECT_LE(difference(first, first_).relative, wide ? 1e-4 : 2e-2);
+    EXPECT_LE(difference(second, second_).relative, wide ? 1e-4 : 2e-2);
+    // The run computes with rounded weights, a test with the masters.
+    const TestResult tested = test_on(2, file("sharded.h5"));
+    for (const auto& [name, value] : trained.metrics) {
+      EXPECT_NEAR(tested.model.metrics.at(name).mean, value.mean, wide ? 1e-12 : 0.05) << name;
+    }
+  }
+}
+
+TEST_F(Checkpoint, GivesTheSameTestMetricsForAnyNumberOfRanks) {
+  const EvaluationResult expected = save(2, file("a.h5"));
+  EXPECT_EQ(expected.users, 20);
+  for (const int ranks : {1, 3}) {
+    const TestResult result = test_on(ranks, file("a.h5"));
+    EXPECT_EQ(result.epoch, 1);
+    EXPECT_EQ(result.model.users, 20);
+    EXPECT_EQ(result.popularity.users, 20);
+    for (const auto& [name, value] : expected.metrics) {
+      EXPECT_NEAR(result.model.metrics.at(name).mean, value.mean, 1e-12) << name;
+      EXPECT_TRUE(result.popularity.metrics.contains(name));
+    }
+  }
+  const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
+  EXPECT_EQ(std::count(events.begin(), events.end(), '\n'), 2);
+  EXPECT_NE(events.find("\"popularity_ndcg@10\""), std::string::npos) << events;
+}
+
+TEST_F(Checkpoint, RenewsWhatABackendComputesOn) {
+  backend_.precision = device::Precision::bf16;  // products read bf16 copies of the weights
+  const EvaluationResult expected = save(1, file("a.h5"));
+  const TestResult result = test_on(1, file("a.h5"));
+  for (const auto& [name, value] : expected.metrics) {
+    EXPECT_EQ(result.model.metrics.at(name).mean, value.mean) << name;
+  }
+}
+
+TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
+  save(1, file("a.h5"));
+  const auto refusal = [&] { return message_of<InputError>([&] { test_on(2, file("a.h5")); }); };
+  const SessionOptions good = options_;
+
+  MadeUpData more_items;
+  more_items.items = 61;
+  options_.data.file = make("more.h5", more_items);
+  EXPECT_NE(refusal().find("trained on 60 items"), std::string::npos);
+  EXPECT_NE(refusal().find("has 61"), std::string::npos);
+
+  MadeUpData other_users;
+  other_users.users = 204;
+  options_.data.file = make("other.h5", other_users);
+  EXPECT_NE(refusal().find(io::DatasetFile(good.data.file).fingerprint()), std::string::npos);
+  EXPECT_NE(refusal().find(io::DatasetFile(options_.data.file).fingerprint()), std::string::npos);
+
+  options_ = good;
+  options_.model.hidden = {21};
+  EXPECT_NE(refusal().find("hidden layers [20] and latent 6"), std::string::npos) << refusal();
+  options_.model.hidden = {20, 20};
+  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  options_.model.hidden = {};
+  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  options_ = good;
+  EXPECT_THROW(test_on(2, file("none.h5")), InputError);
+}
+
+TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
+  std::ofstream(file("occupied")) << "a file, not a folder";
+  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
+}
+
+TEST_F(Checkpoint, Recommends) {
+  save(1, file("a.h5"));
+  const Csr seen = {{0, 3, 3, 5}, {0, 5, 10, 1, 59}};
+  struct Best {
+    std::vector<std::int32_t> items;
+    std::vector<float> scores;
+  };
+  const auto recommend = [&](const Services& services, CsrView rows, RecommendOptions choice) {
+    const io::DatasetFile dataset(options_.data.file);
+    Recommender recommender(options_, services, file("a.h5"), dataset, choice);
+    const auto width = static_cast<std::size_t>(recommender.width());
+    const auto users = static_cast<std::size_t>(rows.rows());
+    Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};
+    recommender.recommend(rows, {}, best.items, best.scores);
+    return best;
+  };
+  Best few;
+  Best all;
+  Best with_seen;
+  Best offered;
+  RecommendOptions three{10, false, std::vector<std::uint8_t>(60, 0)};
+  for (const int item : {0, 7, 41}) three.offers[static_cast<std::size_t>(item)] = 1;
+  // The recommending rank works alone, even in a world of two.
+  on_ranks(2, [&](const Services& services) {
+    if (services.communicator.rank() != 0) return;
+    few = recommend(services, seen.view(), {4, false, {}});
+    all = recommend(services, seen.view(), {1000, false, {}});
+    with_seen = recommend(services, seen.view(), {1000, true, {}});
+    offered = recommend(services, seen.view(), three);
+    EXPECT_THROW(recommend(services, seen.view(), {0, false, {}}), InputError);
+    EXPECT_THROW(recommend(services, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
+    const Csr beyond = {{0, 1}, {60}};
+    EXPECT_THROW(recommend(services, beyond.view(), {4, false, {}}), InputError);
+  });
+  for (std::size_t u : {0U, 2U}) {
+    SCOPED_TRACE(u);
+    const auto row = seen.view().row(static_cast<std::int64_t>(u));
+    const std::span everything(&all.items[u * 60], 60 - row.size());
+    const std::span its_scores(&all.scores[u * 60], 60 - row.size());
+    EXPECT_TRUE(std::is_sorted(its_scores.rbegin(), its_scores.rend()));
+    EXPECT_TRUE(std::equal(everything.begin(), everything.begin() + 4, &few.items[u * 4]));
+    for (const std::int32_t item : everything) {
+      EXPECT_FALSE(std::binary_search(row.begin(), row.end(), item));
+    }
+    EXPECT_EQ(std::set<std::int32_t>(everything.begin(), everything.end()).size(), 60 - row.size());
+    for (std::size_t place = 60 - row.size(); place < 60; ++place) {
+      EXPECT_EQ(all.items[u * 60 + place], -1);
+      EXPECT_EQ(all.scores[u * 60 + place], -std::numeric_limits<float>::infinity());
+    }
+    // The same list, the user's own items among it.
+    std::vector<std::int32_t> unseen(&with_seen.items[u * 60], &with_seen.items[u * 60] + 60);
+    EXPECT_EQ(std::set<std::int32_t>(unseen.begin(), unseen.end()).size(), 60U);
+    std::erase_if(unseen,
+                  [&](std::int32_t item) { return std::binary_search(row.begin(), row.end(), item); });
+    EXPECT_TRUE(std::equal(everything.begin(), everything.end(), unseen.begin(), unseen.end()));
+    // The three offered ones in the order of the whole list; the first user has item 0.
+    std::vector<std::int32_t> wanted(everything.begin(), everything.end());
+    std::erase_if(wanted,
+                  [&](std::int32_t item) { return three.offers[static_cast<std::size_t>(item)] == 0; });
+    wanted.resize(3, -1);
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), &offered.items[u * 3]));
+  }
+  EXPECT_EQ(offered.items[2], -1) << "the first user has item 0";
+
+  // Who has nothing gets what most train users hold, without scores.
+  const io::DatasetFile dataset(options_.data.file);
+  std::vector<std::int64_t> counts(60);
+  for (const std::int32_t item : dataset.read_rows("train", {0, dataset.rows("train")}).columns) {
+    ++counts[static_cast<std::size_t>(item)];
+  }
+  for (std::size_t place = 0; place + 1 < 60; ++place) {
+    const std::int32_t item = all.items[60 + place];
+    const std::int32_t next = all.items[60 + place + 1];
+    const std::int64_t more = counts[static_cast<std::size_t>(item)] - counts[static_cast<std::size_t>(next)];
+    EXPECT_TRUE(more > 0 || (more == 0 && item < next)) << place;
+    EXPECT_TRUE(std::isnan(all.scores[60 + place]));
+  }
+  EXPECT_EQ(std::set<std::int32_t>(&offered.items[3], &offered.items[3] + 3),
+            (std::set<std::int32_t>{0, 7, 41}));
+}
+
+}  // namespace
+}  // namespace vaecf::train

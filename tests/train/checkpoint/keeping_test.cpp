@@ -1,0 +1,223 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include <optional>
+
+#include "io/bad_disk.hpp"
+#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Which checkpoints a run leaves, and what happens where they cannot be written.
+class Keeping : public TrainTest {
+ protected:
+  TrainResult run(int ranks = 1) {
+    return train_on(ranks, [&](const Services& services) { return train(options_, services); });
+  }
+  TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
+    return train_on(1, [&](const Services& services) {
+      return train(options_, {services.communicator, services.engine, services.log, progress, stop});
+    });
+  }
+
+  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
+
+  std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
+
+  /// No file can be renamed to the name of a folder that holds something.
+  void block(const std::string& name) const {
+    std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
+  }
+};
+
+TEST_F(Keeping, TheLastTwoAndTheBest) {
+  options_.train.epochs = 5;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
+}
+
+// A copy of a run's folder, or its files from a backup, tell nothing by when they were written.
+TEST_F(Keeping, TheLastAreThoseOfTheLatestSteps) {
+  options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps an epoch
+  options_.run.keep = 9;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
+                                               "step-00000008.h5", "step-00000016.h5", "best.h5"}));
+  auto time = std::filesystem::file_time_type::clock::now();
+  for (const char* const name :
+       {"epoch-0003.h5", "step-00000016.h5", "epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) {
+    std::filesystem::last_write_time(options_.checkpoint_folder() + "/" + name,
+                                     time += std::chrono::hours(1));
+  }
+  options_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
+  options_.train.epochs = 4;
+  options_.run.checkpoint_every = {1, 0, 0.0};
+  options_.run.keep = 3;
+  run();
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, ByEpochsOrStepsEndsWithTheLast) {
+  options_.run.checkpoint_every = {2, 0, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "best.h5"}));
+  options_.run.checkpoint_every = {0, 5, 0.0};
+  run(2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
+                                               "step-00000015.h5", "best.h5"}));
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  run();
+  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
+}
+
+TEST_F(Keeping, ByMinutes) {
+  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every agreement
+  options_.run.keep = 99;
+  run(2);
+  EXPECT_GE(names().size(), 5U);  // the start of each epoch but the first, the end, the best
+}
+
+TEST_F(Keeping, TheBestStaysWhenItsEpochGoes) {
+  options_.train.epochs = 6;
+  options_.run.keep = 1;
+  options_.optimizer.learning_rate = 0.05;  // soon overfits
+  const TrainResult result = run();
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"),
+            result.best_epoch);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0006.h5", "best.h5"}));
+}
+
+TEST_F(Keeping, OneThatCannotBeWrittenIsAWarning) {
+  block("epoch-0002.h5");
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.epochs, 3);
+  EXPECT_NE(events().find("\"event\":\"checkpoint_failed\",\"epoch\":2"), std::string::npos) << events();
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, TheLastThatCannotBeWrittenIsAnErrorAtTheEnd) {
+  block("epoch-0003.h5");
+  options_.validation.select = "last";
+  options_.validation.every = 0;
+  const std::string message = message_of<RunError>([&] { run(2); });
+  EXPECT_NE(message.find("training is done, but"), std::string::npos) << message;
+  EXPECT_NE(message.find("epoch-0003.h5"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
+}
+
+TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
+  /// Full from before the first checkpoint until behind the second.
+  struct FillsIt : Progress {
+    void update(std::int64_t) override {
+      ++steps;
+      if (steps == 1) disk.emplace(1);
+      if (steps == 13) disk.reset();
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int steps = 0;
+  } progress;
+  run();
+  const std::string whole = events();
+  options_.name = "again";
+  run_with(progress);
+  const std::string text = events();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
+  EXPECT_NE(text.find("\"event\":\"epoch\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"event\":\"checkpoint_failed\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
+  struct FillsIt : Progress {
+    void end() override {
+      if (++epochs == 3) disk.emplace(1);
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int epochs = 0;
+  } progress;
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  const std::string message = message_of<RunError>([&] { run_with(progress); });
+  EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
+}
+
+TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
+  StopFlag stop;
+  StopsAfter progress(stop, 1);
+  block("step-00000001.h5");
+  const std::string message = message_of<RunError>([&] { run_with(progress, &stop); });
+  EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
+}
+
+TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
+  struct Stops : Progress {
+    explicit Stops(StopFlag& flag) : stop(flag) {}
+    void end() override { stop.request(); }
+    StopFlag& stop;
+  };
+  StopFlag stop;
+  Stops progress(stop);
+  block("best.h5");
+  EXPECT_TRUE(run_with(progress, &stop).stopped);
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+}
+
+TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
+  struct RemovesIt : Progress {
+    explicit RemovesIt(std::string path) : folder(std::move(path)) {}
+    void end() override {
+      // A checkpoint may be on its way into it, beside training.
+      for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
+    }
+    std::string folder;
+  } progress(options_.checkpoint_folder());
+  run_with(progress);
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
+  on_ranks(2, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    std::optional<RunLog> log;
+    if (services.communicator.rank() == 0) log.emplace(options_, services, RunLog::Mode::fresh);
+    services.communicator.barrier();
+    if (!log) log.emplace(options_, services, RunLog::Mode::append);
+    Trainer trainer(options_, services, dataset, 0);
+    CheckpointKeeper keeper(options_, services, trainer.steps_per_epoch(), *log);
+    RunState state;
+    state.epoch = 1;
+    keeper.save(state, {.go_on = true, .best = true}, trainer);
+    keeper.finish(false);
+    services.engine.write(FlatState::weights, false, [&](const WriteRows& write) {
+      write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
+    });
+    const std::string message =
+        message_of<RunError>([&] { keeper.save(state, {.go_on = true, .best = true}, trainer); });
+    EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
+    EXPECT_NE(message.find("the last one stays"), std::string::npos) << message;
+  });
+  const io::CheckpointFile best(options_.best_checkpoint());
+  std::vector<float> values(60 * 20);
+  best.read_rows("weights/encoder_1/weight", 0, 60, values);
+  for (const float value : values) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST_F(Keeping, EpochSumsAreTheExactOnes) {
+  options_.run.checkpoint_every = {0, 4, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  const io::CheckpointFile checkpoint(options_.checkpoint_folder() + "/step-00000004.h5");
+  const auto by_rank = checkpoint.attribute<std::vector<double>>("epoch_users_by_rank");
+  ASSERT_EQ(by_rank.size(), 2U);
+  EXPECT_EQ(by_rank[0] + by_rank[1], 4 * 37);
+  EXPECT_EQ(checkpoint.attribute<double>("epoch_users"), 4 * 37);
+  EXPECT_GT(checkpoint.attribute<double>("epoch_nll"), 0.0);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 4);
+}
+
+}  // namespace
+}  // namespace vaecf::train

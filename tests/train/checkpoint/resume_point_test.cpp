@@ -1,0 +1,223 @@
+// Which checkpoint a run goes on from, and what becomes of the others.
+#include "train/checkpoint/resume_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+using ResumePoint = Resume;
+
+TEST_F(ResumePoint, AutoTakesTheNewestWholeCheckpoint) {
+  run(1, "whole");
+  const auto damage = [&](const std::string& name) {
+    std::fstream file(checkpoints("whole") + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(2000);
+    file.put('\x5a');
+  };
+  const auto newest = [&] {
+    SessionOptions options = options_;
+    options.name = "whole";
+    std::string name;
+    on_ranks(2, [&](const Services& services) {
+      const auto point = find_resume_point(options, services, "auto");
+      if (services.communicator.rank() == 1) {
+        name = point ? std::filesystem::path(point->path).filename().string() : "none";
+        if (point) {
+          EXPECT_EQ(point->configuration, options.configuration_text);
+        }
+      }
+    });
+    return name;
+  };
+  // best.h5 may be the newest epoch's other name: then it is damaged with it.
+  std::filesystem::remove(checkpoints("whole") + "/best.h5");
+  EXPECT_EQ(newest(), "epoch-0003.h5");
+  damage("epoch-0003.h5");
+  EXPECT_EQ(newest(), "step-00000016.h5");
+  damage("step-00000016.h5");
+  EXPECT_EQ(newest(), "epoch-0002.h5");
+  for (const char* name : {"epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) damage(name);
+  EXPECT_EQ(newest(), "none");
+}
+
+TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadAside) {
+  run(1, "whole");
+  const std::string expected = curve("whole");
+  const std::string from = checkpoints("whole") + "/step-00000004.h5";
+  run(1, "whole", from, 2);
+  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
+  run(1, "whole", "auto");
+  EXPECT_EQ(curve("whole"), expected);
+}
+
+TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadsBestAside) {
+  run(1, "whole");
+  const std::string expected = curve("whole");
+  run(1, "whole", checkpoints("whole") + "/step-00000004.h5", 1);
+  // best.h5 was of step 18: to go on from it would leave a gap.
+  EXPECT_EQ(names("whole"), (std::vector<std::string>{"step-00000004.h5", "step-00000005.h5"}));
+  EXPECT_EQ(io::CheckpointFile(checkpoints("whole") + ".old/best.h5").attribute<std::int64_t>("step"), 18);
+  run(1, "whole", "auto");
+  EXPECT_EQ(curve("whole"), expected);
+}
+
+TEST_F(ResumePoint, ALinkStandsForItsFile) {
+  run(1, "whole");
+  const std::string expected = curve("whole");
+  std::filesystem::create_symlink(checkpoints("whole") + "/step-00000016.h5", file("latest.h5"));
+  run(1, "whole", file("latest.h5"));
+  EXPECT_EQ(curve("whole"), expected);
+  EXPECT_EQ(count("whole", "epoch"), 3);
+}
+
+TEST_F(ResumePoint, FromAFileThatANewRunWouldMoveIsRefused) {
+  run(1, "whole");
+  run(1, "whole");
+  for (const std::string& place : {checkpoints("whole"), checkpoints("whole") + ".old"}) {
+    const std::string mine = place + "/mine/good.h5";
+    std::filesystem::create_directory(place + "/mine");
+    std::filesystem::copy_file(place + "/epoch-0003.h5", mine);
+    const std::string message = message_of<InputError>([&] { run(1, "whole", mine); });
+    EXPECT_NE(message.find("move it to another folder first"), std::string::npos) << message;
+    EXPECT_TRUE(std::filesystem::exists(mine));
+  }
+}
+
+TEST_F(ResumePoint, OnlyRankZeroNeedsToSeeTheRunFolder) {
+  run(2, "whole");
+  on_ranks(2, [&](const Services& services) {
+    SessionOptions mine = options_;
+    mine.name = "whole";
+    const auto point = find_resume_point(mine, services, "auto");
+    ASSERT_TRUE(point);
+    mine.resume_from = point->path;
+    if (services.communicator.rank() == 1) mine.run.directory = file("of another host");
+    EXPECT_EQ(train(mine, services).steps, 18);
+  });
+  EXPECT_EQ(count("whole", "epoch"), 3);
+}
+
+TEST_F(ResumePoint, AutoRefusesWhatAnotherVersionHasWritten) {
+  std::filesystem::create_directories(checkpoints("whole"));
+  const std::string other = checkpoints("whole") + "/epoch-0007.h5";
+  io::write_checkpoint(other, {{"format_version", std::int64_t{2}}}, {});
+  const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
+  EXPECT_NE(message.find("format 2 is not one that this version reads"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::exists(other));
+}
+
+TEST_F(ResumePoint, RefusesAStateThatMakesNoSense) {
+  run(2, "whole");
+  const std::string good = checkpoints("whole") + "/step-00000008.h5";
+  const io::CheckpointFile checkpoint(good);
+  const Tensors tensors = tensors_of(good);
+  std::vector<io::TensorSource> sources;
+  for (const auto& info : checkpoint.tensors()) {
+    const bool vector = info.rows == 1;
+    sources.push_back({info.name, info.rows, info.columns, vector,
+                       [&, name = info.name](std::int64_t begin, std::int64_t end, std::span<float> out) {
+                         const auto from = tensors.at(name).begin() + begin * info.columns;
+                         std::copy(from, from + (end - begin) * info.columns, out.begin());
+                       }});
+  }
+  const std::vector<std::pair<std::string, io::Attribute>> wrong = {
+      {"step", std::int64_t{-1}},
+      {"step", std::int64_t{9}},
+      {"epoch", std::int64_t{1} << 40},
+      {"step_in_epoch", std::int64_t{6}},
+      {"users_seen", std::int64_t{-5}},
+      {"best_epoch", std::int64_t{2}},
+      {"patience_count", std::int64_t{-1}},
+      {"loss_scale", std::nan("")},
+      {"epoch_users_by_rank", std::vector<double>{37.0}},
+      {"epoch_users_by_rank", std::vector<double>{37.0, std::nan("")}},
+  };
+  for (const auto& [name, value] : wrong) {
+    SCOPED_TRACE(name);
+    io::Attributes attributes = checkpoint.attributes();
+    attributes[name] = value;
+    io::write_checkpoint(file("wrong.h5"), attributes, sources);
+    const std::string message = message_of<InputError>([&] { run(2, "again", file("wrong.h5")); });
+    EXPECT_NE(message.find("use another checkpoint"), std::string::npos) << message;
+  }
+  io::write_checkpoint(file("right.h5"), checkpoint.attributes(), sources);
+  EXPECT_EQ(run(2, "again", file("right.h5")).steps, 18);
+}
+
+TEST_F(ResumePoint, AnotherWayToSelectKeepsTheOldBestAside) {
+  run(1, "whole");
+  const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
+  options_.validation.select = "recall@5";
+  run(1, "whole", "auto");
+  EXPECT_EQ(tensors_of(checkpoints("whole") + ".old/best.h5"), best);
+  EXPECT_EQ(epoch_of_best("whole"), 3);
+}
+
+TEST_F(ResumePoint, ALostBestIsFoundByItsEpoch) {
+  options_.run.checkpoint_every = {1, 0, 0.0};
+  end_two_epochs_after_the_best();
+  const TrainResult whole = run(1, "whole");
+  ASSERT_LT(whole.best_epoch, whole.epochs);
+  const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
+  std::filesystem::remove(checkpoints("whole") + "/best.h5");
+  EXPECT_EQ(run(1, "whole", "auto").best_epoch, whole.best_epoch);
+  EXPECT_EQ(tensors_of(checkpoints("whole") + "/best.h5"), best);
+}
+
+TEST_F(ResumePoint, AFileOfAnotherRunBeginsANewFolder) {
+  run(1, "whole");
+  run(1, "other", checkpoints("whole") + "/step-00000008.h5");
+  EXPECT_EQ(count("other", "epoch"), 2);  // the second, from its third step on, and the third
+  EXPECT_EQ(tensors_of(checkpoints("other") + "/epoch-0003.h5"),
+            tensors_of(checkpoints("whole") + "/epoch-0003.h5"));
+}
+
+TEST_F(ResumePoint, ARunThatHasNoMoreToDoKeepsTheEpochsLosses) {
+  run(1, "whole");
+  options_.train.epochs = 2;  // the checkpoint is later
+  run(1, "again", checkpoints("whole") + "/step-00000016.h5");
+  options_.train.epochs = 3;
+  run(1, "again", "auto");
+  const std::string whole = curve("whole");
+  const std::string third = whole.substr(whole.find("{\"event\":\"epoch\",\"epoch\":3"));
+  EXPECT_EQ(curve("again"), third);
+}
+
+TEST_F(ResumePoint, ANewRunMovesAnOlderOneAside) {
+  run(1, "whole");
+  options_.train.epochs = 1;
+  run(1, "whole");
+  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
+  EXPECT_TRUE(std::filesystem::exists(folder("whole") + "/metrics.jsonl.old"));
+  const std::string old =
+      message_of<InputError>([&] { run(1, "whole", checkpoints("whole") + ".old/epoch-0003.h5"); });
+  EXPECT_NE(old.find("move it to another folder first"), std::string::npos) << old;
+}
+
+TEST_F(ResumePoint, RepairsABestThatWasNotNamedYet) {
+  options_.run.checkpoint_every = {1, 0, 0.0};
+  run(1, "whole");
+  const TrainResult again = run(1, "again", "", 7);
+  ASSERT_EQ(again.best_epoch, 1);
+  // Killed between writing epoch 1 and naming it best.
+  std::filesystem::remove(checkpoints("again") + "/best.h5");
+  std::filesystem::remove(checkpoints("again") + "/step-00000007.h5");
+  run(1, "again", "auto", 1);
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"),
+            tensors_of(checkpoints("again") + "/epoch-0001.h5"));
+  run(1, "again", "auto");
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+}
+
+TEST_F(ResumePoint, OfOtherDataIsRefusedWithBothChecksums) {
+  run(1, "whole");
+  MadeUpData other;
+  other.users = 204;
+  options_.data.file = make("other.h5", other);
+  const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
+  EXPECT_NE(message.find("it was trained on the dataset with checksum"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace vaecf::train

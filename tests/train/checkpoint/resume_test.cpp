@@ -1,0 +1,189 @@
+#include "train/checkpoint/resume_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+TEST_F(Resume, IsBitwiseTheRunThatWasNotInterrupted) {
+  for (const int ranks : {1, 3}) {
+    SCOPED_TRACE(ranks);
+    expect_same_from_everywhere(ranks);
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(Resume, IsBitwiseTheSameInBf16) {
+  backend_.precision = device::Precision::bf16;
+  expect_same_from_everywhere(2);
+}
+
+TEST_F(Resume, IsBitwiseTheSameWithAShardedOptimiser) {
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    SCOPED_TRACE(to_string(wire));
+    options_.distributed.wire = wire;
+    expect_same_from_everywhere(3);
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+// What a checkpoint must hold for each of these to go on alike.
+TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
+  const SessionOptions plain = options_;
+  const std::vector<std::pair<const char*, std::function<void(SessionOptions&)>>> settings = {
+      {"annealing by users",
+       [](SessionOptions& o) {
+         o.train.annealing = {0.2, 0, 0, 1000};
+       }},
+      {"annealing by epochs",
+       [](SessionOptions& o) {
+         o.train.annealing = {0.2, 0, 4, 0};
+       }},
+      {"short batches dropped", [](SessionOptions& o) { o.train.last_batch = LastBatch::drop; }},
+      {"clipping and decay",
+       [](SessionOptions& o) {
+         o.train.clip_gradient_norm = 0.5;
+         o.train.weight_decay = 1e-3;
+       }},
+      {"few validations", [](SessionOptions& o) { o.validation.every = 2; }},
+      {"the last is the best", [](SessionOptions& o) { o.validation.select = "last"; }},
+      {"no validation", [](SessionOptions& o) { o.validation.every = 0; }},
+      {"one is kept", [](SessionOptions& o) { o.run.keep = 1; }},
+      {"rmsprop",
+       [](SessionOptions& o) {
+         o.optimizer.type = device::OptimizerKind::rmsprop;
+         o.optimizer.momentum = 0.5;
+       }},
+  };
+  for (const auto& [name, set] : settings) {
+    SCOPED_TRACE(name);
+    options_ = plain;
+    set(options_);
+    const TrainResult whole = run(2, "whole");
+    for (const int stop : {2, 8, 14}) {
+      std::filesystem::remove_all(folder("again"));
+      EXPECT_TRUE(run(2, "again", "auto", stop).stopped);
+      const TrainResult again = run(2, "again", "auto");
+      EXPECT_EQ(again.best_epoch, whole.best_epoch) << stop;
+      EXPECT_EQ(again.best_metric, whole.best_metric) << stop;
+      EXPECT_EQ(curve("again"), curve("whole")) << stop;
+      for (const char* file : {"/epoch-0003.h5", "/best.h5"}) {
+        EXPECT_EQ(tensors_of(checkpoints("again") + file), tensors_of(checkpoints("whole") + file)) << stop;
+      }
+    }
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(Resume, Fp16GoesOnWithItsScaleAndStartsWithItsOwn) {
+  backend_.precision = device::Precision::fp16;
+  try {
+    run(1, "whole");
+  } catch (const InputError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_NE(curve("whole").find("\"loss_scale\":"), std::string::npos);
+  run(1, "again", "auto", 4);  // the first steps are skipped
+  run(1, "again", "auto");
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+  // From a run that had no scale.
+  backend_.precision = device::Precision::bf16;
+  std::filesystem::remove_all(folder("again"));
+  run(1, "again", "auto", 4);
+  backend_.precision = device::Precision::fp16;
+  run(1, "again", "auto");
+  const io::CheckpointFile checkpoint(checkpoints("again") + "/epoch-0003.h5");
+  EXPECT_GE(checkpoint.attribute<double>("loss_scale"), 4096.0);
+}
+
+TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
+  run(2, "whole");
+  SessionOptions options = options_;
+  options.name = "again";
+  StopFlag stop;
+  stop.request();  // while it loads
+  on_ranks(2, [&](const Services& s) {
+    EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
+  });
+  EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
+  run(2, "again", "auto");
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+}
+
+TEST_F(Resume, AfterAStopInTheLastStep) {
+  options_.run.checkpoint_every = {0, 0, 0.0};  // none but the best, and what a stop needs
+  end_two_epochs_after_the_best();
+  const TrainResult whole = run(1, "whole");
+  ASSERT_LT(whole.best_epoch, whole.epochs);
+  const TrainResult stopped = run(1, "again", "", static_cast<int>(whole.steps));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, whole.steps);
+  EXPECT_EQ(names("again").size(), 2U);
+  const TrainResult again = run(1, "again", "auto");
+  EXPECT_FALSE(again.stopped);
+  EXPECT_EQ(again.best_epoch, whole.best_epoch);
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(count("again", "end"), 1);
+}
+
+TEST_F(Resume, AfterAStopOnRequest) {
+  run(1, "whole");
+  const TrainResult stopped = run(1, "again", "auto", 9);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, 9);
+  EXPECT_EQ(names("again"), (std::vector<std::string>{"step-00000004.h5", "step-00000008.h5",
+                                                      "step-00000009.h5", "best.h5"}));
+  const TrainResult done = run(1, "again", "auto");
+  EXPECT_FALSE(done.stopped);
+  EXPECT_EQ(done.steps, 18);
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+}
+
+TEST_F(Resume, WithOtherRanksHasTheSameCurve) {
+  run(1, "whole");
+  for (const auto& [before, after] : {std::pair{1, 3}, std::pair{4, 2}}) {
+    std::filesystem::remove_all(folder("again"));
+    run(before, "again", "", before == 1 ? 8 : 3);
+    run(after, "again", "auto");
+    const Difference off = difference(tensors_of(checkpoints("whole") + "/epoch-0003.h5"),
+                                      tensors_of(checkpoints("again") + "/epoch-0003.h5"));
+    EXPECT_LE(off.largest, 0.1 * options_.optimizer.learning_rate);
+    const std::string curve_again = curve("again");
+    EXPECT_EQ(std::count(curve_again.begin(), curve_again.end(), '\n'), 6);
+    const std::vector<double> one = losses("whole");
+    const std::vector<double> other = losses("again");
+    ASSERT_EQ(one.size(), 3U);
+    ASSERT_EQ(other.size(), one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 1e-4);
+  }
+}
+
+TEST_F(Resume, ByPatienceEndsWhereItWouldHave) {
+  options_.train.epochs = 40;
+  options_.train.patience = 2;
+  const TrainResult whole = run(1, "whole");
+  ASSERT_LT(whole.epochs, 40);
+  run(1, "again", "", static_cast<int>(whole.steps) - 3);
+  const TrainResult again = run(1, "again", "auto");
+  EXPECT_EQ(again.epochs, whole.epochs);
+  EXPECT_EQ(again.best_epoch, whole.best_epoch);
+  EXPECT_EQ(curve("again"), curve("whole"));
+}
+
+TEST_F(Resume, MoreEpochsFollowAFinishedRun) {
+  options_.train.epochs = 5;
+  run(1, "whole");
+  options_.train.epochs = 3;
+  run(1, "again");
+  options_.train.epochs = 5;
+  run(1, "again", "auto");
+  EXPECT_EQ(curve("again"), curve("whole"));
+  EXPECT_EQ(count("again", "start"), 2);
+  EXPECT_EQ(count("again", "resume"), 1);
+  EXPECT_EQ(count("again", "end"), 1);
+}
+
+}  // namespace
+}  // namespace vaecf::train

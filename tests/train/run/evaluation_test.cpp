@@ -1,0 +1,145 @@
+#include <vaecf/train/evaluator.hpp>
+
+#include "train/evaluate/popularity.hpp"
+#include "train/train_fixture.hpp"
+
+#include <array>
+#include <set>
+
+namespace vaecf::train {
+namespace {
+
+TEST(Popularity, RanksAsDenseScoresDo) {
+  std::mt19937 random(3);
+  constexpr std::int32_t items = 40;
+  std::vector<std::int64_t> counts(items);
+  for (std::int64_t& count : counts) count = random() % 6;  // many ties
+  const Popularity popularity(counts);
+  for (int user = 0; user < 50; ++user) {
+    std::vector<std::int32_t> seen;
+    std::vector<std::int32_t> targets;
+    for (std::int32_t i = 0; i < items; ++i) {
+      const auto kind = random() % 4;
+      if (kind == 0 || kind == 3) seen.push_back(i);
+      if (kind == 1 || (kind == 3 && user % 5 == 0)) targets.push_back(i);  // some targets are masked
+    }
+    std::vector<std::int32_t> ranks(targets.size());
+    popularity.rank(seen, targets, ranks);
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      std::int32_t better = 0;
+      for (std::int32_t i = 0; i < items; ++i) {
+        if (std::binary_search(seen.begin(), seen.end(), i)) continue;
+        const bool ahead =
+            counts[i] > counts[targets[t]] || (counts[i] == counts[targets[t]] && i < targets[t]);
+        better += ahead ? 1 : 0;
+      }
+      const bool masked = std::binary_search(seen.begin(), seen.end(), targets[t]);
+      EXPECT_EQ(ranks[t], masked ? items : better) << "user " << user << ", item " << targets[t];
+    }
+  }
+}
+
+class Evaluation : public TrainTest {};
+
+TEST_F(Evaluation, PopularityCountsAllShards) {
+  const io::DatasetFile dataset(options_.data.file);
+  std::vector<std::int64_t> counts(60, 0);
+  for (const std::int32_t item : dataset.read_rows("train", {0, 203}).columns) ++counts[item];
+  const Popularity expected(counts);
+  const std::vector<std::int32_t> all = [] {
+    std::vector<std::int32_t> items(60);
+    for (std::int32_t i = 0; i < 60; ++i) items[i] = i;
+    return items;
+  }();
+  std::vector<std::int32_t> wanted(60);
+  expected.rank({}, all, wanted);
+  on_ranks(3, [&](const Services& services) {
+    std::vector<std::int32_t> ranks(60);
+    Popularity(dataset, services).rank({}, all, ranks);
+    EXPECT_EQ(ranks, wanted);
+  });
+}
+
+TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
+  MadeUpData data;
+  data.without_target = 4;
+  options_.data.file = make("some.h5", data);
+  std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
+  on_ranks(1, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    const auto network = initial_model(options_, services, dataset.items(), 31);
+    const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
+    const auto held = network->hold({users.fold_in.view(), {}, {}, 0});
+    std::vector<std::int32_t> lists(310);
+    std::vector<float> scores(310);
+    network->top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
+    std::array<std::set<std::int32_t>, 2> items;
+    for (std::int64_t u = 0; u < 31; ++u) {
+      if (users.targets.view().row_size(u) == 0) continue;
+      items[0].insert(lists[u * 10]);
+      items[1].insert(lists.begin() + u * 10, lists.begin() + u * 10 + 10);
+    }
+    wanted = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
+  });
+  for (const int ranks : {1, 3}) {
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      const auto model = initial_model(options_, services, dataset.items(), 8);
+      Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, services);
+      const EvaluationResult result = evaluator.evaluate(*model);
+      const auto items = static_cast<double>(dataset.items());
+      EXPECT_EQ(result.users, 27);
+      EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
+      EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(wanted[1]) / items);
+      EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "it is no mean over users";
+      EXPECT_EQ(result.metrics.size(), 2u);
+    });
+  }
+}
+
+TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
+  MadeUpData data;
+  data.without_target = 4;
+  options_.data.file = make("some.h5", data);
+  on_ranks(2, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    const auto model = initial_model(options_, services, dataset.items(), 8);  // several slices
+    Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, services);
+    const EvaluationResult result = evaluator.evaluate(*model);
+    EXPECT_EQ(evaluator.users(), 31);
+    EXPECT_EQ(result.users, 27);
+    EXPECT_EQ(result.users_without_target, 4);
+    EXPECT_EQ(result.metrics.at("recall@60").mean, 1.0);  // every target is among all items
+    EXPECT_EQ(result.metrics.at("recall@60").standard_error, 0.0);
+    EXPECT_LT(result.metrics.at("recall@5").mean, 1.0);
+  });
+}
+
+TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
+  MadeUpData data;
+  data.users = 40;
+  data.items = 32;
+  data.groups = 4;
+  data.likes = 8;  // the whole group: for held-out users, the two hidden items are all that is left of it
+  data.noise = false;
+  options_.data.file = make("tiny.h5", data);
+  options_.optimizer.learning_rate = 0.01;
+  options_.train.batch_size = 10;
+  options_.train.epochs = 60;
+  options_.train.annealing = {0.0, 1, 0, 0};
+  options_.model = {"mult_vae", {24}, 8, 0.2};
+  on_ranks(2, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    Trainer trainer(options_, services, dataset, evaluation_batch);
+    Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, services);
+    const EvaluationResult before = evaluator.evaluate(trainer.model());
+    train_epochs(trainer, options_.train.epochs);
+    const EvaluationResult after = evaluator.evaluate(trainer.model());
+    EXPECT_LT(before.metrics.at("ndcg@10").mean, 0.6);
+    EXPECT_GT(after.metrics.at("ndcg@10").mean, 0.99);
+    EXPECT_GT(after.metrics.at("recall@2").mean, 0.99);
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::train

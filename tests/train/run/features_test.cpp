@@ -1,0 +1,188 @@
+// What is known of users beside their items, from the dataset to the test.
+#include <vaecf/base/error.hpp>
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include <algorithm>
+
+#include "train/checkpoint/resume_fixture.hpp"
+#include "train/step/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+MadeUpData data_with_features() {
+  MadeUpData data;
+  data.features = true;
+  return data;
+}
+
+class Features : public WorldOfRanks {
+ protected:
+  void SetUp() override {
+    WorldOfRanks::SetUp();
+    options_.data.file = make("features.h5", data_with_features());
+  }
+
+  void train_alone() {
+    on_ranks(1, [&](const Services& services) { train(options_, services); });
+  }
+  TestResult test_on(int ranks) {
+    TestResult result;
+    on_ranks(ranks, [&](const Services& services) {
+      const TestResult mine = test(options_, services, options_.best_checkpoint());
+      if (services.communicator.rank() == 0) result = mine;
+    });
+    return result;
+  }
+};
+
+TEST_F(Features, TheSameCurveForAnyNumberOfRanks) {
+  options_.train.weight_decay = 0.01;
+  const World start = run(1, 0);
+  const World one = run(1, 20);
+  ASSERT_EQ(one.weights[0].at("encoder_1/feature_weight").size(), 8U * 20U);
+  EXPECT_GT(difference({{"", start.weights[0].at("encoder_1/feature_weight")}},
+                       {{"", one.weights[0].at("encoder_1/feature_weight")}})
+                .largest,
+            10 * options_.optimizer.learning_rate);
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    SCOPED_TRACE(::testing::Message() << ranks << " ranks");
+    expect_same_curve(one, run(ranks, 20));
+  }
+  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+  expect_same_curve(one, run(3, 20));
+}
+
+TEST_F(Features, WhereTheyAreOffAllIsAsWithoutThem) {
+  options_.model.features = model::FeaturesInput::off;
+  const World off = run(1, 20);
+  options_.model.features = model::FeaturesInput::automatic;
+  EXPECT_NE(run(1, 20).weights[0].at("encoder_2/weight"), off.weights[0].at("encoder_2/weight"));
+  options_.data.file = make("data.h5", {});
+  EXPECT_EQ(run(1, 20).weights[0], off.weights[0]);
+}
+
+TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
+  options_.optimizer.learning_rate = 0.01;
+  options_.train.epochs = 15;
+  train_alone();
+  const TestResult result = test_on(2);
+  ASSERT_TRUE(result.cold);
+  EXPECT_EQ(result.cold->users, result.model.users);
+  const auto ndcg = [](const EvaluationResult& of) { return of.metrics.at("ndcg@10").mean; };
+  // Of 60 items 12 are of a user's taste, and his features tell which.
+  EXPECT_GT(ndcg(*result.cold), 2.0 * ndcg(result.popularity));
+  EXPECT_GT(ndcg(result.model), ndcg(*result.cold));
+  const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
+  EXPECT_NE(events.find("\"cold_ndcg@10\":"), std::string::npos);
+  EXPECT_NE(events.find("\"features\":8"), std::string::npos);
+  EXPECT_NE(to_table(result).find("features alone"), std::string::npos);
+
+  const io::CheckpointFile checkpoint(options_.best_checkpoint());
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("features"), 8);
+  EXPECT_TRUE(checkpoint.attribute<std::string>("feature_hashing").starts_with("by hand\n"));
+  for (const char* name :
+       {"weights/encoder_1/feature_weight", "optimizer/second_moment/encoder_1/feature_weight"})
+    EXPECT_EQ(std::ranges::count(checkpoint.tensors(), name, &io::CheckpointFile::TensorInfo::name), 1)
+        << name;
+}
+
+TEST_F(Features, OfAUserAreNotThoseOfAnother) {
+  on_ranks(3, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    const auto network = initial_model(options_, services, model_inputs(options_, dataset), 7);
+    Evaluator evaluator(dataset, "test", {"ndcg@10"}, services);
+    const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
+    const double cold = evaluator.evaluate(*network, model::History::none).metrics.at("ndcg@10").mean;
+    // User by user, without slices and ranks: the same.
+    const auto all = data::read_held_out(dataset, "test", 0, 1);
+    const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};
+    for (const bool is_cold : {false, true}) {
+      math::MetricSums sums;
+      for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
+        const Range row{user, user + 1};
+        const auto held = network->hold({all.fold_in.view().slice(row), all.features.view().slice(row),
+                                         all.targets.view().slice(row), user});
+        const auto of_user =
+            network->evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
+        sums.sum += of_user[0].sum;
+        sums.users += of_user[0].users;
+      }
+      const double one_by_one = sums.mean();
+      EXPECT_NEAR(one_by_one, is_cold ? cold : known, 1e-6);
+    }
+    EXPECT_NE(cold, known);
+  });
+}
+
+TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
+  options_.train.epochs = 1;
+  train_alone();
+  const auto refusal = [&] {
+    std::string message;
+    on_ranks(1, [&](const Services& services) {
+      message = message_of<InputError>([&] { test(options_, services, options_.best_checkpoint()); });
+    });
+    return message;
+  };
+  options_.model.features = model::FeaturesInput::off;
+  EXPECT_NE(refusal().find("trained with 8 features of users, and model.features is off; set it to auto"),
+            std::string::npos);
+  options_.model.features = model::FeaturesInput::automatic;
+  const std::string with = options_.data.file;
+  options_.data.file = make("data.h5", {});
+  EXPECT_NE(refusal().find("has none; name the dataset it was trained on"), std::string::npos);
+  MadeUpData more_tastes = data_with_features();
+  more_tastes.groups = 6;
+  options_.data.file = make("others.h5", more_tastes);
+  EXPECT_NE(refusal().find("so that they do not mean the same"), std::string::npos);
+
+  options_.data.file = with;
+  options_.model.features = model::FeaturesInput::off;
+  train_alone();
+  EXPECT_FALSE(test_on(1).cold);
+  EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
+  options_.model.features = model::FeaturesInput::automatic;
+  EXPECT_NE(refusal().find("trained without features of users"), std::string::npos);
+}
+
+TEST_F(Features, StandInForAHistoryWhereSomeoneIsToGetRecommendations) {
+  options_.optimizer.learning_rate = 0.01;
+  options_.train.epochs = 15;
+  train_alone();
+  on_ranks(1, [&](const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    Recommender recommender(options_, services, options_.best_checkpoint(), dataset,
+                            RecommendOptions{4, false, {}});
+    EXPECT_EQ(recommender.features(), 8);
+    // Nothing at all, taste 2, taste 3, item 11 (of taste 1).
+    const Csr seen{{0, 0, 0, 0, 1}, {11}};
+    const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
+    std::vector<std::int32_t> items(16);
+    std::vector<float> scores(16);
+    recommender.recommend(seen.view(), features.view(), items, scores);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      EXPECT_EQ(std::isnan(scores[i]), i < 4) << "the popular items, marked";
+      if (i / 4 == 1 || i / 4 == 2) {
+        EXPECT_EQ(items[i] % 5, static_cast<std::int32_t>(i / 4 + 1));
+      }
+    }
+    std::vector<float> others(16);
+    recommender.recommend(seen.view(), {}, items, others);
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_TRUE(std::isnan(others[i]));
+    EXPECT_EQ(std::vector(others.begin() + 12, others.end()), std::vector(scores.begin() + 12, scores.end()));
+    const Csr beyond{{0, 1, 1, 1, 1}, {8}};
+    EXPECT_THROW(recommender.recommend(seen.view(), beyond.view(), items, scores), InputError);
+  });
+}
+
+class FeaturesResume : public Resume {};
+
+TEST_F(FeaturesResume, IsBitwiseTheRunThatWasNotInterrupted) {
+  options_.data.file = make("features.h5", data_with_features());
+  expect_same_from_everywhere(2);
+}
+
+}  // namespace
+}  // namespace vaecf::train

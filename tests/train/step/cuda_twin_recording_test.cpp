@@ -1,0 +1,101 @@
+// What is reduced in a recording, all ranks must record, and then replay, together: NCCL's rule. The twin's
+// memory moves as the device's does, when the batches of one rank outgrow what it has.
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/train/evaluator.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/cuda_twin/communicator.hpp"
+#include "train/engine/engine_of.hpp"
+#include "train/step/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Graphs that do the work again, reductions between ranks and all, which the twin's cannot hold. Which of
+/// them still fit is the device's own answer.
+class Repeating : public cuda::Device {
+ public:
+  struct Graph {
+    std::function<void()> work;
+    std::unique_ptr<cuda::Graph> nothing;
+  };
+
+  Repeating(const device::BackendOptions& options, std::string& log) : cuda::Device(options, 0), steps(log) {}
+
+  std::unique_ptr<Graph> record(const std::function<void()>& work) {
+    work();
+    steps += 'o';
+    auto nothing = cuda::Device::record([] {});
+    return nothing ? std::make_unique<Graph>(work, std::move(nothing)) : nullptr;
+  }
+  bool fits(const Graph& graph) const { return cuda::Device::fits(*graph.nothing); }
+  bool replay(Graph& graph) {
+    if (!fits(graph)) return false;
+    graph.work();
+    steps += '>';
+    return true;
+  }
+
+  std::string& steps;  ///< recorded o, replayed >
+};
+
+class CudaTwinRecording : public WorldOfRanks {
+ protected:
+  struct Outcome {
+    std::string steps;
+    Tensors weights;
+  };
+
+  /// Each rank's, of some epochs, the first rank alone evaluating after each.
+  std::vector<Outcome> train_on(int ranks, Toggle graph) {
+    backend_.graph = graph;
+    std::vector<Outcome> all(static_cast<std::size_t>(ranks));
+    const auto train = [&](comm::Communicator& communicator) {
+      Outcome& outcome = all[static_cast<std::size_t>(communicator.rank())];
+      EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
+      Log log;
+      Progress progress;
+      const Services services{communicator, engine, log, progress};
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, evaluation_batch);
+      train_epochs(trainer, 4, [&] {
+        model::Model& model = trainer.model();
+        if (communicator.rank() != 0) return;
+        comm::run_ranks(1, [&](comm::Communicator& alone) {
+          const Services mine{alone, engine, log, progress};
+          Evaluator(dataset, "validation", options_.validation.metrics, mine).evaluate(model);
+        });
+      });
+      outcome.weights = read_all(engine, FlatState::weights);
+    };
+    comm::run_ranks(ranks, train, cuda::twin::thread_device(true));
+    return all;
+  }
+};
+
+// Batches that the virtual shards do not divide, so that a rank's share changes from step to step.
+TEST_F(CudaTwinRecording, RanksRecordAndReplayTheSameSteps) {
+  MadeUpData data;
+  data.users = 1000;
+  data.validation = 400;
+  options_.data.file = make("more.h5", data);
+  options_.train.batch_size = 40;
+  for (const int ranks : {2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    const std::vector<Outcome> recorded = train_on(ranks, Toggle::automatic);
+    for (const Outcome& rank : recorded) {
+      EXPECT_EQ(rank.steps, recorded[0].steps);
+      EXPECT_EQ(rank.weights, recorded[0].weights);
+    }
+    EXPECT_EQ(recorded[0].steps.size(), 4U * 25U);
+    EXPECT_GT(std::ranges::count(recorded[0].steps, '>'), 20) << recorded[0].steps;
+    EXPECT_EQ(train_on(ranks, Toggle::off)[0].weights, recorded[0].weights);
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train

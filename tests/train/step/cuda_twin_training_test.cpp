@@ -1,0 +1,187 @@
+// Whole training runs on the CUDA backend's twin, beside the CPU backend.
+#include <vaecf/train/evaluator.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include <array>
+#include <tuple>
+
+#include "support/thread_communicator.hpp"
+#include "train/engine/engine_of.hpp"
+#include "train/step/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+using device::Precision;
+
+/// What a run of three epochs leaves.
+struct OneRun {
+  std::vector<device::LossSums> epochs;
+  Tensors weights;
+  Tensors moments;
+  std::map<std::string, double> metrics;  ///< on /validation
+  device::LossScale scale;
+};
+
+class CudaTwinTraining : public WorldOfRanks {
+ protected:
+  void give_users_features() {
+    MadeUpData data;
+    data.features = true;
+    options_.data.file = make("features.h5", data);
+  }
+
+  OneRun train_on(const Services& services) {
+    const io::DatasetFile dataset(options_.data.file);
+    Trainer trainer(options_, services, dataset, evaluation_batch);
+    OneRun run;
+    train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
+    run.weights = read_all(services.engine, FlatState::weights);
+    run.moments = read_all(services.engine, FlatState::second_moment);
+    run.scale = trainer.loss_scale();
+    Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
+    for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
+      run.metrics[name] = value.mean;
+    }
+    return run;
+  }
+
+  OneRun on_twin(Precision precision, Toggle graph = Toggle::automatic, Toggle resident = Toggle::automatic) {
+    backend_.precision = precision;
+    backend_.graph = graph;
+    backend_.resident = resident;
+    OneRun run;
+    on_ranks(1, [&](const Services& services) { run = train_on(services); });
+    return run;
+  }
+
+  OneRun on_cpu() {
+    OneRun run;
+    with_cpu([&](const Services& services) { run = train_on(services); });
+    return run;
+  }
+
+  static void with_cpu(const std::function<void(const Services&)>& body) {
+    comm::run_ranks(1, [&](comm::Communicator& communicator) {
+      EngineOf<cpu::Device> engine(std::make_unique<cpu::Device>(1, Precision::fp32, true));
+      Log log;
+      Progress progress;
+      body({communicator, engine, log, progress});
+    });
+  }
+
+  static void expect_same_bits(const OneRun& a, const OneRun& b) {
+    EXPECT_EQ(a.weights, b.weights);
+    EXPECT_EQ(a.moments, b.moments);
+    EXPECT_EQ(a.metrics, b.metrics);
+    for (std::size_t epoch = 0; epoch < a.epochs.size(); ++epoch) {
+      EXPECT_EQ(a.epochs[epoch].nll, b.epochs[epoch].nll);
+      EXPECT_EQ(a.epochs[epoch].weighted_kl, b.epochs[epoch].weighted_kl);
+      EXPECT_EQ(a.epochs[epoch].users, b.epochs[epoch].users);
+    }
+  }
+};
+
+TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
+  give_users_features();
+  options_.optimizer.learning_rate = 0.01;
+  const OneRun cpu = on_cpu();
+  EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
+  for (const auto& [precision, loss, weights, metric] :
+       {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
+    SCOPED_TRACE(vaecf::to_string(precision));
+    const OneRun twin = on_twin(precision);
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_EQ(twin.epochs[epoch].users, 203);
+      EXPECT_EQ(twin.epochs[epoch].skipped, 0);
+      EXPECT_NEAR(twin.epochs[epoch].nll / cpu.epochs[epoch].nll, 1.0, loss);
+      EXPECT_NEAR(twin.epochs[epoch].kl / cpu.epochs[epoch].kl, 1.0, 10 * loss);
+    }
+    EXPECT_LE(difference(cpu.weights, twin.weights).relative, weights);
+    for (const auto& [name, value] : cpu.metrics) EXPECT_NEAR(twin.metrics.at(name), value, metric) << name;
+  }
+}
+
+TEST_F(CudaTwinTraining, ACheckpointServesBothBackendsWhicheverWroteIt) {
+  options_.train.epochs = 2;
+  options_.optimizer.learning_rate = 0.01;
+  const auto on = [&](bool twin, const std::function<void(const Services&)>& body) {
+    if (twin)
+      on_ranks(1, body);
+    else
+      with_cpu(body);
+  };
+  const Csr seen = {{0, 3, 5}, {0, 5, 10, 1, 59}};
+  for (const bool written_by_twin : {false, true}) {
+    SCOPED_TRACE(written_by_twin);
+    options_.name = written_by_twin ? "by_twin" : "by_cpu";
+    on(written_by_twin, [&](const Services& services) { train(options_, services); });
+    std::array<std::vector<std::int32_t>, 2> items;
+    std::array<std::vector<float>, 2> scores;
+    std::array<double, 2> ndcg{};
+    for (const std::size_t twin : {0U, 1U}) {
+      items[twin].resize(20);
+      scores[twin].resize(20);
+      on(twin == 1, [&](const Services& services) {
+        const io::DatasetFile dataset(options_.data.file);
+        const std::string checkpoint = options_.best_checkpoint();
+        Recommender(options_, services, checkpoint, dataset, {10, false, {}})
+            .recommend(seen.view(), {}, items[twin], scores[twin]);
+        ndcg[twin] = test(options_, services, checkpoint).model.metrics.at("ndcg@10").mean;
+      });
+    }
+    EXPECT_EQ(items[0], items[1]);
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(scores[0][i], scores[1][i], 1e-4) << i;
+    EXPECT_GT(ndcg[0], 0.0);
+    EXPECT_NEAR(ndcg[0], ndcg[1], 1e-6);
+  }
+}
+
+// The first scale is one at which -1, the gradient at each of a user's items, overflows.
+TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
+  options_.optimizer.learning_rate = 0.01;
+  const OneRun cpu = on_cpu();
+  const OneRun twin = on_twin(Precision::fp16);
+  EXPECT_GE(twin.epochs[0].skipped, 1);
+  EXPECT_LE(twin.epochs[0].skipped, 3);
+  EXPECT_LT(twin.epochs[0].users, 203);
+  EXPECT_GT(twin.epochs[0].users, 0);
+  EXPECT_EQ(twin.epochs[2].skipped, 0);
+  EXPECT_EQ(twin.epochs[2].users, 203);
+  EXPECT_EQ(twin.scale.scale, std::ldexp(65536.0F, -static_cast<int>(twin.epochs[0].skipped)));
+  // Some updates behind.
+  EXPECT_NEAR(twin.epochs[2].nll / cpu.epochs[2].nll, 1.0, 0.02);
+  EXPECT_LT(twin.epochs[2].nll, cpu.epochs[1].nll);
+}
+
+TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
+  give_users_features();
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    SCOPED_TRACE(vaecf::to_string(precision));
+    const OneRun recorded = on_twin(precision);
+    expect_same_bits(recorded, on_twin(precision));
+    expect_same_bits(recorded, on_twin(precision, Toggle::off));
+    expect_same_bits(recorded, on_twin(precision, Toggle::automatic, Toggle::off));
+  }
+}
+
+TEST_F(CudaTwinTraining, NarrowRunsGiveOneCurveForAnyNumberOfRanks) {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    backend_.precision = precision;
+    for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
+      options_.distributed.optimizer = optimizer;
+      const World one = run(1, 12);
+      for (int ranks = 2; ranks <= 4; ++ranks) {
+        SCOPED_TRACE(::testing::Message() << vaecf::to_string(precision) << " " << to_string(optimizer)
+                                          << " on " << ranks << " ranks");
+        const World many = run(ranks, 12);
+        expect_same_on_all_ranks(many);
+        EXPECT_LE(difference(one.gradient[0], many.gradient[0]).relative, 1e-3);
+        EXPECT_LE(difference(one.masters[0], many.masters[0]).relative, 5e-3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train

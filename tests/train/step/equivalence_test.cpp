@@ -1,0 +1,121 @@
+#include <vaecf/train/evaluator.hpp>
+
+#include "train/step/world_of_ranks.hpp"
+
+namespace vaecf::train {
+namespace {
+
+class Equivalence : public WorldOfRanks {
+ protected:
+  void expect_same_curve_on_all_worlds(std::int64_t steps) {
+    const World one = run(1, steps);
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks");
+      expect_same_curve(one, run(ranks, steps));
+    }
+  }
+};
+
+TEST_F(Equivalence, MultVae) {
+  expect_same_curve_on_all_worlds(20);
+}
+
+TEST_F(Equivalence, MultDaeWithTwoHiddenLayersAndDecay) {
+  options_.model = {"mult_dae", {16, 12}, 5, 0.5};
+  options_.train.weight_decay = 0.01;
+  expect_same_curve_on_all_worlds(20);
+}
+
+TEST_F(Equivalence, AShortLastBatchIsWeightedByItsUsers) {
+  options_.train.batch_size = 101;  // 101 + 101 + 1 users
+  expect_same_curve_on_all_worlds(20);
+}
+
+TEST_F(Equivalence, FewVirtualShards) {
+  options_.data.virtual_shards = 5;  // not a multiple of 2, 3 or 4 ranks
+  expect_same_curve_on_all_worlds(20);
+}
+
+TEST_F(Equivalence, ACompressedDatasetIsTheSameDataset) {
+  const World plain = run(1, 20);
+  const std::string fingerprint = io::DatasetFile(options_.data.file).fingerprint();
+  options_.data.file = make("compressed.h5", {.compression = 6});
+  EXPECT_EQ(io::DatasetFile(options_.data.file).fingerprint(), fingerprint);
+  EXPECT_EQ(plain.weights, run(1, 20).weights);  // bit by bit
+}
+
+TEST_F(Equivalence, OverlapChangesNothing) {
+  options_.distributed.overlap = Toggle::off;
+  const World off = run(3, 20);
+  options_.distributed.overlap = Toggle::on;
+  const World on = run(3, 20);
+  EXPECT_EQ(off.weights[0], on.weights[0]);
+}
+
+TEST_F(Equivalence, MetricsAfterThreeEpochs) {
+  std::vector<EvaluationResult> results;
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    std::vector<EvaluationResult> of_rank(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const Services& services) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, services, dataset, evaluation_batch);
+      train_epochs(trainer, 3);
+      Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
+      of_rank[static_cast<std::size_t>(services.communicator.rank())] = evaluator.evaluate(trainer.model());
+    });
+    for (const EvaluationResult& result : of_rank) {
+      EXPECT_EQ(result.users, 31);
+      EXPECT_EQ(result.metrics.at("ndcg@10").mean, of_rank[0].metrics.at("ndcg@10").mean);
+    }
+    results.push_back(of_rank[0]);
+  }
+  for (const EvaluationResult& result : results) {
+    for (const auto& [name, value] : results[0].metrics) {
+      EXPECT_NEAR(result.metrics.at(name).mean, value.mean, 1e-3) << name;
+      EXPECT_NEAR(result.metrics.at(name).standard_error.value(), value.standard_error.value(), 1e-3) << name;
+    }
+    EXPECT_GT(result.metrics.at("ndcg@10").mean, 0.0);
+  }
+}
+
+/// Two runs with train.deterministic, each from the start.
+class Deterministic : public WorldOfRanks {
+ protected:
+  void expect_same_bits_twice(int ranks) {
+    backend_.deterministic = true;
+    backend_.threads = 2;
+    const World first = run(ranks, 12);
+    const World second = run(ranks, 12);
+    EXPECT_EQ(first.gradient, second.gradient);
+    EXPECT_EQ(first.weights, second.weights);
+    EXPECT_EQ(first.masters, second.masters);
+    EXPECT_EQ(first.moments, second.moments);
+  }
+};
+
+TEST_F(Deterministic, TwoRunsOnOneRank) {
+  expect_same_bits_twice(1);
+}
+
+TEST_F(Deterministic, TwoRunsWithLibraryProducts) {
+  backend_.kernels = device::Kernels::automatic;
+  for (const device::Precision precision : {device::Precision::fp32, device::Precision::bf16}) {
+    backend_.precision = precision;
+    expect_same_bits_twice(1);
+  }
+}
+
+TEST_F(Deterministic, TwoRunsOnThreeRanks) {
+  options_.train.clip_gradient_norm = 0.1;
+  for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
+    options_.distributed.optimizer = optimizer;
+    for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+      options_.distributed.wire = wire;
+      SCOPED_TRACE(::testing::Message() << to_string(optimizer) << ", " << to_string(wire));
+      expect_same_bits_twice(3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train
