@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/stop_flag.hpp>
+#include <vaecf/base/run_control.hpp>
 
 #include <pthread.h>
 

@@ -1,8 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/epoch_order.hpp>
-#include <vaecf/data/shard.hpp>
-#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/data/shards.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/shard.hpp>
+#include <vaecf/data/shards.hpp>
 
 #include <gtest/gtest.h>
 

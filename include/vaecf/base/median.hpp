@@ -6,7 +6,8 @@
 
 namespace vaecf {
 
-/// The middle one, or the mean of the middle two; 0 of nothing.
+/// Returns the middle value, or the mean of the middle two; 0 if there is none. A header of its own: nothing
+/// else in base computes.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/data/shards.hpp>
 
 #include <cstdint>
 #include <vector>

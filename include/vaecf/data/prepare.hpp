@@ -2,7 +2,7 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/progress.hpp>
+#include <vaecf/base/run_control.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/io/dataset_file.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/progress.hpp>
+#include <vaecf/base/run_control.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/source_reader.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/data/shard.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model.hpp>

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/device.hpp>
-#include <vaecf/train/optimizer_options.hpp>
+#include <vaecf/train/train_options.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,16 +1,14 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/progress.hpp>
-#include <vaecf/base/stop_flag.hpp>
+#include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/data/shard.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/optimizer_options.hpp>
 #include <vaecf/train/train_options.hpp>
 
 #include <cstdint>

@@ -1,12 +1,22 @@
 #pragma once
 
 #include <vaecf/base/enum_names.hpp>
+#include <vaecf/device/update_rule.hpp>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace vaecf::train {
+
+struct OptimizerOptions {
+  device::OptimizerKind type = device::OptimizerKind::adam;
+  double learning_rate = 1.0e-3;
+  double beta1 = 0.9;    ///< adam: first moment
+  double beta2 = 0.999;  ///< adam: second moment; rmsprop: decay of the mean square
+  double epsilon = 1.0e-8;
+  double momentum = 0.0;  ///< rmsprop, sgd
+};
 
 /// beta = min(cap, t / T), t = amount done before this update. Exactly one of steps, epochs, users is set:
 /// the amount T at which beta would reach 1.0.

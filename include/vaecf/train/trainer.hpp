@@ -2,7 +2,7 @@
 
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/data/epoch_order.hpp>
-#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/engine.hpp>

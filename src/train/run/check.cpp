@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/parameter_server/roles.hpp>
-#include <vaecf/data/virtual_shards.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/session.hpp>

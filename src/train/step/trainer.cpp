@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/parameter_server/roles.hpp>
+#include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #pragma once
 
+// A header of its own, so that each source of kernels includes no other's.
 // Levels of x86-64, which are asked for by feature: the name of a processor would stand for that model alone.
 // Sanitizers instrument the resolvers that function multiversioning needs before their runtime is up.
 #if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -18,6 +19,16 @@ class Progress {
   virtual void update(std::int64_t /*done*/) {}
   /// Ends the stretch and clears the bar.
   virtual void end() {}
+};
+
+/// A request to stop the run early. Set by any thread, read by the trainer between steps.
+class StopFlag {
+ public:
+  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_ = false;
 };
 
 }  // namespace vaecf
