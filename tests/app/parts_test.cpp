@@ -2,11 +2,11 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include "app/command_line.hpp"
-#include "app/expect_in.hpp"
 #include "app/outcome.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
 #include "app/recommend/input_files.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/expect_in.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>

@@ -116,9 +116,8 @@ TEST(VirtualShards, RanksPartitionTheRows) {
 
 TEST(VirtualShards, RefusesMoreRanksThanShards) {
   const VirtualShards shards(100, 4);
-  const std::string message = test::message_of<InputError>([&] { shards.owned_shards(0, 5); });
-  EXPECT_NE(message.find("5 ranks"), std::string::npos) << message;
-  EXPECT_NE(message.find("data.virtual_shards"), std::string::npos) << message;
+  const std::string message = message_of<InputError>([&] { shards.owned_shards(0, 5); });
+  expect_in(message, {"5 ranks", "data.virtual_shards"});
   EXPECT_THROW(VirtualShards(100, 0), InputError);
 }
 

@@ -13,7 +13,7 @@
 namespace vaecf::data {
 namespace {
 
-class EventStoreTest : public ::testing::Test {
+class EventStoreTest : public test::DataTest {
  protected:
   // Adds events of users in no order, and expects them back, those of each user together.
   void expect_back(EventStore store, std::int32_t users, bool times, bool ordered) {
@@ -46,10 +46,6 @@ class EventStoreTest : public ::testing::Test {
     }
     store.each_user({"none are left"}, progress_, [](std::span<Event>) { ADD_FAILURE(); });
   }
-
-  test::TempFolder folder_;
-  Log log_;
-  Progress progress_;
 };
 
 TEST_F(EventStoreTest, GivesBackTheEventsOfEachUserInMemoryAndOnDisk) {

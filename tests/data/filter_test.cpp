@@ -12,7 +12,7 @@ namespace {
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 using KeptPairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-class FilterTest : public ::testing::Test {
+class FilterTest : public test::DataTest {
  protected:
   // Events in file order: user, item, liked.
   RawRatings ratings_of(const std::vector<std::array<std::int32_t, 3>>& events) {
@@ -45,8 +45,6 @@ class FilterTest : public ::testing::Test {
     EXPECT_EQ(report_.steps[step].items, items) << name;
   }
 
-  Log log_;
-  Progress progress_;
   PrepareOptions options_;
   PrepareReport report_;
 };

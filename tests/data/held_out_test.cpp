@@ -55,11 +55,11 @@ TEST(HeldOut, ASplitWithoutUsersIsEmpty) {
 
 TEST(HeldOut, RefusesFoldInAndTargetsOfDifferentUsers) {
   const test::TempFolder folder;
-  const std::string message = test::message_of<InputError>([&] {
+  const std::string message = message_of<InputError>([&] {
     const io::DatasetFile file(write_dataset(folder, 3, true));
     read_held_out(file, "validation", 0, 1);
   });
-  EXPECT_NE(message.find("held_out"), std::string::npos) << message;
+  expect_in(message, {"held_out"});
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace vaecf::data {
 namespace {
 
-class Memory : public ::testing::Test {
+class Memory : public test::PrepareTest {
  protected:
   Memory() {
     options_.min_rating = 2.0;
@@ -25,9 +25,9 @@ class Memory : public ::testing::Test {
   }
 
   PrepareReport run(const std::string& output, double bytes) {
-    PrepareOptions options = options_;
-    options.memory_gib = bytes / 1073741824.0;
-    return prepare(source_, options, "memory", folder_.path(output), mode_, log_, progress_);
+    options_.memory_gib = bytes / 1073741824.0;
+    output_ = folder_.path(output);
+    return PrepareTest::run();
   }
 
   // With memory for all events, for some and for none.
@@ -74,12 +74,6 @@ class Memory : public ::testing::Test {
     return text;
   }
 
-  test::TempFolder folder_;
-  SourceOptions source_;
-  PrepareOptions options_;
-  PrepareMode mode_;
-  Log log_;
-  Progress progress_;
   std::mt19937 draw_{3};
 };
 
@@ -139,10 +133,10 @@ TEST_F(Memory, NumbersOfTheSource) {
 TEST_F(Memory, ErrorsAreTheSame) {
   use_csv();
   const auto refused = [&](double bytes) {
-    return test::message_of<InputError>([&] { run("refused.h5", bytes); });
+    return message_of<InputError>([&] { run("refused.h5", bytes); });
   };
   const auto expect_refused_alike = [&](const std::string& says) {
-    EXPECT_NE(refused(0).find(says), std::string::npos) << refused(0);
+    expect_in(refused(0), {says});
     EXPECT_EQ(refused(0), refused(300));
   };
   options_.min_rating = 9;

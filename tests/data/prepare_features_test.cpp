@@ -37,7 +37,7 @@ std::string users_dat() {
   return text;
 }
 
-class PrepareFeatures : public ::testing::Test {
+class PrepareFeatures : public test::PrepareTest {
  protected:
   PrepareFeatures() {
     source_.format = "movielens_dat";
@@ -46,10 +46,6 @@ class PrepareFeatures : public ::testing::Test {
     options_.validation_users = 4;
     options_.test_users = 6;
     options_.features = {"gender", "occupation"};
-  }
-  PrepareReport run() { return prepare(source_, options_, "tiny", output_, mode_, log_, progress_); }
-  std::string refusal() {
-    return test::message_of<InputError>([&] { run(); });
   }
   /// That every user's row is what the user's values make.
   void expect_rows_of(const std::string& part) {
@@ -69,14 +65,6 @@ class PrepareFeatures : public ::testing::Test {
           << part << " " << ids[u];
     }
   }
-
-  test::TempFolder folder_;
-  SourceOptions source_;
-  PrepareOptions options_;
-  PrepareMode mode_;
-  std::string output_ = folder_.path("tiny.h5");
-  Log log_;
-  Progress progress_;
 };
 
 TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
@@ -133,23 +121,19 @@ TEST_F(PrepareFeatures, TheTableSaysWhoIsMissing) {
   EXPECT_EQ(report.features.columns[0].users, 20);
   EXPECT_EQ(report.features.columns[1].values, 21);
   const std::string table = to_table(report);
-  const auto expect = [&](const std::string& text) {
-    EXPECT_NE(table.find(text), std::string::npos) << table;
-  };
+  const auto expect = [&](const std::string& text) { expect_in(table, {text}); };
   expect("features of 29 of 30 users from " + folder_.path("users.dat") +
          "; 2 of its 31 rows are of nobody in the dataset");
   expect("gender: 2 values in 2 x 16 columns, known of 20 users\n");
   expect("1 kept: table of users: the user is not in it, so nothing but items is known, first at " +
          folder_.path("users.dat") + ": user 129");
   options_.feature_buckets = 1;
-  EXPECT_NE(to_table(run()).find("gender: 2 values in 2 x 1 columns, known of 20 users; 2 values look like"),
-            std::string::npos);
+  expect_in(to_table(run()), {"gender: 2 values in 2 x 1 columns, known of 20 users; 2 values look like"});
   options_.feature_hashes = 3;
   run();
   EXPECT_EQ(io::DatasetFile(output_).features(), 6);
   mode_.strict = true;
-  EXPECT_NE(refusal().find("users.dat: user 129: table of users: the user is not in it"), std::string::npos)
-      << refusal();
+  expect_in(refusal(), {"users.dat: user 129: table of users: the user is not in it"});
 }
 
 TEST_F(PrepareFeatures, ComeFromTheArchiveOfTheRatings) {
@@ -188,31 +172,24 @@ TEST_F(PrepareFeatures, AreMadeAgainOnlyWhereSomethingChanged) {
 
 TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
   options_.features = {"gender", "shoe size"};
-  EXPECT_NE(
-      refusal().find("users.dat:1: there is no column 'shoe size', which data.prepare.features names; the "
-                     "table has 5 columns (user, gender, age, occupation, zip)"),
-      std::string::npos)
-      << refusal();
+  expect_in(refusal(), {"users.dat:1: there is no column 'shoe size', which data.prepare.features names; the "
+                        "table has 5 columns (user, gender, age, occupation, zip)"});
   options_.features = {"gender", "1"};
-  EXPECT_NE(refusal().find("'gender' is given twice"), std::string::npos) << refusal();
+  expect_in(refusal(), {"'gender' is given twice"});
   options_.features = {"gender"};
   options_.feature_buckets = std::int64_t{1} << 40;
-  EXPECT_NE(refusal().find("fewer than 2^31"), std::string::npos);
+  expect_in(refusal(), {"fewer than 2^31"});
   options_.feature_buckets = 0;
   source_.users.path = folder_.write("other.csv", "user,gender\n0100,F\n0101,M\n");
-  EXPECT_NE(refusal().find("other.csv: of the 30 users who are left of the ratings this table knows none"),
-            std::string::npos)
-      << refusal();
+  expect_in(refusal(), {"other.csv: of the 30 users who are left of the ratings this table knows none"});
   source_.users.path = folder_.path("none.dat");
-  EXPECT_NE(refusal().find("none.dat: there is no such file"), std::string::npos);
+  expect_in(refusal(), {"none.dat: there is no such file"});
   source_.users.path = "";
   std::filesystem::remove(folder_.path("users.dat"));
-  EXPECT_NE(refusal().find("data.source.users.path names no table of them and " +
-                           folder_.path("ratings.dat") + " holds no users.dat"),
-            std::string::npos)
-      << refusal();
+  expect_in(refusal(), {"data.source.users.path names no table of them and " + folder_.path("ratings.dat") +
+                        " holds no users.dat"});
   source_.format = "movielens_csv";
-  EXPECT_NE(refusal().find("data.source.users.path names no table of them: name one"), std::string::npos);
+  expect_in(refusal(), {"data.source.users.path names no table of them: name one"});
   EXPECT_FALSE(std::filesystem::exists(output_));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/source/source_formats.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data::test {
 
@@ -57,5 +58,22 @@ inline ReadSource read_source(const SourceOptions& source, const Wanted& wanted,
   for (const Event& event : events) read.columns.add(event);
   return read;
 }
+
+/// Reads ratings, of which those from 4 on are liked unless the test says otherwise.
+class SourceTest : public DataTest {
+ protected:
+  SourceTest() { wanted_.min_rating = 4.0; }
+  ReadSource read(const std::string& format, const std::string& path) {
+    source_.format = format;
+    source_.path = path;
+    return read_source(source_, wanted_, log_, progress_);
+  }
+  std::string refusal(const std::string& format, const std::string& path) {
+    return message_of<InputError>([&] { read(format, path); });
+  }
+
+  SourceOptions source_;
+  Wanted wanted_;
+};
 
 }  // namespace vaecf::data::test

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "data/split_support.hpp"
+#include "support/messages.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -171,9 +172,8 @@ TEST(RandomSplit, FollowsItsSeed) {
 TEST(Split, RefusesToHoldOutEveryone) {
   PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.validation_users = 40;
-  const std::string message = test::message_of<InputError>([&] { run(options); });
-  EXPECT_NE(message.find("40 validation and 12 test users leave none of the 52 users"), std::string::npos)
-      << message;
+  const std::string message = message_of<InputError>([&] { run(options); });
+  expect_in(message, {"40 validation and 12 test users leave none of the 52 users"});
   options.validation_users = 39;
   EXPECT_EQ(run(options).train.rows(), 1);
 }

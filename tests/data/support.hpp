@@ -1,5 +1,10 @@
 #pragma once
 
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/progress.hpp>
+#include <vaecf/data/prepare.hpp>
+
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <sys/stat.h>
@@ -37,6 +42,28 @@ class TempFolder {
   const std::filesystem::path& path_ = folder_.path();
 };
 
+/// A folder, and what nearly all work on data takes.
+class DataTest : public ::testing::Test {
+ protected:
+  TempFolder folder_;
+  Log log_;
+  Progress progress_;
+};
+
+/// Prepares the dataset tiny.h5 unless the test says otherwise.
+class PrepareTest : public DataTest {
+ protected:
+  PrepareReport run() { return prepare(source_, options_, "tiny", output_, mode_, log_, progress_); }
+  std::string refusal() {
+    return message_of<InputError>([&] { run(); });
+  }
+
+  SourceOptions source_;
+  PrepareOptions options_;
+  PrepareMode mode_;
+  std::string output_ = folder_.path("tiny.h5");
+};
+
 /// Tells a file that was left alone from one that was written anew, however fast the clock.
 inline std::uint64_t inode_of(const std::string& path) {
   struct stat found {};
@@ -54,17 +81,6 @@ inline std::uint32_t crc32(std::span<const std::int32_t> values) {
     }
   }
   return ~crc;
-}
-
-/// The message of the E that `action` throws, or a text that says it threw none.
-template <class E, class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
 }
 
 }  // namespace vaecf::data::test

@@ -23,7 +23,7 @@ SynthesizeOptions small() {
   return options;
 }
 
-class Synthesize : public ::testing::Test {
+class Synthesize : public test::DataTest {
  protected:
   io::DatasetFile make(const SynthesizeOptions& options, const std::string& name = "made.h5") {
     synthesize(options, folder_.path(name), log_, progress_);
@@ -35,12 +35,8 @@ class Synthesize : public ::testing::Test {
     return make(options, name);
   }
   std::string refusal(const SynthesizeOptions& options) {
-    return test::message_of<InputError>([&] { make(options); });
+    return message_of<InputError>([&] { make(options); });
   }
-
-  test::TempFolder folder_;
-  Log log_;
-  Progress progress_;
 };
 
 Csr all_rows(const io::DatasetFile& file, const std::string& matrix) {
@@ -190,23 +186,18 @@ TEST_F(Synthesize, RefusesSizesThatCannotBe) {
     change(options);
     return refusal(options);
   };
-  EXPECT_NE(message([](auto& o) { o.users = 0; }).find("0 users"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.users = -5; }).find("-5 users"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.items = 9; }).find("9 items"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.items = std::int64_t{1} << 40; }).find("items cannot be made"),
-            std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.interactions_per_user = 251; }).find("251 interactions per user"),
-            std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.interactions_per_user = NAN; }).find("nan interactions"),
-            std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.tastes = 0; }).find("0 tastes"), std::string::npos);
-  EXPECT_NE(
-      message([](auto& o) { o.validation_users = 1000, o.test_users = 1000; }).find("leave none of the 2000"),
-      std::string::npos);
-  EXPECT_NE(
-      message([](auto& o) { o.validation_users = INT64_MAX, o.test_users = INT64_MAX; }).find("leave none"),
-      std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.test_users = -2; }).find("cannot be negative"), std::string::npos);
+  expect_in(message([](auto& o) { o.users = 0; }), {"0 users"});
+  expect_in(message([](auto& o) { o.users = -5; }), {"-5 users"});
+  expect_in(message([](auto& o) { o.items = 9; }), {"9 items"});
+  expect_in(message([](auto& o) { o.items = std::int64_t{1} << 40; }), {"items cannot be made"});
+  expect_in(message([](auto& o) { o.interactions_per_user = 251; }), {"251 interactions per user"});
+  expect_in(message([](auto& o) { o.interactions_per_user = NAN; }), {"nan interactions"});
+  expect_in(message([](auto& o) { o.tastes = 0; }), {"0 tastes"});
+  expect_in(message([](auto& o) { o.validation_users = 1000, o.test_users = 1000; }),
+            {"leave none of the 2000"});
+  expect_in(message([](auto& o) { o.validation_users = INT64_MAX, o.test_users = INT64_MAX; }),
+            {"leave none"});
+  expect_in(message([](auto& o) { o.test_users = -2; }), {"cannot be negative"});
   EXPECT_TRUE(folder_.empty());
 }
 
@@ -280,8 +271,8 @@ TEST_F(Synthesize, ColumnsSaySomethingOfWhatColdUsersLike) {
 
 TEST_F(Synthesize, RefusesNumbersOfColumnsThatCannotBe) {
   for (const int columns : {-1, 65}) {
-    const std::string message = test::message_of<InputError>([&] { make_columns(columns, "no.h5"); });
-    EXPECT_NE(message.find("give a number from 0 to 64"), std::string::npos) << message;
+    const std::string message = message_of<InputError>([&] { make_columns(columns, "no.h5"); });
+    expect_in(message, {"give a number from 0 to 64"});
   }
   EXPECT_EQ(make_columns(64, "many.h5").rows("test/features"), 200);
 }

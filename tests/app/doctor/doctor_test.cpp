@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/doctor/doctor.hpp"
-#include "app/expect_in.hpp"
 #include "app/ranks.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -12,6 +12,7 @@
 
 #include "app/recommend/audience.hpp"
 #include "app/recommend/input_files.hpp"
+#include "support/messages.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -63,19 +64,13 @@ TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
         packed({{"new/", ""}, {"new/users.csv", text}}, "zip", "none")}) {
     EXPECT_EQ(rows(write(bytes)), (Rows{{"user", "item"}, {"ann", "10"}, {"ann", "20"}}));
   }
-  const auto refusal = [&](const std::string& bytes) -> std::string {
-    try {
-      rows(write(bytes));
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [&](const std::string& bytes) {
+    return message_of<InputError>([&] { rows(write(bytes)); });
   };
-  EXPECT_NE(refusal(packed({{"a.csv", text}, {"b.csv", text}}, "tar", "gzip")).find("holds several files"),
-            std::string::npos);
-  EXPECT_NE(refusal(packed({}, "zip", "none")).find("holds no file"), std::string::npos);
+  expect_in(refusal(packed({{"a.csv", text}, {"b.csv", text}}, "tar", "gzip")), {"holds several files"});
+  expect_in(refusal(packed({}, "zip", "none")), {"holds no file"});
   const std::string cut = packed({{"x", std::string(300'000, 'a')}}, "raw", "gzip");
-  EXPECT_NE(refusal(cut.substr(0, cut.size() / 2)).find("cut short"), std::string::npos);
+  expect_in(refusal(cut.substr(0, cut.size() / 2)), {"cut short"});
 }
 
 TEST_F(ListFiles, MayBeAPipe) {
@@ -187,8 +182,7 @@ TEST_F(ListFiles, HistoriesAreReadAsTheDataSetIsDescribed) {
               std::string::npos)
         << source.format;
   }
-  EXPECT_NE(as(shop, "customer_id;sku\nann;10\n").find("expected customer_id, product_sku (or user, item)"),
-            std::string::npos);
+  expect_in(as(shop, "customer_id;sku\nann;10\n"), {"expected customer_id, product_sku (or user, item)"});
   EXPECT_EQ(as(dat, "user,artist\nann,10\n"), "ann:0");
 }
 
@@ -204,8 +198,7 @@ TEST_F(ListFiles, AHeaderBesideTextIdsIsKnownByItsNamesOrTheDescription) {
   EXPECT_EQ(as("ann,b\n"), "ann:1");
   source.user_column = "who";
   source.item_column = "what";
-  EXPECT_NE(as("eve,new\nann,a\n").find("found eve, new, expected who, what (or user, item)"),
-            std::string::npos);
+  expect_in(as("eve,new\nann,a\n"), {"found eve, new, expected who, what (or user, item)"});
 }
 
 // Users of validation and test may be train users, in any order: each comes once, with all that is known.

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 
-#include "app/expect_in.hpp"
 #include "app/ranks.hpp"
+#include "support/messages.hpp"
 #include "support/thread_communicator.hpp"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,7 @@ namespace vaecf::app {
 namespace {
 
 std::string refusal(const std::vector<RankDevice>& ranks) {
-  try {
-    check_devices(ranks, false);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "(accepted)";
+  return message_of<InputError>([&] { check_devices(ranks, false); });
 }
 
 TEST(DeviceMap, DevicesOfTheirOwnAreFine) {

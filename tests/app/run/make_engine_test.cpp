@@ -6,18 +6,15 @@
 
 #include <string>
 
+#include "support/messages.hpp"
+
 namespace vaecf::train {
 namespace {
 
 using device::BackendOptions;
 
 std::string refusal(const BackendOptions& options) {
-  try {
-    make_engine(options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return message_of<InputError>([&] { make_engine(options); });
 }
 
 TEST(MakeEngine, CudaSaysWhatIsMissing) {
@@ -26,7 +23,7 @@ TEST(MakeEngine, CudaSaysWhatIsMissing) {
   EXPECT_EQ(refusal({.device = device::DeviceChoice::cuda}),
             "device: cuda cannot be used: " + gpus.reason + "; use device: cpu or auto");
   const std::string fp16 = refusal({.precision = device::Precision::fp16});
-  EXPECT_NE(fp16.find(gpus.reason), std::string::npos) << fp16;
+  expect_in(fp16, {gpus.reason});
 }
 
 TEST(MakeEngine, AutoTakesGpusWhereThereAre) {
@@ -35,14 +32,12 @@ TEST(MakeEngine, AutoTakesGpusWhereThereAre) {
 }
 
 TEST(MakeEngine, PlainLoopsAreForTheCpu) {
-  EXPECT_NE(refusal({.device = device::DeviceChoice::cuda, .kernels = device::Kernels::portable})
-                .find("backend.kernels: portable is for CPUs"),
-            std::string::npos);
+  expect_in(refusal({.device = device::DeviceChoice::cuda, .kernels = device::Kernels::portable}),
+            {"backend.kernels: portable is for CPUs"});
   const auto engine = make_engine({.kernels = device::Kernels::portable, .threads = 1});
   EXPECT_EQ(engine->facts().device, "cpu");
   EXPECT_EQ(engine->facts().precision, device::Precision::fp32);
-  EXPECT_NE(engine->facts().description.find("plain loops"), std::string::npos)
-      << engine->facts().description;
+  expect_in(engine->facts().description, {"plain loops"});
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace vaecf::app {
+namespace vaecf {
 
 /// Expects to find each of `parts` in `text`.
 inline void expect_in(const std::string& text, const std::vector<std::string>& parts) {
@@ -13,4 +13,15 @@ inline void expect_in(const std::string& text, const std::vector<std::string>& p
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
 }
 
-}  // namespace vaecf::app
+/// The message of the E that `action` throws, or a text that says it threw none.
+template <class E, class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "(nothing thrown)";
+}
+
+}  // namespace vaecf
