@@ -16,6 +16,16 @@ says() {
   shift
   for part; do check "$what" "$part" "${said-}"; done
 }
+# link_tools FOLDER TOOL...: puts those that this machine has into a PATH of its own.
+link_tools() {
+  local tool found
+  mkdir -p "$1"
+  for tool in "${@:2}"; do found=$(type -P "$tool") && ln -s "$found" "$1/$tool"; done
+}
+# program FILE TEXT: makes a program. A link goes first: writing through it, root would replace the machine's own tool.
+program() { rm -f "$1"; printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"; chmod +x "$1"; }
+# alive PID. A zombie that a container's first process does not collect is dead enough.
+alive() { grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
 conclude() {
   [ "$failures" -eq 0 ] || exit 1
   echo "$1"
