@@ -171,6 +171,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "model: {dropout: 1e999}",
                            "model: {hidden: [600, 0]}",
                            "data: {prepare: {held_out_fraction: 1}}",
+                           "data: {prepare: {feature_hashes: 0}}",
                            "name: \"\"",
                            "name: a/b",
                            "name: ..",

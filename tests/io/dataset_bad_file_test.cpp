@@ -61,6 +61,11 @@ Spoil instead(std::string path, Spoil put) {
   };
 }
 
+/// Puts floating-point numbers, or integers of `type`, in the place of a dataset.
+Spoil numbers(std::string path, std::vector<double> values, hid_t type) {
+  return instead(path, [=](Hdf5Editor& editor) { editor.put_doubles(path, values, type); });
+}
+
 Spoil attribute(std::string name, std::int64_t value) {
   return [=](Hdf5Editor& editor) {
     editor.remove_attribute(name);
@@ -99,10 +104,7 @@ std::vector<BadFile> bad_matrices() {
            "/train/indices", columns, [] { return H5T_STD_I64LE; }, Hdf5Editor::Packing::fletcher32),
        {"train/indices uses HDF5 filter 3", "shuffle and deflate"}},
       {"OffsetsOfFloats",
-       instead("/train/indptr",
-               [](Hdf5Editor& e) {
-                 e.put_doubles("/train/indptr", {0, 3, 3, 4, 10}, H5T_IEEE_F64LE);
-               }),
+       numbers("/train/indptr", {0, 3, 3, 4, 10}, H5T_IEEE_F64LE),
        {"train/indptr does not hold integers"}},
       {"IndicesAreATable",
        instead("/train/indices", [](Hdf5Editor& e) { e.put_table("/train/indices", 5, 2); }),
@@ -174,50 +176,34 @@ std::vector<BadFile> bad_attributes_and_ids() {
                  e.put_variable_strings("/items/id", {"a", "b", "c", "d", "e", "f"});
                }),
        {"items/id", "variable length"}},
-      {"IdsOfFloats",
-       instead("/items/id",
-               [](Hdf5Editor& e) {
-                 e.put_doubles("/items/id", {1, 2, 3, 4, 5, 6}, H5T_IEEE_F64LE);
-               }),
-       {"items/id holds neither"}},
+      {"IdsOfFloats", numbers("/items/id", {1, 2, 3, 4, 5, 6}, H5T_IEEE_F64LE), {"items/id holds neither"}},
       {"TooFewIds", integers("/items/id", {1, 2, 3}), {"items/id has 3 entries instead of 6"}},
       {"TooManyUserIds", integers("/train/user_id", {1, 2, 3, 4, 5}), {"train/user_id has 5"}},
       {"IdBeyondInt64",
-       instead("/train/user_id",
-               [](Hdf5Editor& e) {
-                 e.put_doubles("/train/user_id", {1, 2, 3, 1.5e19}, H5T_STD_U64LE);
-               }),
+       numbers("/train/user_id", {1, 2, 3, 1.5e19}, H5T_STD_U64LE),
        {"train/user_id row 3", "15000000000000000000"}},
   };
 }
 
 std::vector<BadFile> bad_features() {
-  return {
+  std::vector<BadFile> files = {
       {"FeatureTooLarge",
        integers("/train/features/indices", {0, 6, 1, 2, 4}),
-       {"train/features/indices row 0", "column 6", "0 to 5"},
-       write_known_users},
+       {"train/features/indices row 0", "column 6", "0 to 5"}},
       {"FeaturesOfOtherUsers",
        integers("/train/features/indptr", {0, 2, 5}),
-       {"train/features has 2 rows, train has 3"},
-       write_known_users},
+       {"train/features has 2 rows, train has 3"}},
       {"FeaturesOfOtherHeldOutUsers",
        integers("/validation/features/indptr", {0, 0, 1}),
-       {"validation/features has 2 rows, validation/fold_in has 1"},
-       write_known_users},
-      {"NoFeatures",
-       without("/train/features"),
-       {"train/features has 0 rows, train has 3"},
-       write_known_users},
+       {"validation/features has 2 rows, validation/fold_in has 1"}},
+      {"NoFeatures", without("/train/features"), {"train/features has 0 rows, train has 3"}},
       {"NoFeaturesAttribute",
        [](Hdf5Editor& editor) { editor.remove_attribute("features"); },
-       {"has train/features, but no attribute `features`"},
-       write_known_users},
-      {"FeaturesNegative",
-       attribute("features", -1),
-       {"`features` must be an integer from 0"},
-       write_known_users},
+       {"has train/features, but no attribute `features`"}},
+      {"FeaturesNegative", attribute("features", -1), {"`features` must be an integer from 0"}},
   };
+  for (BadFile& bad : files) bad.write = write_known_users;
+  return files;
 }
 
 class BadDataset : public IoTest, public ::testing::WithParamInterface<BadFile> {};
