@@ -38,7 +38,7 @@ TEST_F(Inspect, WaitsForNoPipe) {
   for (const char* const path : {"pipe", "pipe.jsonl", "run"}) {
     const Result result = place.bash(std::string("timeout 20 $PROGRAM inspect ") + path);
     EXPECT_EQ(result.code, 2) << path;
-    EXPECT_NE(result.err.find("is not a regular file"), std::string::npos) << result.err;
+    expect_in(result.err, {"is not a regular file"});
   }
 }
 

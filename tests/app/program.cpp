@@ -1,5 +1,7 @@
 #include "app/program.hpp"
 
+#include <vaecf/base/format.hpp>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,8 +50,8 @@ Result Workplace::bash(const std::string& line, int seconds) const {
   return result;
 }
 
-Result Workplace::succeed(const std::string& arguments) const {
-  const Result result = program(arguments);
+Result Workplace::succeed(const std::string& arguments, int ranks) const {
+  const Result result = ranks == 0 ? program(arguments) : this->ranks(ranks, arguments);
   EXPECT_EQ(result.code, 0) << arguments << "\n" << result.out << result.err;
   return result;
 }
@@ -124,6 +126,24 @@ int count(const std::string& text, const std::string& part) {
   int found = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
   return found;
+}
+
+std::string made_ratings(int users) {
+  std::string text = "userId,movieId,rating,timestamp\n";
+  for (int user = 1; user <= users; ++user) {
+    for (int item = 0; item < 6; ++item) text += format("{},{},4.5,0\n", user, (user + item) % 9 + 1);
+  }
+  return text;
+}
+
+void expect_same_scores(const Workplace& place, const std::string& input, int scores) {
+  const Result checked =
+      place.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv " + input);
+  if (checked.code == 77 || checked.code == 127)
+    GTEST_SKIP() << "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " << checked.out
+                 << checked.err;
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.out, format("{} scores agree\n", scores));
 }
 
 }  // namespace vaecf::app

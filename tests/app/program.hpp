@@ -27,8 +27,8 @@ class Workplace {
   Result bash(const std::string& line, int seconds = 60) const;
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
-  /// Does so, and expects that it ends with 0.
-  Result succeed(const std::string& arguments) const;
+  /// Does so, on some ranks where it is told how many, and expects that it ends with 0.
+  Result succeed(const std::string& arguments, int ranks = 0) const;
   Result ranks(int count, const std::string& arguments) const;
   /// Two ranks that do different things. (mpirun A : B would say so, but ends in a crash as of Open MPI 5.0.)
   Result two_ranks(const std::string& first_line, const std::string& second_line) const;
@@ -83,5 +83,12 @@ inline const std::string until_first_epoch =
     "done\n";
 
 int count(const std::string& text, const std::string& part);
+
+/// Ratings of `users` users in the format movielens_csv, six each, all of them high.
+std::string made_ratings(int users);
+
+/// Compares the scores of m.onnx with those of top.tsv, for the users of `input`; skips the test where no
+/// Python has onnx.
+void expect_same_scores(const Workplace& place, const std::string& input, int scores);
 
 }  // namespace vaecf::app

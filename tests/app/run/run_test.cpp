@@ -44,9 +44,7 @@ TEST_F(Program, TooManyThreadsAreRefused) {
 
 TEST_F(Program, BenchmarkPrintsPhases) {
   const Result result = place.succeed("small.yaml --benchmark --quiet --timeline trace.json");
-  for (const char* word : {"users/s", "forward", "backward", "all-reduce"}) {
-    EXPECT_NE(result.out.find(word), std::string::npos) << word << " is missing in\n" << result.out;
-  }
+  expect_in(result.out, {"users/s", "forward", "backward", "all-reduce"});
   const std::string trace = place.read("trace.json");
   for (const char* phase : {"\"forward\"", "\"loss\"", "\"backward\""}) {
     EXPECT_GE(count(trace, phase), 20) << phase << " in the timeline";
