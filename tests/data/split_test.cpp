@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <set>
 
 #include "data/split_support.hpp"
@@ -101,6 +103,35 @@ TEST(Liang2018, UsersWithFewEventsAndAnotherSeed) {
   expect_split(split, {60, 400, 79, 241, 0xf35fae7c}, {1, 67, 0x97bb1142, 11, 0x76b50c3a},
                {0, 69, 0x40dfeff2, 11, 0xca33041d});
   EXPECT_GT(split.validation.without_target, 0);
+}
+
+// Real data, which may not be shipped: the figures were made once with numpy's generator and pandas.
+TEST(Liang2018, MovieLens1M) {
+  SourceOptions source;
+  source.format = "movielens_dat";
+  const char* const path = std::getenv("VAECF_TEST_ML1M");
+  if (path == nullptr) GTEST_SKIP() << "VAECF_TEST_ML1M does not name ML-1M's ratings.dat";
+  source.path = path;
+  PrepareOptions options;
+  options.validation_users = options.test_users = 500;
+  const test::SplitRun split = test::run_split(source, options);
+  std::vector<std::array<std::int64_t, 3>> steps;
+  for (const StepCount& step : split.report.steps) steps.push_back({step.events, step.users, step.items});
+  ASSERT_GE(steps.size(), 4u);
+  steps.resize(4);
+  EXPECT_EQ(steps,
+            (std::vector<std::array<std::int64_t, 3>>{
+                {1000209, 6040, 3706}, {1000209, 6040, 3706}, {575281, 6038, 3533}, {575272, 6034, 3533}}));
+  EXPECT_EQ(split.train.rows(), 5034);
+  EXPECT_EQ(split.train.view().entries(), 480438);
+  std::vector<std::int64_t> items = split.items.numbers;
+  ASSERT_EQ(items.size(), 3502u);
+  items.resize(5);
+  EXPECT_EQ(items, (std::vector<std::int64_t>{1193, 3408, 2355, 1287, 2804}));
+  expect_part(split, split.validation, 5034, {11, 40901, 0x40b70083, 9973, 0x44095da9});
+  expect_part(split, split.test, 5034 + split.validation.targets.rows(),
+              {26, 35341, 0xe40b00fe, 8582, 0xe01c3bba});
+  EXPECT_EQ(split.validation.without_target + split.test.without_target, 0);
 }
 
 TEST(Liang2018, ItemsAreNumberedByFirstAppearanceAmongTrainUsers) {
