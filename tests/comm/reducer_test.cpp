@@ -1,3 +1,4 @@
+#include "comm/inputs.hpp"
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -25,18 +25,10 @@ std::vector<float> gradient(int rank) {
   return values;
 }
 
-/// Exact in bf16, as are their sums over four ranks.
-std::vector<float> small_integers(int rank) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < flat_size; ++i)
-    values.push_back(static_cast<float>((rank * 7 + i * 3) % 19 - 9));
-  return values;
-}
-
-std::vector<float> sum_over(int ranks, std::vector<float> (*values_of)(int)) {
+std::vector<float> sum_of_gradients(int ranks) {
   std::vector<double> sum(flat_size);
   for (int r = 0; r < ranks; ++r) {
-    const auto theirs = values_of(r);
+    const auto theirs = gradient(r);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(theirs[i]);
   }
   return {sum.begin(), sum.end()};
@@ -106,10 +98,6 @@ struct Rank {
   std::vector<std::int64_t> updated;  ///< places of the moments of all elements that were updated
 };
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 void expect_same_on_all_ranks(Communicator& comm, const std::vector<float>& values) {
   auto first = values;
   comm.broadcast(std::span(first), 0);
@@ -118,7 +106,7 @@ void expect_same_on_all_ranks(Communicator& comm, const std::vector<float>& valu
 
 TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
   on_worlds([](Communicator& comm) {
-    const auto sum = sum_over(comm.size(), gradient);
+    const auto sum = sum_of_gradients(comm.size());
     const auto mine = gradient(comm.rank());
     for (const bool bf16 : {false, true}) {
       for (const std::int64_t bucket : {1L, 128L, 500L, 5000L}) {
@@ -141,8 +129,8 @@ TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
   on_worlds([](Communicator& comm) {
     for (const bool overlap : {true, false}) {
       Rank rank(comm, {.bf16_wire = true, .overlap = overlap}, 200);
-      EXPECT_EQ(rank.sum(small_integers(comm.rank()), ranges_of(90, 2)),
-                sum_over(comm.size(), small_integers));
+      EXPECT_EQ(rank.sum(signed_inputs<float>(comm.rank(), flat_size), ranges_of(90, 2)),
+                sums<float>(comm.size(), flat_size));
       const auto rounded = rank.sum(gradient(comm.rank()), ranges_of(90, 2));
       expect_same_on_all_ranks(comm, rounded);
       // Each term and the sum lose up to 2^-8 of themselves; a single rank loses nothing.
@@ -151,7 +139,7 @@ TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
         const auto theirs = gradient(r);
         for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] += std::abs(static_cast<double>(theirs[i]));
       }
-      const auto sum = sum_over(comm.size(), gradient);
+      const auto sum = sum_of_gradients(comm.size());
       const double share = comm.size() == 1 ? 0.0 : 0x1.02p-7;
       for (std::size_t i = 0; i < sum.size(); ++i)
         ASSERT_LE(std::abs(rounded[i] - sum[i]), share * sizes[i] + 1e-30);
@@ -161,14 +149,14 @@ TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
 
 TEST(Reducer, EachRankUpdatesItsPartAndAllGetTheWeights) {
   on_worlds([](Communicator& comm) {
-    const auto sum = sum_over(comm.size(), small_integers);
+    const auto sum = sums<float>(comm.size(), flat_size);
     for (const bool bf16 : {false, true}) {
       for (const std::int64_t bucket : {1L, 300L, 5000L}) {
         for (const bool overlap : {true, false}) {
           SCOPED_TRACE(testing::Message()
                        << "bf16 " << bf16 << " bucket " << bucket << " overlap " << overlap);
           Rank rank(comm, {.sharded = true, .bf16_wire = bf16, .overlap = overlap}, bucket);
-          const auto weights = rank.descend(small_integers(comm.rank()), ranges_of(111, 1));
+          const auto weights = rank.descend(signed_inputs<float>(comm.rank(), flat_size), ranges_of(111, 1));
           for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], -sum[i]) << "element " << i;
           // Each element is updated by one rank, which has a place of its own for its moments.
           const auto all = comm.all_reduce(static_cast<std::int64_t>(rank.updated.size()));

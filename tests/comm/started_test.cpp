@@ -1,5 +1,6 @@
 // The started forms, on every kind of communicator. Inputs are small integers, which are exact in bf16 too,
 // so that the serial result must be met to the bit, except where the test is about rounding.
+#include "comm/inputs.hpp"
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -13,34 +14,6 @@
 
 namespace vaecf::comm {
 namespace {
-
-template <class T>
-T number(float value) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return Bf16::from(value);
-  else
-    return value;
-}
-
-template <class T>
-std::vector<T> signed_inputs(int rank, std::int64_t count) {
-  std::vector<T> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    values.push_back(number<T>(static_cast<float>((rank * 7 + i * 3) % 19 - 9)));
-  }
-  return values;
-}
-
-template <class T>
-std::vector<T> sums(int ranks, std::int64_t count) {
-  std::vector<T> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t total = 0;
-    for (int r = 0; r < ranks; ++r) total += (r * 7 + i * 3) % 19 - 9;
-    values.push_back(number<T>(static_cast<float>(total)));
-  }
-  return values;
-}
 
 template <class T>
 std::vector<T> part_of(const std::vector<T>& all, int rank, std::int64_t count) {
@@ -70,7 +43,7 @@ TYPED_TEST(Started, ReduceScatter) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       const auto values = signed_inputs<T>(comm.rank(), count * comm.size());
       auto kept = values;
-      std::vector<T> part(static_cast<std::size_t>(count), number<T>(-1.0F));
+      std::vector<T> part(static_cast<std::size_t>(count), number<T>(-1));
       comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), std::span<T>(part), {}));
       EXPECT_TRUE(part == part_of(sums<T>(comm.size(), count * comm.size()), comm.rank(), count))
           << count << " elements on " << comm.size() << " ranks";
@@ -94,10 +67,10 @@ TYPED_TEST(Started, AllGather) {
         want.insert(want.end(), theirs.begin(), theirs.end());
       }
       const auto part = signed_inputs<T>(comm.rank(), count);
-      std::vector<T> all(want.size(), number<T>(-1.0F));
+      std::vector<T> all(want.size(), number<T>(-1));
       comm.wait(comm.start_all_gather(std::span<const T>(part), std::span<T>(all), {}));
       EXPECT_TRUE(all == want) << count << " elements on " << comm.size() << " ranks";
-      std::vector<T> placed(want.size(), number<T>(-1.0F));
+      std::vector<T> placed(want.size(), number<T>(-1));
       const auto mine = std::span(placed).subspan(static_cast<std::size_t>(comm.rank() * count), part.size());
       std::ranges::copy(part, mine.begin());
       comm.wait(comm.start_all_gather(std::span<const T>(mine), std::span<T>(placed), {}));
@@ -106,20 +79,29 @@ TYPED_TEST(Started, AllGather) {
   });
 }
 
-TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanks) {
+TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreThoseWaitedFor) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
-    const auto ranks = static_cast<std::size_t>(comm.size());
+    const auto expect_same_on_all_ranks = [&](const std::vector<T>& values) {
+      std::vector<T> all(values.size() * static_cast<std::size_t>(comm.size()));
+      comm.wait(comm.start_all_gather(std::span<const T>(values), std::span<T>(all), {}));
+      for (std::size_t i = 0; i < all.size(); i += values.size()) {
+        EXPECT_EQ(std::memcmp(&all[i], values.data(), values.size() * sizeof(T)), 0)
+            << values.size() << " elements";
+      }
+    };
     for (const std::size_t count : {5U, 61U, 1001U, 40000U}) {
       std::mt19937 random(static_cast<unsigned>(comm.rank() + 1));
       std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
       std::vector<T> values(count);
       for (T& v : values) v = number<T>(uniform(random) * std::exp2(20.0F * uniform(random)));
+      std::vector<T> waited_for = values;
       comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
-      std::vector<T> all(count * ranks);
-      comm.wait(comm.start_all_gather(std::span<const T>(values), std::span<T>(all), {}));
-      for (std::size_t i = 0; i < all.size(); i += count)
-        EXPECT_EQ(std::memcmp(&all[i], values.data(), count * sizeof(T)), 0) << count << " elements";
+      expect_same_on_all_ranks(values);
+      if constexpr (std::is_same_v<T, float>) {
+        comm.all_reduce(std::span(waited_for));
+        expect_same_on_all_ranks(waited_for);
+      }
     }
   });
 }

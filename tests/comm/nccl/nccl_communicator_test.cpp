@@ -8,13 +8,13 @@
 #include <vaecf/device/cuda_facts.hpp>
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/inputs.hpp"
 #include "support/mpi_main.hpp"
 
 namespace vaecf::comm {
@@ -22,41 +22,6 @@ namespace {
 
 void check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-}
-
-template <class T>
-T number(std::int64_t value) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return Bf16::from(static_cast<float>(value));
-  else
-    return static_cast<T>(value);
-}
-
-std::int64_t input(std::int64_t rank, std::int64_t i) {
-  return (rank * 7 + i * 3) % 19 - 9;
-}
-
-template <class T>
-std::vector<T> inputs(int rank, std::int64_t count) {
-  std::vector<T> values;
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(number<T>(input(rank, i)));
-  return values;
-}
-
-template <class T>
-std::vector<T> sums(int ranks, std::int64_t begin, std::int64_t count) {
-  std::vector<T> values;
-  for (std::int64_t i = begin; i < begin + count; ++i) {
-    std::int64_t total = 0;
-    for (int r = 0; r < ranks; ++r) total += input(r, i);
-    values.push_back(number<T>(total));
-  }
-  return values;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 class Nccl : public testing::Test {
@@ -122,19 +87,19 @@ void Nccl::test_sums_and_gathers(bool in_place) {
     const auto length = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const std::span<T> whole(all->data(), length(whole_size));
 
-    write(all->data(), inputs<T>(rank(), whole_size));
+    write(all->data(), signed_inputs<T>(rank(), whole_size));
     finish(comm_->start_all_reduce_sum(whole, device_->mark()));
-    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), 0, whole_size)));
+    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), whole_size)));
 
-    write(all->data(), inputs<T>(rank(), whole_size));
+    write(all->data(), signed_inputs<T>(rank(), whole_size));
     finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->mark()));
-    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), rank() * size, size)));
+    EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), size, rank() * size)));
 
-    write(part, inputs<T>(rank(), size));
+    write(part, signed_inputs<T>(rank(), size));
     finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->mark()));
     std::vector<T> expected;
     for (int r = 0; r < ranks(); ++r) {
-      const auto theirs = inputs<T>(r, size);
+      const auto theirs = signed_inputs<T>(r, size);
       expected.insert(expected.end(), theirs.begin(), theirs.end());
     }
     EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), expected));
@@ -170,7 +135,7 @@ TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
   constexpr std::int64_t piece = 4096;
   constexpr std::int64_t pieces = 100;
   const auto buffer = device_->make_buffer(piece * pieces);
-  write(buffer->data(), inputs<float>(rank(), piece * pieces));
+  write(buffer->data(), signed_inputs<float>(rank(), piece * pieces));
   const device::Completion whole = device_->mark();
   std::vector<Ticket> tickets;
   for (std::int64_t p = 0; p < pieces; ++p) {
@@ -178,8 +143,7 @@ TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
         comm_->start_all_reduce_sum(std::span<float>(buffer->data() + p * piece, piece), whole));
   }
   for (const Ticket ticket : tickets) finish(ticket);
-  EXPECT_TRUE(
-      same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), 0, piece * pieces)));
+  EXPECT_TRUE(same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), piece * pieces)));
 }
 
 TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
@@ -188,7 +152,7 @@ TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
   const auto source = device_->make_buffer(size);
   const auto buffer = device_->make_buffer(size);
   const auto result = device_->make_buffer(size);
-  write(source->data(), inputs<float>(rank(), size));
+  write(source->data(), signed_inputs<float>(rank(), size));
   const auto work = [&] {
     device_->copy(*source, {0, size}, *buffer, 0);
     const Ticket first =
@@ -201,14 +165,14 @@ TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
   };
   const auto recording = device_->record(work);
   ASSERT_NE(recording, nullptr);
-  EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), 0, size)));
+  EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), size)));
   for (int round = 0; round < 5; ++round) {
-    std::vector<float> values = inputs<float>(rank(), size);
+    std::vector<float> values = signed_inputs<float>(rank(), size);
     for (float& value : values) value += static_cast<float>(round * (rank() + 1));
     write(source->data(), values);
     device_->fill(*result, -1.0F);
     ASSERT_TRUE(device_->replay(*recording));
-    std::vector<float> expected = sums<float>(ranks(), 0, size);
+    std::vector<float> expected = sums<float>(ranks(), size);
     for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
     EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
     // Mixed with what is not recorded.
