@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -23,19 +22,11 @@ TEST(Initialize, WeightsAreThoseOfSeedTensorAndIndex) {
   for (const auto& [name, number] : numbers) {
     const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());
     const auto& spec = model.layout().tensors[static_cast<std::size_t>(model.layout().find(name))].spec;
-    for (std::size_t i = 0; i < values.size(); i += 997) {
+    for (std::size_t i = 0; i < values.size(); i += 31) {
       ASSERT_EQ(values[i],
                 math::initial_weight((std::uint64_t{5} << 32) + 9, number, i, spec.rows, spec.columns))
           << name << " element " << i;
     }
-    const float limit = math::xavier_limit(spec.rows, spec.columns);
-    const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
-    EXPECT_GE(*lowest, -limit) << name;
-    EXPECT_LE(*highest, limit) << name;
-    // Uniform on [-limit, limit]: mean 0, variance limit^2 / 3.
-    const auto count = static_cast<double>(values.size());
-    const double variance = norm(values) * norm(values) / count;
-    EXPECT_NEAR(variance / (limit * limit / 3.0), 1.0, 4.5 / std::sqrt(count)) << name;
   }
 }
 
@@ -68,16 +59,6 @@ TEST(Initialize, FeaturesLeaveAllElseAsItIs) {
     // Of a matrix with the items' rows above: 57 inputs.
     ASSERT_EQ(values[i], math::initial_weight(3, 8, i, 57, 40)) << i;
   }
-}
-
-TEST(Initialize, SeedsDiffer) {
-  const auto device = fp32_device();
-  CpuNetwork model(wide, 50, *device, 1);
-  initialize(model, model.shape(), 1);
-  const auto first = export_tensor(*device, model.layout(), "encoder_1/weight", model.parameters().master());
-  initialize(model, model.shape(), 2);
-  const auto second = export_tensor(*device, model.layout(), "encoder_1/weight", model.parameters().master());
-  EXPECT_GT(relative_difference(first, second), 1.0);
 }
 
 }  // namespace

@@ -80,6 +80,29 @@ class Reference : public ::testing::TestWithParam<Case> {
     return out;
   }
 
+  /// All items but the users' own are scored by these logits.
+  void expect_scores(History history, const std::string& name) {
+    const auto users = static_cast<std::size_t>(users_.rows());
+    const auto width = static_cast<std::size_t>(items_);
+    std::vector<std::int32_t> items(users * width);
+    std::vector<float> scores(users * width);
+    const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
+    model_->top_k(*held, {0, users_.rows()}, history, false, static_cast<int>(items_), items, scores);
+    const std::vector<double>& logits = values(name);
+    for (std::size_t u = 0; u < users; ++u) {
+      const auto own = users_.view().row(static_cast<std::int64_t>(u));
+      for (std::size_t j = 0; j < width; ++j) {
+        const std::int32_t item = items[u * width + j];
+        ASSERT_EQ(item >= 0, j + own.size() < width);
+        if (item < 0) break;
+        EXPECT_FALSE(std::binary_search(own.begin(), own.end(), item)) << "user " << u;
+        const double expected = logits[u * width + static_cast<std::size_t>(item)];
+        ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected)))
+            << "user " << u;
+      }
+    }
+  }
+
   std::optional<ReferenceFile> file_;
   std::string prefix_;
   ModelOptions options_;
@@ -142,45 +165,13 @@ TEST_P(Reference, ActivationsLossesAndGradients) {
 }
 
 TEST_P(Reference, ScoresOfEvaluation) {
-  const auto users = static_cast<std::size_t>(users_.rows());
-  const auto width = static_cast<std::size_t>(items_);
-  std::vector<std::int32_t> items(users * width);
-  std::vector<float> scores(users * width);
-  const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
-  model_->top_k(*held, {0, users_.rows()}, History::items, false, static_cast<int>(items_), items, scores);
+  expect_scores(History::items, "evaluation/logits");
   EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
-  const std::vector<double>& logits = values("evaluation/logits");
-  for (std::size_t u = 0; u < users; ++u) {
-    std::size_t found = 0;
-    for (std::size_t j = 0; j < width && items[u * width + j] >= 0; ++j, ++found) {
-      const double expected = logits[u * width + static_cast<std::size_t>(items[u * width + j])];
-      ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
-    }
-    EXPECT_EQ(found, width - static_cast<std::size_t>(users_.view().row_size(static_cast<std::int64_t>(u))));
-  }
 }
 
+// The items that they have are left out all the same.
 TEST_P(Reference, ScoresOfUsersKnownByTheirFeaturesAlone) {
-  if (!beside_) return;
-  const auto users = static_cast<std::size_t>(users_.rows());
-  const auto width = static_cast<std::size_t>(items_);
-  std::vector<std::int32_t> items(users * width);
-  std::vector<float> scores(users * width);
-  // The items that they have are left out all the same.
-  const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
-  model_->top_k(*held, {0, users_.rows()}, History::none, false, static_cast<int>(items_), items, scores);
-  const std::vector<double>& logits = values("evaluation/cold_logits");
-  for (std::size_t u = 0; u < users; ++u) {
-    const auto own = users_.view().row(static_cast<std::int64_t>(u));
-    for (std::size_t j = 0; j < width; ++j) {
-      const std::int32_t item = items[u * width + j];
-      ASSERT_EQ(item >= 0, j + own.size() < width);
-      if (item < 0) break;
-      EXPECT_FALSE(std::binary_search(own.begin(), own.end(), item)) << "user " << u;
-      const double expected = logits[u * width + static_cast<std::size_t>(item)];
-      ASSERT_NEAR(scores[u * width + j], expected, 1e-5 * std::max(1.0, std::abs(expected))) << "user " << u;
-    }
-  }
+  if (beside_) expect_scores(History::none, "evaluation/cold_logits");
 }
 
 TEST_P(Reference, TenConsecutiveUpdates) {
