@@ -160,15 +160,11 @@ TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(2, file("a.h5")); }); };
   const SessionOptions good = options_;
 
-  MadeUpData more_items;
-  more_items.items = 61;
-  options_.data.file = make("more.h5", more_items);
+  options_.data.file = make("more.h5", {.items = 61});
   EXPECT_NE(refusal().find("trained on 60 items"), std::string::npos);
   EXPECT_NE(refusal().find("has 61"), std::string::npos);
 
-  MadeUpData other_users;
-  other_users.users = 204;
-  options_.data.file = make("other.h5", other_users);
+  options_.data.file = make("other.h5", {.users = 204});
   EXPECT_NE(refusal().find(io::DatasetFile(good.data.file).fingerprint()), std::string::npos);
   EXPECT_NE(refusal().find(io::DatasetFile(options_.data.file).fingerprint()), std::string::npos);
 

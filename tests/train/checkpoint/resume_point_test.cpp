@@ -43,20 +43,15 @@ TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadAside) {
   run(1, "whole");
   const std::string expected = curve("whole");
   const std::string from = checkpoints("whole") + "/step-00000004.h5";
-  run(1, "whole", from, 2);
-  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
-  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
-  run(1, "whole", "auto");
-  EXPECT_EQ(curve("whole"), expected);
-}
-
-TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadsBestAside) {
-  run(1, "whole");
-  const std::string expected = curve("whole");
-  run(1, "whole", checkpoints("whole") + "/step-00000004.h5", 1);
+  run(1, "whole", from, 1);
   // best.h5 was of step 18: to go on from it would leave a gap.
   EXPECT_EQ(names("whole"), (std::vector<std::string>{"step-00000004.h5", "step-00000005.h5"}));
   EXPECT_EQ(io::CheckpointFile(checkpoints("whole") + ".old/best.h5").attribute<std::int64_t>("step"), 18);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
+  run(1, "whole", "auto");
+  EXPECT_EQ(curve("whole"), expected);
+  run(1, "whole", from, 2);
+  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
   run(1, "whole", "auto");
   EXPECT_EQ(curve("whole"), expected);
 }
@@ -212,9 +207,7 @@ TEST_F(ResumePoint, RepairsABestThatWasNotNamedYet) {
 
 TEST_F(ResumePoint, OfOtherDataIsRefusedWithBothChecksums) {
   run(1, "whole");
-  MadeUpData other;
-  other.users = 204;
-  options_.data.file = make("other.h5", other);
+  options_.data.file = make("other.h5", {.users = 204});
   const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
   EXPECT_NE(message.find("it was trained on the dataset with checksum"), std::string::npos) << message;
 }

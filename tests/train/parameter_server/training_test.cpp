@@ -64,9 +64,7 @@ TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
 }
 
 TEST_F(ParameterServer, ModelsThatKnowFeatures) {
-  MadeUpData data;
-  data.features = true;
-  options_.data.file = make("features.h5", data);
+  options_.data.file = make("features.h5", {.features = true});
   expect_same_curve_as_all_reduce();
 }
 
@@ -181,13 +179,7 @@ TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
 }
 
 TEST_F(ParameterServer, AsynchronousTrainingLearns) {
-  MadeUpData data;
-  data.users = 400;
-  data.items = 100;
-  data.groups = 10;
-  data.likes = 8;
-  data.test = 100;
-  options_.data.file = make("more.h5", data);
+  options_.data.file = make("more.h5", {.users = 400, .items = 100, .groups = 10, .likes = 8, .test = 100});
   options_.train.epochs = 25;
   options_.train.batch_size = 40;
   options_.optimizer.learning_rate = 0.01;

@@ -50,9 +50,7 @@ TEST_F(BadInput, MoreRanksThanVirtualShards) {
 }
 
 TEST_F(BadInput, NobodyToTrainOn) {
-  MadeUpData data;
-  data.users = 0;
-  const std::string path = make("nobody.h5", data);
+  const std::string path = make("nobody.h5", {.users = 0});
   const std::string message = refusal([&](O& o) { o.data.file = path; });
   EXPECT_NE(message.find("nothing to train on"), std::string::npos) << message;
 }
@@ -71,9 +69,7 @@ TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
 }
 
 TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
-  MadeUpData data;
-  data.users = 202;
-  const std::string other = make("other.h5", data);
+  const std::string other = make("other.h5", {.users = 202});
   std::vector<std::string> messages(2);
   on_ranks(2, [&](const Services& services) {
     SessionOptions options = options_;
@@ -94,9 +90,7 @@ TEST_F(BadInput, ARunFolderThatCannotBeMadeIsAFailureNotAnInputError) {
 }
 
 TEST_F(BadInput, TestingWithoutTestUsers) {
-  MadeUpData data;
-  data.test = 0;
-  options_.data.file = make("no_test.h5", data);
+  options_.data.file = make("no_test.h5", {.test = 0});
   on_ranks(2, [&](const Services& services) {
     const std::string message = message_of<InputError>([&] { test(options_, services, file("a.h5")); });
     EXPECT_NE(message.find("no test users"), std::string::npos) << message;

@@ -110,7 +110,12 @@ TEST_F(Benchmark, SaysNothingOfARankingThatWasNotAskedFor) {
   EXPECT_EQ(text_of(options_.run_folder() + "/metrics.jsonl").find("evaluation_users"), std::string::npos);
 }
 
-TEST(BenchmarkTable, ShowsSharesOfTheMachine) {
+void expect_lines(const BenchmarkResult& result, std::initializer_list<const char*> lines) {
+  const std::string table = to_table(result);
+  for (const char* line : lines) EXPECT_NE(table.find(line), std::string::npos) << line << table;
+}
+
+TEST(BenchmarkTable, ShowsSharesOfTheMachineInUnitsThatFit) {
   BenchmarkResult result;
   result.machine = "some machine";
   result.milliseconds_per_step = 126.0;
@@ -122,23 +127,13 @@ TEST(BenchmarkTable, ShowsSharesOfTheMachine) {
   result.evaluation_users_per_second = 2e4;
   result.evaluation_users = 10000;
   result.evaluation_milliseconds = 500.0;
-  const std::string table = to_table(result);
-  for (const char* line :
-       {"benchmark on some machine\n", "100 GFLOP/s, 25 % of the machine's 400\n",
-        "    loss                       42.12 ms\n", "5.0 GB/s, 25 % of the memory's 20.0\n",
-        "20000 users/s, 10000 users in 500.0 ms\n"}) {
-    EXPECT_NE(table.find(line), std::string::npos) << line << table;
-  }
-}
-
-TEST(BenchmarkTable, SpeaksOfAGpuInItsUnits) {
-  BenchmarkResult result;
+  expect_lines(result, {"benchmark on some machine\n", "100 GFLOP/s, 25 % of the machine's 400\n",
+                        "    loss                       42.12 ms\n", "5.0 GB/s, 25 % of the memory's 20.0\n",
+                        "20000 users/s, 10000 users in 500.0 ms\n"});
   result.milliseconds_per_step = 0.4375;
   result.gflops = 186000.0;
   result.gemm_gflops = 620000.0;
-  const std::string table = to_table(result);
-  EXPECT_NE(table.find("186.0 TFLOP/s, 30 % of the machine's 620.0\n"), std::string::npos) << table;
-  EXPECT_NE(table.find(" 0.438 ms\n"), std::string::npos) << table;
+  expect_lines(result, {"186.0 TFLOP/s, 30 % of the machine's 620.0\n", " 0.438 ms\n"});
 }
 
 TEST(Tables, TestShowsModelBesidePopularity) {

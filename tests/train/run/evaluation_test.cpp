@@ -61,9 +61,7 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
 }
 
 TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
-  MadeUpData data;
-  data.without_target = 4;
-  options_.data.file = make("some.h5", data);
+  options_.data.file = make("some.h5", {.without_target = 4});
   std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
@@ -98,9 +96,7 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
 }
 
 TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
-  MadeUpData data;
-  data.without_target = 4;
-  options_.data.file = make("some.h5", data);
+  options_.data.file = make("some.h5", {.without_target = 4});
   on_ranks(2, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     const auto model = initial_model(options_, services, dataset.items(), 8);  // several slices
@@ -116,13 +112,8 @@ TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
 }
 
 TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
-  MadeUpData data;
-  data.users = 40;
-  data.items = 32;
-  data.groups = 4;
-  data.likes = 8;  // the whole group: for held-out users, the two hidden items are all that is left of it
-  data.noise = false;
-  options_.data.file = make("tiny.h5", data);
+  // Eight likes are the whole group: for held-out users, the two hidden items are all that is left of it.
+  options_.data.file = make("tiny.h5", {.users = 40, .items = 32, .groups = 4, .likes = 8, .noise = false});
   options_.optimizer.learning_rate = 0.01;
   options_.train.batch_size = 10;
   options_.train.epochs = 60;

@@ -11,17 +11,11 @@
 namespace vaecf::train {
 namespace {
 
-MadeUpData data_with_features() {
-  MadeUpData data;
-  data.features = true;
-  return data;
-}
-
 class Features : public WorldOfRanks {
  protected:
   void SetUp() override {
     WorldOfRanks::SetUp();
-    options_.data.file = make("features.h5", data_with_features());
+    options_.data.file = make("features.h5", {.features = true});
   }
 
   void train_alone() {
@@ -133,9 +127,7 @@ TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
   const std::string with = options_.data.file;
   options_.data.file = make("data.h5", {});
   EXPECT_NE(refusal().find("has none; name the dataset it was trained on"), std::string::npos);
-  MadeUpData more_tastes = data_with_features();
-  more_tastes.groups = 6;
-  options_.data.file = make("others.h5", more_tastes);
+  options_.data.file = make("others.h5", {.groups = 6, .features = true});
   EXPECT_NE(refusal().find("so that they do not mean the same"), std::string::npos);
 
   options_.data.file = with;
@@ -180,7 +172,7 @@ TEST_F(Features, StandInForAHistoryWhereSomeoneIsToGetRecommendations) {
 class FeaturesResume : public Resume {};
 
 TEST_F(FeaturesResume, IsBitwiseTheRunThatWasNotInterrupted) {
-  options_.data.file = make("features.h5", data_with_features());
+  options_.data.file = make("features.h5", {.features = true});
   expect_same_from_everywhere(2);
 }
 

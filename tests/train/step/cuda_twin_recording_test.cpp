@@ -79,10 +79,7 @@ class CudaTwinRecording : public WorldOfRanks {
 
 // Batches that the virtual shards do not divide, so that a rank's share changes from step to step.
 TEST_F(CudaTwinRecording, RanksRecordAndReplayTheSameSteps) {
-  MadeUpData data;
-  data.users = 1000;
-  data.validation = 400;
-  options_.data.file = make("more.h5", data);
+  options_.data.file = make("more.h5", {.users = 1000, .validation = 400});
   options_.train.batch_size = 40;
   for (const int ranks : {2, 3, 5}) {
     SCOPED_TRACE(ranks);

@@ -25,12 +25,6 @@ struct OneRun {
 
 class CudaTwinTraining : public WorldOfRanks {
  protected:
-  void give_users_features() {
-    MadeUpData data;
-    data.features = true;
-    options_.data.file = make("features.h5", data);
-  }
-
   OneRun train_on(const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, services, dataset, evaluation_batch);
@@ -83,7 +77,7 @@ class CudaTwinTraining : public WorldOfRanks {
 };
 
 TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
-  give_users_features();
+  options_.data.file = make("features.h5", {.features = true});
   options_.optimizer.learning_rate = 0.01;
   const OneRun cpu = on_cpu();
   EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
@@ -155,7 +149,7 @@ TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
 }
 
 TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
-  give_users_features();
+  options_.data.file = make("features.h5", {.features = true});
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     SCOPED_TRACE(vaecf::to_string(precision));
     const OneRun recorded = on_twin(precision);

@@ -69,9 +69,7 @@ TEST_F(Edge, FewUsersSmallBatchesAndShardsWithoutUsers) {
   for (const Case& few : {Case{3, 37, 64, 3}, Case{1, 1, 64, 3}, Case{9, 1, 64, 27}, Case{203, 100000, 64, 3},
                           Case{2, 37, 4, 3}}) {  // four ranks own one shard each, two of them empty
     SCOPED_TRACE(::testing::Message() << few.users << " users, batches of " << few.batch_size);
-    MadeUpData data;
-    data.users = few.users;
-    options_.data.file = make("few.h5", data);
+    options_.data.file = make("few.h5", {.users = few.users});
     options_.train.batch_size = few.batch_size;
     options_.data.virtual_shards = few.virtual_shards;
     EXPECT_EQ(train_three_epochs(2).steps, few.steps);

@@ -107,9 +107,7 @@ TEST_F(Session, StopsWhenPatienceIsOver) {
 }
 
 TEST_F(Session, WhereNoUserHasATargetTheLastEpochCounts) {
-  MadeUpData data;
-  data.without_target = data.validation;
-  options_.data.file = make("no_targets.h5", data);
+  options_.data.file = make("no_targets.h5", {.without_target = 31});
   options_.train.epochs = 2;
   options_.train.patience = 0;
   const TrainResult result = run(2);
@@ -164,9 +162,7 @@ TEST_F(Session, SelectsTheLastEpochWhereAskedOrWhereNothingIsValidated) {
   EXPECT_EQ(run(2).best_epoch, 2);
   EXPECT_EQ(events("validation").size(), 0U);
 
-  MadeUpData data;
-  data.validation = 0;
-  options_.data.file = make("unvalidated.h5", data);
+  options_.data.file = make("unvalidated.h5", {.validation = 0});
   options_.validation.every = 1;
   EXPECT_EQ(run(1).best_epoch, 2);
   EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 2);
