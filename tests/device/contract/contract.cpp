@@ -222,8 +222,36 @@ void LayerContract::expect_same(const TestLayer& layer, const TestMoments& momen
 void LayerContract::add_loss(const Device::Activations& hidden, const TestBatch& batch,
                              const TestLayer& layer, Device::StepState& state) {
   const auto d_hidden = device().make_activations(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
-  device().softmax_layer_step(hidden, *batch.device, *layer.parameters, layer.layer, state, *d_hidden,
-                              *layer.gradients, {});
+  softmax_step(hidden, batch, layer, state, *d_hidden);
+}
+
+LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& layer, const Matrix& hidden,
+                                                              const TestBatch& batch,
+                                                              Device::Activations& input,
+                                                              Device::Activations& d_hidden,
+                                                              Tolerance of_d_hidden) {
+  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
+  write(input, hidden);
+  Reports reports(*this, layer);
+  softmax_step(input, batch, layer, begin(), d_hidden, reports.callback());
+  const device::LossSums sums = losses();
+  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * (1.0 + expected.nll));
+  EXPECT_EQ(sums.kl, 0.0);
+  EXPECT_EQ(sums.users, hidden.rows);
+  EXPECT_EQ(d_hidden.rows(), hidden.rows);
+  expect_near(read(d_hidden), expected.d_input, of_d_hidden, "d_hidden");
+  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
+  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
+  expect_zero_padding(layer.layout, *layer.gradients);
+  reports.check();
+  return {reports.count(), std::abs(sums.nll - expected.nll) / expected.nll};
+}
+
+LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& layer, const Matrix& hidden,
+                                                              const TestBatch& batch) {
+  const auto input = device().make_activations(hidden.rows, hidden.columns);
+  const auto d_hidden = device().make_activations(hidden.rows, hidden.columns);
+  return expect_softmax_step(layer, hidden, batch, *input, *d_hidden, tolerance());
 }
 
 void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {

@@ -32,6 +32,22 @@ using SideInput = device::SideInput<Device::Batch>;
 /// Users of a batch: many, none, and around a warp.
 inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
 
+/// Inputs (or items) and outputs of a layer.
+struct LayerSize {
+  std::int64_t inputs;
+  std::int64_t outputs;
+};
+inline constexpr LayerSize matrix_sizes[] = {{1, 1}, {7, 33}, {200, 31}, {65, 257}};
+
+using device::OptimizerKind;
+inline const device::UpdateRule update_rules[] = {
+    {OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
+    {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
+    {OptimizerKind::rmsprop, 1e-3F, 0.9F, 0.99F, 1e-6F, 1.0F / 500, 0.0F},
+    {OptimizerKind::rmsprop, 1e-2F, 0.0F, 0.9F, 1e-3F, 1.0F, 0.1F},
+    {OptimizerKind::sgd, 0.1F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.0F},
+    {OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
+
 /// A way to make a device, and to look at all of a flat buffer, padding included.
 struct ContractDevice {
   std::string name;
@@ -156,6 +172,24 @@ class LayerContract : public Contract {
 
   /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
   void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch);
+
+  /// The verb of this name, into the gradients of `layer`.
+  void softmax_step(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
+                    Device::StepState& state, Device::Activations& d_hidden,
+                    const device::GradientReady& ready = {}, const FusedUpdate* update = nullptr) {
+    device().softmax_layer_step(hidden, *batch.device, *layer.parameters, layer.layer, state, d_hidden,
+                                *layer.gradients, ready, update);
+  }
+
+  struct SoftmaxStep {
+    std::size_t reports;
+    double loss_error;  ///< relative
+  };
+  /// Compares all results of the verb with fp64. Its activations may hold those of a batch before.
+  SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
+                                  Device::Activations& input, Device::Activations& d_hidden,
+                                  Tolerance of_d_hidden);
+  SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch);
 
   /// Adds the loss of `batch` to `state`; its gradients are not looked at.
   void add_loss(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,

@@ -37,23 +37,11 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   TestBatch batch;
   gather(random_rows(users, items, 1), items, true, batch);
   const Matrix hidden = random_matrix(users, width, 2, 0.5F);
-  const auto input = activations(hidden);
+  const auto input = device().make_activations(users, width);
   const auto d_hidden = device().make_activations(users, width);
-  Reports reports(*this, layer);
-  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                              *layer.gradients, reports.callback());
-  const device::LossSums sums = losses();
-  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
-  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * expected.nll);
-  EXPECT_EQ(sums.users, users);
   // The twin adds up 60,000 products one by one.
   const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6};
-  expect_near(read(*d_hidden), expected.d_input, long_sums, "d_hidden");
-  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
-  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
-  expect_zero_padding(layer.layout, *layer.gradients);
-  reports.check();
-
+  expect_softmax_step(layer, hidden, batch, *input, *d_hidden, long_sums);
   const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
@@ -214,8 +202,7 @@ TEST_P(CudaLayers, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
   const auto d_hidden = device().make_activations(2, 1);
   begin();
   device().set_loss_scale({65536.0F, 0}, step());
-  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
-                              *layer.gradients, {});
+  softmax_step(*hidden, batch, layer, step(), *d_hidden);
   device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
   EXPECT_EQ(losses().skipped, 0);
   const std::vector<float> gradients = flat(*layer.gradients);

@@ -16,18 +16,12 @@ using device::TensorKind;
 class Forward : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Forward, ::testing::ValuesIn(contract_devices()), contract_name);
 
-constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
-
 std::string name(Activation act) {
   return act == Activation::tanh ? "tanh" : "identity";
 }
 
 TEST_P(Forward, EncodeInput) {
-  struct Shape {
-    std::int64_t items;
-    std::int64_t width;
-  };
-  for (const auto& [items, width] : {Shape{1, 1}, Shape{33, 7}, Shape{1000, 33}, Shape{257, 64}}) {
+  for (const auto& [items, width] : {LayerSize{1, 1}, {33, 7}, {1000, 33}, {257, 64}}) {
     const TestLayer layer = random_layer(TensorKind::input_table, items, width);
     const auto output = device().make_activations(257, width);
     TestBatch batch;
@@ -80,11 +74,7 @@ TEST_P(Forward, DropoutMaskIsPhilox) {
 }
 
 TEST_P(Forward, Linear) {
-  struct Shape {
-    std::int64_t inputs;
-    std::int64_t outputs;
-  };
-  for (const auto& [inputs, outputs] : {Shape{1, 1}, Shape{7, 33}, Shape{200, 31}, Shape{65, 257}}) {
+  for (const auto& [inputs, outputs] : matrix_sizes) {
     const TestLayer layer = random_layer(TensorKind::matrix, inputs, outputs);
     const auto input = device().make_activations(257, inputs);
     const auto output = device().make_activations(257, outputs);

@@ -11,7 +11,6 @@
 namespace vaecf::testing {
 namespace {
 
-using device::OptimizerKind;
 using device::TensorKind;
 using device::UpdateRule;
 
@@ -43,17 +42,12 @@ class Fused : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
 
-const UpdateRule fused_rules[] = {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
-                                  {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
-                                  {OptimizerKind::rmsprop, 1e-2F, 0.5F, 0.9F, 1e-3F, 1.0F, 0.1F},
-                                  {OptimizerKind::sgd, 0.5F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
-
 TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
   TestBatch batch;
-  for (const UpdateRule& rule : fused_rules) {
+  for (const UpdateRule& rule : update_rules) {
     Side apart = make_side(TensorKind::output_table, width, items, 1500);
     Side fused = make_side(TensorKind::output_table, width, items, 1500);
     std::uint32_t number = 0;
@@ -64,17 +58,16 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
       const auto hidden = activations(random_matrix(users, width, 2 + number, 0.5F));
 
       begin({1, number}, 0.0F, rule);
-      device().softmax_layer_step(*hidden, *batch.device, *apart.layer.parameters, apart.layer.layer, step(),
-                                  *apart.d_hidden, *apart.layer.gradients, {});
+      softmax_step(*hidden, batch, apart.layer, step(), *apart.d_hidden);
       update(apart.layer, apart.moments);
       const device::LossSums expected = losses();
 
       begin({1, number}, 0.0F, rule);
       const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};
       int reports = 0;
-      device().softmax_layer_step(
-          *hidden, *batch.device, *fused.layer.parameters, fused.layer.layer, step(), *fused.d_hidden,
-          *fused.layer.gradients, [&](Range, device::Completion) { ++reports; }, &fusing);
+      softmax_step(
+          *hidden, batch, fused.layer, step(), *fused.d_hidden, [&](Range, device::Completion) { ++reports; },
+          &fusing);
       const device::LossSums found = losses();
       EXPECT_EQ(reports, 0);
       EXPECT_NEAR(found.nll, expected.nll, 1e-6 * expected.nll);
@@ -90,7 +83,7 @@ TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
   TestBatch batch;
-  for (const UpdateRule& rule : fused_rules) {
+  for (const UpdateRule& rule : update_rules) {
     Side apart = make_side(TensorKind::input_table, width, items, 40);
     Side fused = make_side(TensorKind::input_table, width, items, 40);
     const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};

@@ -80,19 +80,25 @@ TEST_P(Memory, LayoutTilesTheFlatBuffer) {
   }
 }
 
-TEST_P(Memory, TensorsComeBackBitForBit) {
+TEST_P(Memory, MastersHoldEachTensorBitForBitAndItsSumOfSquares) {
   for (const Shape& shape : shapes) {
     const ParameterLayout layout =
         device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
-    const auto parameters = device().make_parameters(layout);
-    import_all(layout, parameters->master());
-    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-      const TensorSpec& spec = layout.tensors[i].spec;
-      EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters->master()),
-                random_values(spec.rows * spec.columns, 10 + i))
-          << spec.name;
+    for (const std::int64_t extra : {-1, 0, 1000}) {
+      const auto parameters = device().make_parameters(layout, layout.size + extra);
+      EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
+      import_all(layout, parameters->master());
+      device().weights_changed(*parameters);
+      for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+        const TensorSpec& spec = layout.tensors[i].spec;
+        const std::vector<float> values = random_values(spec.rows * spec.columns, 10 + i);
+        EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters->master()), values) << spec.name;
+        double squares = 0.0;
+        for (const double x : values) squares += x * x;
+        EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), squares, 1e-6 * squares);
+      }
+      expect_zero_padding(layout, parameters->master());
     }
-    expect_zero_padding(layout, parameters->master());
   }
 }
 
@@ -129,17 +135,6 @@ TEST_P(Memory, BuffersStartAsZerosAndFill) {
     device().fill(*buffer, -1.5F);
     device().synchronize();
     EXPECT_EQ(flat(*buffer), std::vector<float>(static_cast<std::size_t>(size), -1.5F));
-  }
-}
-
-TEST_P(Memory, MastersHaveTheRoomAskedFor) {
-  const ParameterLayout layout = device().plan_parameters(model_tensors(33, 7, 3));
-  for (const std::int64_t extra : {-1, 0, 1000}) {
-    const auto parameters = device().make_parameters(layout, layout.size + extra);
-    EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
-    import_all(layout, parameters->master());
-    device().weights_changed(*parameters);
-    expect_zero_padding(layout, parameters->master());
   }
 }
 
@@ -211,8 +206,7 @@ TEST_P(Memory, ChangedRangesAreRenewed) {
         return read(*output);
       }
       const auto d_hidden = device().make_activations(users, 40);
-      device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, this->begin(),
-                                  *d_hidden, *layer.gradients, {});
+      softmax_step(*hidden, batch, layer, this->begin(), *d_hidden);
       return read(*d_hidden);
     };
     EXPECT_EQ(output_of(pieces), output_of(whole));
@@ -228,22 +222,6 @@ TEST_P(Memory, ActivationsComeBackAsStored) {
     EXPECT_EQ(made->rows(), rows);
     // fp16 and bf16 devices may round what they keep, the others may not.
     expect_near(read(*made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
-  }
-}
-
-TEST_P(Memory, SumOfSquaresOfOneTensor) {
-  for (const Shape& shape : shapes) {
-    const ParameterLayout layout =
-        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
-    const auto parameters = device().make_parameters(layout);
-    import_all(layout, parameters->master());
-    device().weights_changed(*parameters);
-    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-      const TensorSpec& spec = layout.tensors[i].spec;
-      double expected = 0.0;
-      for (const double x : random_values(spec.rows * spec.columns, 10 + i)) expected += x * x;
-      EXPECT_NEAR(device().sum_of_squares(*parameters, static_cast<int>(i)), expected, 1e-6 * expected);
-    }
   }
 }
 

@@ -12,7 +12,6 @@ namespace {
 
 using device::Activation;
 using device::LossSums;
-using device::OptimizerKind;
 using device::TensorKind;
 using device::UpdateRule;
 
@@ -44,8 +43,7 @@ TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
   const auto d_statistics = device().make_activations(users, 2 * latents);
   begin({3, 4}, 0.5F, plain_rule);
   device().set_loss_scale({static_cast<float>(scale), 0}, step());
-  device().softmax_layer_step(*z, *batch.device, *output.parameters, output.layer, step(), *d_z,
-                              *output.gradients, {});
+  softmax_step(*z, batch, output, step(), *d_z);
   const auto expected = reference::softmax_layer(hidden, batch.host, output.weight, output.bias);
   expect_near(read(*d_z), times(expected.d_input, scale), "d_hidden");
   expect_near(weight_gradient(output), times(expected.d_weight, scale), "d_weight");
@@ -85,8 +83,7 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
   for (const float broken : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     begin({}, 0.0F, plain_rule);
     device().set_loss_scale({8.0F, 5}, step());
-    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
-                                *layer.gradients, {});
+    softmax_step(*hidden, batch, layer, step(), *d_hidden);
     Matrix gradient(33, 257, weight_gradient(layer));
     gradient.at(32, 256) = gradient.at(7, 0) = broken;
     import_tensor(layer.layout, 0, gradient, *layer.gradients);
@@ -124,8 +121,7 @@ TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
   const auto d_z = device().make_activations(3, 6);
   const std::vector<float> weights = flat(layer.parameters->master());
   begin({}, 0.0F, plain_rule);
-  device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, step(), *d_z,
-                              *layer.gradients, {});
+  softmax_step(*z, batch, layer, step(), *d_z);
   for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
   // Parts of the gradient, an empty one too: each may be all that a rank looks at.
   device().inspect_gradients(*layer.gradients, {0, 0}, step());

@@ -72,11 +72,7 @@ class Ranking : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Ranking, ::testing::ValuesIn(contract_devices()), contract_name);
 
-struct RankedShape {
-  std::int64_t items;
-  std::int64_t hidden;
-};
-constexpr RankedShape ranked_shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
+constexpr LayerSize ranked_shapes[] = {{1, 1}, {33, 7}, {1000, 33}};
 
 TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
   for (const auto& [items, width] : ranked_shapes) {

@@ -15,48 +15,20 @@ namespace {
 using device::LossSums;
 using device::TensorKind;
 
-class Softmax : public LayerContract {
- protected:
-  void expect_loss(double got, double expected) {
-    EXPECT_NEAR(got, expected, (low_precision() ? 5e-3 : 2e-6) * (1.0 + std::abs(expected)));
-  }
-
-  /// All that the verb says, against fp64.
-  void compare(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
-               Device::Activations& input, Device::Activations& d_hidden) {
-    const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
-    write(input, hidden);
-    Reports reports(*this, layer);
-    device().softmax_layer_step(input, *batch.device, *layer.parameters, layer.layer, begin(), d_hidden,
-                                *layer.gradients, reports.callback());
-    const LossSums sums = losses();
-    expect_loss(sums.nll, expected.nll);
-    EXPECT_EQ(sums.kl, 0.0);
-    EXPECT_EQ(sums.users, hidden.rows);
-    ASSERT_EQ(d_hidden.rows(), hidden.rows);
-    expect_near(read(d_hidden), expected.d_input, "d_hidden");
-    expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
-    expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
-    expect_zero_padding(layer.layout, *layer.gradients);
-    reports.check();
-  }
-};
+class Softmax : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Softmax, AgainstFp64) {
-  struct Shape {
-    std::int64_t items;
-    std::int64_t hidden;
-  };
-  for (const auto& [items, hidden] : {Shape{33, 7}, Shape{257, 64}, Shape{1000, 33}}) {
+  for (const auto& [hidden, items] : {LayerSize{7, 33}, {64, 257}, {33, 1000}}) {
     const TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
     const auto input = device().make_activations(257, hidden);
     const auto d_hidden = device().make_activations(257, hidden);
     TestBatch batch;
-    for (const std::int64_t users : {257, 0, 1, 31, 32, 33}) {
+    for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("items {} hidden {} users {}", items, hidden, users));
       gather(random_rows(users, items, 1), items, true, batch);
-      compare(layer, random_matrix(users, hidden, 2, 0.5F), batch, *input, *d_hidden);
+      expect_softmax_step(layer, random_matrix(users, hidden, 2, 0.5F), batch, *input, *d_hidden,
+                          tolerance());
     }
   }
 }
@@ -69,7 +41,7 @@ TEST_P(Softmax, LargeBatchThenSmallOne) {
   TestBatch batch;
   for (const std::int64_t users : {1500, 40}) {
     gather(random_rows(users, 300, 1), 300, true, batch);
-    compare(layer, random_matrix(users, 17, 2, 0.5F), batch, *input, *d_hidden);
+    expect_softmax_step(layer, random_matrix(users, 17, 2, 0.5F), batch, *input, *d_hidden, tolerance());
   }
 }
 
@@ -77,10 +49,7 @@ TEST_P(Softmax, OneItemIsCertain) {
   const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
   TestBatch batch;
   gather(random_rows(33, 1, 1), 1, true, batch);
-  const Matrix hidden = whole_numbers(33, 1, 4, 3);
-  const auto input = device().make_activations(33, 1);
-  const auto d_hidden = device().make_activations(33, 1);
-  compare(layer, hidden, batch, *input, *d_hidden);
+  expect_softmax_step(layer, whole_numbers(33, 1, 4, 3), batch);
 }
 
 TEST_P(Softmax, UsersWithoutItemsAddNothing) {
@@ -91,8 +60,7 @@ TEST_P(Softmax, UsersWithoutItemsAddNothing) {
   gather(rows, 100, true, batch);
   const auto hidden = activations(random_matrix(33, 16, 2));
   const auto d_hidden = activations(random_matrix(33, 16, 3));
-  device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                              *layer.gradients, {});
+  softmax_step(*hidden, batch, layer, begin(), *d_hidden);
   EXPECT_EQ(losses().nll, 0.0);
   expect_near(read(*d_hidden), Matrix(33, 16), Tolerance{}, "d_hidden");
   expect_near(weight_gradient(layer), Matrix(16, 100), Tolerance{}, "d_weight");
@@ -121,9 +89,7 @@ TEST_P(Softmax, ExtremeLogits) {
     for (std::int64_t row = 0; row < 33; ++row) {
       hidden.at(row, 0) = hidden.at(row, 1) = row % 4 == 0 ? -value : value;
     }
-    const auto input = device().make_activations(33, 2);
-    const auto d_hidden = device().make_activations(33, 2);
-    compare(layer, hidden, batch, *input, *d_hidden);
+    expect_softmax_step(layer, hidden, batch);
   }
 }
 
@@ -140,8 +106,7 @@ TEST_P(Softmax, NanReachesTheLoss) {
     device().weights_changed(*layer.parameters);
     const auto hidden = activations(random_matrix(33, 8, 2));
     const auto d_hidden = device().make_activations(33, 8);
-    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin({1, 7}),
-                                *d_hidden, *layer.gradients, {});
+    softmax_step(*hidden, batch, layer, begin({1, 7}), *d_hidden);
     device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
     const LossSums sums = losses();
     if (fp16()) {
@@ -165,9 +130,8 @@ TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
   const auto d_hidden = activations(rubbish);
   Reports reports(*this, layer);
   bool untouched = true;
-  device().softmax_layer_step(
-      *hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden, *layer.gradients,
-      reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
+  softmax_step(*hidden, batch, layer, begin(), *d_hidden,
+               reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
   EXPECT_GE(reports.count(), 1U);
   EXPECT_TRUE(untouched) << "gradients of the weights are to be reported before d_hidden is computed";
   reports.check();
@@ -190,8 +154,7 @@ TEST_P(Softmax, SameResultTwice) {
   std::vector<std::vector<float>> results[2];
   double nll[2] = {};
   for (int i = 0; i < 2; ++i) {
-    device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                                *layer.gradients, {});
+    softmax_step(*hidden, batch, layer, begin(), *d_hidden);
     nll[i] = losses().nll;
     results[i] = {read(*d_hidden), weight_gradient(layer), bias_gradient(layer)};
   }
@@ -208,25 +171,9 @@ TEST_P(Softmax, RealSize) {
   const TestLayer layer = random_layer(TensorKind::output_table, 600, items);
   TestBatch batch;
   gather(random_rows(users, items, 1, 300), items, true, batch);
-  const Matrix hidden = random_matrix(users, 600, 2, 0.5F);
-  const auto input = activations(hidden);
-  const auto d_hidden = device().make_activations(users, 600);
-  std::vector<Range> reported;
-  device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                              *layer.gradients,
-                              [&](Range range, device::Completion) { reported.push_back(range); });
-  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
-  EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-3 : 1e-6) * expected.nll);
-  expect_near(read(*d_hidden), expected.d_input, "d_hidden");
-  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
-  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
-  std::int64_t next = 0;
-  for (const Range range : reported) {
-    EXPECT_EQ(range.begin, next);
-    next = range.end;
-  }
-  EXPECT_EQ(next, layer.layout.size);
-  EXPECT_GE(reported.size(), 2U) << "so large a gradient comes in pieces, or its reduction cannot overlap";
+  const SoftmaxStep found = expect_softmax_step(layer, random_matrix(users, 600, 2, 0.5F), batch);
+  EXPECT_LE(found.loss_error, low_precision() ? 1e-3 : 1e-6);
+  EXPECT_GE(found.reports, 2U) << "so large a gradient comes in pieces, or its reduction cannot overlap";
 }
 
 }  // namespace

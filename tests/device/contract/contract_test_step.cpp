@@ -16,14 +16,13 @@ namespace {
 
 using device::Activation;
 using device::LossSums;
-using device::OptimizerKind;
 using device::TensorKind;
 using device::UpdateRule;
 
 class Step : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Step, ::testing::ValuesIn(contract_devices()), contract_name);
 
-TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
+TEST_P(Step, LossesAndLooksAtThemAddUpOverStepsEachWithItsOwnBeta) {
   const std::int64_t latents = 9;
   const TestLayer layer = random_layer(TensorKind::output_table, latents, 100);
   const auto z = device().make_activations(33, latents);
@@ -48,8 +47,7 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
     write(*statistics, values);
     write(*d_z, hidden);
     device().begin_step({98765, s, 0, beta, {}}, *state);
-    device().softmax_layer_step(*z, *batch.device, *layer.parameters, layer.layer, *state, *d_z,
-                                *layer.gradients, {});
+    softmax_step(*z, batch, layer, *state, *d_z);
     device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
     device().end_step(*state);
     nll += reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias).nll;
@@ -58,6 +56,13 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
     kl += step_kl;
     weighted_kl += static_cast<double>(beta) * step_kl;
     all_users += users;
+    // One look may have been under way since before; the next one starts behind the step.
+    std::int64_t seen = -1;
+    for (int i = 0; i < 3 && seen != all_users; ++i) {
+      if (const auto look = device().poll_losses(*state)) seen = look->users;
+      device().synchronize();
+    }
+    EXPECT_EQ(seen, all_users);
     const LossSums sums = device().read_losses(*state);
     EXPECT_NEAR(sums.nll, nll, tolerance * nll);
     EXPECT_NEAR(sums.kl, kl, tolerance * kl);
@@ -66,9 +71,6 @@ TEST_P(Step, LossesAddUpOverStepsEachWithItsOwnBeta) {
     EXPECT_EQ(sums.skipped, 0);
     EXPECT_EQ(sums.broken_step, -1);
   }
-  // Whatever a poll sees is some past, at the latest that of the read before it.
-  const auto polled = device().poll_losses(*state);
-  EXPECT_EQ(polled.value_or(device().read_losses(*state)).users, all_users);
   device().clear_losses(*state);
   const LossSums none = device().read_losses(*state);
   EXPECT_EQ(none.nll, 0.0);
@@ -118,23 +120,6 @@ TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
   device().set_losses(sums, *state);
   const auto polled = device().poll_losses(*state);
   EXPECT_EQ(polled.value_or(sums).nll, sums.nll);
-}
-
-TEST_P(Step, PollingEndsUpWithTheSums) {
-  const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
-  TestBatch batch;
-  gather(random_rows(5, 33, 1), 33, true, batch);
-  const auto hidden = activations(random_matrix(5, 7, 2));
-  add_loss(*hidden, batch, layer, begin());
-  device().end_step(step());
-  device().synchronize();
-  // One look may have been under way since before; the next one starts behind the step.
-  std::int64_t users = 0;
-  for (int i = 0; i < 3 && users == 0; ++i) {
-    if (const auto sums = device().poll_losses(step())) users = sums->users;
-    device().synchronize();
-  }
-  EXPECT_EQ(users, 5);
 }
 
 TEST_P(Step, TheFirstBrokenStepIsKept) {
@@ -226,7 +211,7 @@ struct SmallModel {
   static constexpr std::int64_t latents = 6;
   static constexpr std::int64_t most_users = 64;
 
-  SmallModel(Device& b, const Csr& rows, const Csr& side_rows)
+  explicit SmallModel(Device& b)
       : device(b),
         layout(b.plan_parameters(std::vector<device::TensorSpec>{
             {"output/weight", latents, items, TensorKind::output_table, true},
@@ -290,6 +275,8 @@ struct SmallModel {
   }
 
   Device& device;
+  Csr rows = random_rows(100, items, 1);
+  Csr side_rows = random_rows(100, columns, 2, 4);
   device::ParameterLayout layout;
   std::unique_ptr<Device::Parameters> parameters;
   std::unique_ptr<Device::Buffer> gradients, first, second;
@@ -304,10 +291,8 @@ struct SmallModel {
 };
 
 TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
-  const Csr rows = random_rows(100, SmallModel::items, 1);
-  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
-  SmallModel plain(device(), rows, side_rows);
-  SmallModel recorded(device(), rows, side_rows);
+  SmallModel plain(device());
+  SmallModel recorded(device());
   std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by users
   const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 batches alike and a short one
   int replays = 0;
@@ -347,10 +332,8 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
 // Work that needs more room than what was recorded comes in between: the recording must not use the old
 // place.
 TEST_P(Step, ARecordingSurvivesLargerWork) {
-  const Csr rows = random_rows(100, SmallModel::items, 1);
-  const Csr side_rows = random_rows(100, SmallModel::columns, 2, 4);
-  SmallModel plain(device(), rows, side_rows);
-  SmallModel recorded(device(), rows, side_rows);
+  SmallModel plain(device());
+  SmallModel recorded(device());
   for (SmallModel* model : {&plain, &recorded}) {
     model->set_order(shuffled(100, 7), std::vector<std::int64_t>{0, 50, 100});
   }
@@ -364,8 +347,7 @@ TEST_P(Step, ARecordingSurvivesLargerWork) {
   gather(random_rows(1100, 3000, 1, 200), 3000, true, batch);
   const auto hidden = activations(random_matrix(1100, 130, 2));
   const auto d_hidden = device().make_activations(1100, 130);
-  device().softmax_layer_step(*hidden, *batch.device, *large.parameters, large.layer, begin(), *d_hidden,
-                              *large.gradients, {});
+  softmax_step(*hidden, batch, large, begin(), *d_hidden);
 
   plain.begin(1, 1);
   plain.run(50);

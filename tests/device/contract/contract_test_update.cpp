@@ -11,7 +11,6 @@
 namespace vaecf::testing {
 namespace {
 
-using device::OptimizerKind;
 using device::TensorKind;
 using device::UpdateRule;
 
@@ -76,15 +75,6 @@ class Update : public LayerContract {
     expect_zero_padding(layer.layout, *state.moments.first);
     expect_zero_padding(layer.layout, *state.moments.second);
   }
-
-  static std::vector<UpdateRule> rules() {
-    return {{OptimizerKind::adam, 3e-3F, 0.9F, 0.999F, 1e-8F, 1.0F / 500, 0.0F},
-            {OptimizerKind::adam, 1e-2F, 0.8F, 0.9F, 1e-3F, 1.0F / 77, 0.02F},
-            {OptimizerKind::rmsprop, 1e-3F, 0.9F, 0.99F, 1e-6F, 1.0F / 500, 0.0F},
-            {OptimizerKind::rmsprop, 1e-2F, 0.0F, 0.9F, 1e-3F, 1.0F, 0.1F},
-            {OptimizerKind::sgd, 0.1F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.0F},
-            {OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Update, ::testing::ValuesIn(contract_devices()), contract_name);
 
@@ -96,7 +86,7 @@ TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
   };
   for (const Shape& shape : {Shape{TensorKind::matrix, 7, 33}, Shape{TensorKind::output_table, 33, 257},
                              Shape{TensorKind::input_table, 100, 31}, Shape{TensorKind::matrix, 1, 1}}) {
-    for (const UpdateRule& rule : rules()) {
+    for (const UpdateRule& rule : update_rules) {
       SCOPED_TRACE(format("{} x {} rule {} decay {}", shape.inputs, shape.outputs,
                           static_cast<int>(rule.kind), rule.decay));
       TestLayer layer = random_layer(shape.kind, shape.inputs, shape.outputs);
@@ -108,7 +98,7 @@ TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
 }
 
 TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
-  for (const UpdateRule& rule : rules()) {
+  for (const UpdateRule& rule : update_rules) {
     TestLayer whole = random_layer(TensorKind::output_table, 33, 257);
     TestLayer pieces = random_layer(TensorKind::output_table, 33, 257);
     State in_whole = make_state(whole);
@@ -130,7 +120,7 @@ TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
 
 // A rank that keeps the moments of its part alone gets the same as one that keeps all of them.
 TEST_P(Update, PackedMomentsEqualTheWhole) {
-  for (const UpdateRule& rule : rules()) {
+  for (const UpdateRule& rule : update_rules) {
     for (const std::int64_t n : {0, 1, 31, 32, 33, 257, 3000}) {
       SCOPED_TRACE(format("rule {} decay {} elements {}", static_cast<int>(rule.kind), rule.decay, n));
       TestLayer whole = random_layer(TensorKind::output_table, 33, 257);
@@ -179,8 +169,7 @@ TEST_P(Update, ProductsSeeTheNewWeights) {
   State table_state = make_state(table);
   update(rule, table, table_state);
   const auto d_hidden = device().make_activations(9, 33);
-  device().softmax_layer_step(*input, *batch.device, *table.parameters, table.layer, begin(), *d_hidden,
-                              *table.gradients, {});
+  softmax_step(*input, batch, table, begin(), *d_hidden);
   const auto expected = reference::softmax_layer(hidden, batch.host, table_state.w[0], table_state.w[1]);
   EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-2 : 1e-5) * expected.nll);
   expect_near(read(*d_hidden), expected.d_input, low_precision() ? Tolerance{3e-2, 8e-2, 0} : tolerance(),
