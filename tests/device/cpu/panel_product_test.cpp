@@ -10,6 +10,7 @@
 #include "device/contract/contract.hpp"
 #include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/kernels/product.hpp"
+#include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -104,16 +105,18 @@ TEST_F(PanelProduct, NothingToDoIsNoFault) {
   EXPECT_EQ(product(nothing_reduced, {}, {}, std::vector<float>(15, 1.0F)), std::vector<float>(15, 0.0F));
 }
 
-TEST(PanelKernels, TheDescriptionNamesThem) {
-  const cpu::PanelKernel kernel = cpu::make_avx2_panels();
-  const auto text = [&](device::Precision precision, bool portable) {
-    return cpu::Device(1, precision, portable, nullptr, kernel).description();
+TEST(Description, NamesTheOwnKernelOfThePrecision) {
+  const cpu::PanelKernel panels = cpu::make_avx2_panels();
+  const auto kernel_of = [&](device::Precision precision, bool portable, bool with_tiles) {
+    const auto tiles = with_tiles ? std::make_shared<EmulatedTiles>() : nullptr;
+    const std::string text = cpu::Device(1, precision, portable, tiles, panels).description();
+    const auto at = text.find("own kernel (");
+    return at == std::string::npos ? "" : text.substr(at + 12, text.find(')', at) - at - 12);
   };
-  const bool named =
-      text(device::Precision::fp32, false).find("output layer by an own kernel (AVX2)") != std::string::npos;
-  EXPECT_EQ(named, kernel != nullptr) << text(device::Precision::fp32, false);
-  EXPECT_EQ(text(device::Precision::bf16, false).find("own kernel"), std::string::npos);
-  EXPECT_EQ(text(device::Precision::fp32, true).find("own kernel"), std::string::npos);
+  EXPECT_EQ(kernel_of(device::Precision::fp32, false, true), panels != nullptr ? "AVX2" : "");
+  EXPECT_EQ(kernel_of(device::Precision::fp32, true, true), "");
+  EXPECT_EQ(kernel_of(device::Precision::bf16, false, true), "emulated");
+  EXPECT_EQ(kernel_of(device::Precision::bf16, false, false), "");
 }
 
 }  // namespace

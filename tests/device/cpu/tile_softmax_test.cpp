@@ -53,8 +53,7 @@ class TileSoftmax : public LayerContract {
     const auto input = activations(hidden);
     const auto d_hidden = device().make_activations(hidden.rows, hidden.columns);
     const auto expected = reference::softmax_layer(rounded(hidden), batch.host, rounded(weight), bias);
-    device().softmax_layer_step(*input, *batch.device, *layer.parameters, layer.layer, begin(), *d_hidden,
-                                *layer.gradients, {});
+    softmax_step(*input, batch, layer, begin(), *d_hidden);
     EXPECT_NEAR(losses().nll, expected.nll, 3e-6 * (1.0 + expected.nll));
     expect_near(read(*d_hidden), expected.d_input, bf16_rounding, "d_hidden");
     expect_near(weight_gradient(layer), expected.d_weight, bf16_rounding, "d_weight");
@@ -167,16 +166,6 @@ TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
   const auto one = ranked_on(1);
   EXPECT_EQ(ranked_on(2), one);
   EXPECT_EQ(ranked_on(9), one);
-}
-
-TEST(TileSoftmaxPasses, TheDescriptionNamesTheKernel) {
-  const auto kernels = std::make_shared<EmulatedTiles>();
-  const auto text = [&](device::Precision precision) {
-    return Device(1, precision, false, kernels).description();
-  };
-  EXPECT_NE(text(device::Precision::bf16).find("output layer by an own kernel (emulated)"), std::string::npos)
-      << text(device::Precision::bf16);
-  EXPECT_EQ(text(device::Precision::fp32).find("own kernel"), std::string::npos);
 }
 
 }  // namespace
