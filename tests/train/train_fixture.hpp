@@ -19,6 +19,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/thread_communicator.hpp"
@@ -145,12 +146,19 @@ class TrainTest : public ::testing::Test {
     run_world(ranks, backend_, body);
   }
 
-  /// Trains on ranks that must all come to the same result.
-  TrainResult train_on(int ranks, const std::function<TrainResult(const Services&)>& body) const {
-    std::vector<TrainResult> results(static_cast<std::size_t>(ranks));
+  /// What `body` returns on each of the ranks.
+  template <class Body>
+  auto of_ranks(int ranks, Body&& body) const {
+    std::vector<decltype(body(std::declval<const Services&>()))> results(static_cast<std::size_t>(ranks));
     on_ranks(ranks, [&](const Services& services) {
       results[static_cast<std::size_t>(services.communicator.rank())] = body(services);
     });
+    return results;
+  }
+
+  /// Trains on ranks that must all come to the same result.
+  TrainResult train_on(int ranks, const std::function<TrainResult(const Services&)>& body) const {
+    const std::vector<TrainResult> results = of_ranks(ranks, body);
     for (const TrainResult& result : results) {
       EXPECT_EQ(result.stopped, results[0].stopped);
       EXPECT_EQ(result.epochs, results[0].epochs);

@@ -16,8 +16,7 @@ class Checkpoint : public TrainTest {
  protected:
   /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
   EvaluationResult save(int ranks, const std::string& path) {
-    EvaluationResult result;
-    on_ranks(ranks, [&](const Services& services) {
+    return of_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
       train_epochs(trainer, 1);
@@ -32,26 +31,23 @@ class Checkpoint : public TrainTest {
       if (services.communicator.rank() == 0) snapshot.write(path);
       services.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
-      const EvaluationResult mine = evaluator.evaluate(trainer.model());
+      const EvaluationResult result = evaluator.evaluate(trainer.model());
       const auto exported = [&](FlatState which) { return read_all(services.engine, which); };
       const Tensors weights = exported(FlatState::weights);
       const Tensors first = exported(FlatState::first_moment);
       const Tensors second = exported(FlatState::second_moment);
       if (services.communicator.rank() == 0) {
-        result = mine;
         weights_ = weights;
         first_ = first;
         second_ = second;
       }
-    });
-    return result;
+      return result;
+    })[0];
   }
 
   TestResult test_on(int ranks, const std::string& path) {
-    std::vector<TestResult> results(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
-      results[static_cast<std::size_t>(services.communicator.rank())] = test(options_, services, path);
-    });
+    const auto results =
+        of_ranks(ranks, [&](const Services& services) { return test(options_, services, path); });
     for (const TestResult& result : results) {
       EXPECT_EQ(result.model.metrics.at("ndcg@10").mean, results[0].model.metrics.at("ndcg@10").mean);
     }

@@ -39,17 +39,13 @@ class ParameterServer : public WorldOfRanks {
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.updates = comm::ServerUpdates::asynchronous;
-    Staleness staleness;
-    on_ranks(workers + 1, [&](const Services& services) {
+    return of_ranks(workers + 1, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, 0);
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < steps; ++t) work(services.communicator.rank(), trainer, t);
-      const auto mine = services.engine.take_staleness();
-      ASSERT_TRUE(mine);
-      if (services.communicator.rank() == 0) staleness = *mine;
-    });
-    return staleness;
+      return services.engine.take_staleness().value();
+    })[0];
   }
 };
 
@@ -204,13 +200,9 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
     options_.distributed = {};
     options_.distributed.strategy = comm::Strategy::parameter_server;
     set(options_.distributed);
-    std::string message;
-    on_ranks(ranks, [&](const Services& services) {
-      const std::string mine = message_of<InputError>([&] { check(options_, services); });
-      if (services.communicator.rank() == 0) message = mine;
-      services.communicator.barrier();
-    });
-    return message;
+    return of_ranks(ranks, [&](const Services& services) {
+      return message_of<InputError>([&] { check(options_, services); });
+    })[0];
   };
   const auto expect = [](const std::string& message, const char* part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;

@@ -56,12 +56,10 @@ TEST_F(BadInput, NobodyToTrainOn) {
 }
 
 TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
-  std::vector<std::string> messages(3);
-  on_ranks(3, [&](const Services& services) {
+  const auto messages = of_ranks(3, [&](const Services& services) {
     SessionOptions options = options_;
-    const int rank = services.communicator.rank();
-    if (rank == 1) options.configuration_text += "seed: 2\n";
-    messages[static_cast<std::size_t>(rank)] = message_of<InputError>([&] { check(options, services); });
+    if (services.communicator.rank() == 1) options.configuration_text += "seed: 2\n";
+    return message_of<InputError>([&] { check(options, services); });
   });
   for (const std::string& message : messages) {
     EXPECT_EQ(message.find("the configuration differs between ranks"), 0U) << message;
@@ -70,12 +68,10 @@ TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
 
 TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
   const std::string other = make("other.h5", {.users = 202});
-  std::vector<std::string> messages(2);
-  on_ranks(2, [&](const Services& services) {
+  const auto messages = of_ranks(2, [&](const Services& services) {
     SessionOptions options = options_;
-    const int rank = services.communicator.rank();
-    if (rank == 1) options.data.file = other;
-    messages[static_cast<std::size_t>(rank)] = message_of<InputError>([&] { train(options, services); });
+    if (services.communicator.rank() == 1) options.data.file = other;
+    return message_of<InputError>([&] { train(options, services); });
   });
   for (const std::string& message : messages) {
     EXPECT_NE(message.find("differs between ranks"), std::string::npos) << message;

@@ -11,12 +11,7 @@ class Benchmark : public TrainTest {
   BenchmarkResult measure(int ranks) {
     options_.train.epochs = 2;
     backend_.kernels = device::Kernels::automatic;
-    BenchmarkResult result;
-    on_ranks(ranks, [&](const Services& services) {
-      const BenchmarkResult mine = benchmark(options_, services);
-      if (services.communicator.rank() == 0) result = mine;
-    });
-    return result;
+    return of_ranks(ranks, [&](const Services& services) { return benchmark(options_, services); })[0];
   }
 
   static double phases_together(const BenchmarkResult& result) {

@@ -22,12 +22,9 @@ class Features : public WorldOfRanks {
     on_ranks(1, [&](const Services& services) { train(options_, services); });
   }
   TestResult test_on(int ranks) {
-    TestResult result;
-    on_ranks(ranks, [&](const Services& services) {
-      const TestResult mine = test(options_, services, options_.best_checkpoint());
-      if (services.communicator.rank() == 0) result = mine;
-    });
-    return result;
+    return of_ranks(ranks, [&](const Services& services) {
+      return test(options_, services, options_.best_checkpoint());
+    })[0];
   }
 };
 
@@ -113,13 +110,7 @@ TEST_F(Features, OfAUserAreNotThoseOfAnother) {
 TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
   options_.train.epochs = 1;
   train_alone();
-  const auto refusal = [&] {
-    std::string message;
-    on_ranks(1, [&](const Services& services) {
-      message = message_of<InputError>([&] { test(options_, services, options_.best_checkpoint()); });
-    });
-    return message;
-  };
+  const auto refusal = [&] { return message_of<InputError>([&] { test_on(1); }); };
   options_.model.features = model::FeaturesInput::off;
   EXPECT_NE(refusal().find("trained with 8 features of users, and model.features is off; set it to auto"),
             std::string::npos);

@@ -44,9 +44,7 @@ class CudaTwinTraining : public WorldOfRanks {
     backend_.precision = precision;
     backend_.graph = graph;
     backend_.resident = resident;
-    OneRun run;
-    on_ranks(1, [&](const Services& services) { run = train_on(services); });
-    return run;
+    return of_ranks(1, [&](const Services& services) { return train_on(services); })[0];
   }
 
   OneRun on_cpu() {

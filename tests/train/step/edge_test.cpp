@@ -17,15 +17,13 @@ class Edge : public TrainTest {
   };
 
   Outcome train_three_epochs(int ranks) {
-    std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
+    const auto outcomes = of_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, 0);
       std::int64_t users_counted = 0;
       train_epochs(trainer, 3, [&] { users_counted += trainer.losses().users; });
-      outcomes[static_cast<std::size_t>(services.communicator.rank())] = {
-          weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
-          services.communicator.all_reduce(users_counted)};
+      return Outcome{weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
+                     services.communicator.all_reduce(users_counted)};
     });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
     return outcomes[0];

@@ -37,13 +37,12 @@ TEST_F(Equivalence, OverlapChangesNothing) {
 TEST_F(Equivalence, MetricsAfterThreeEpochs) {
   std::vector<EvaluationResult> results;
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    std::vector<EvaluationResult> of_rank(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
+    const auto of_rank = of_ranks(ranks, [&](const Services& services) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, services, dataset, evaluation_batch);
       train_epochs(trainer, 3);
       Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
-      of_rank[static_cast<std::size_t>(services.communicator.rank())] = evaluator.evaluate(trainer.model());
+      return evaluator.evaluate(trainer.model());
     });
     for (const EvaluationResult& result : of_rank) {
       EXPECT_EQ(result.users, 31);

@@ -148,15 +148,13 @@ TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
 
 TEST_F(TimelineOfRanks, TrainsTheSame) {
   const auto curve = [&](bool with) {
-    double metric = 0.0;
-    on_ranks(2, [&](const Services& services) {
+    return of_ranks(2, [&](const Services& services) {
       std::optional<RunTimeline> timeline;
       if (with) timeline.emplace(services.communicator, file("t.json")).start(services.communicator);
-      const double mine = train(options_, services).best_metric;
+      const double metric = train(options_, services).best_metric;
       if (timeline) timeline->write(services.communicator, services.log);
-      if (services.communicator.rank() == 0) metric = mine;
-    });
-    return metric;
+      return metric;
+    })[0];
   };
   EXPECT_EQ(curve(true), curve(false));
 }
