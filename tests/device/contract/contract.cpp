@@ -254,10 +254,10 @@ LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& l
   return expect_softmax_step(layer, hidden, batch, *input, *d_hidden, tolerance());
 }
 
-void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
+void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
-  const auto held = device().hold_rows(rows.view(), first_user, items);
+  const auto held = device().hold_rows(rows, first_user, items);
   ASSERT_EQ(held->rows(), n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -267,7 +267,7 @@ void LayerContract::gather(const Csr& rows, std::int64_t items, bool with_transp
   batch.host = {};
   batch.host.items = items;
   for (const std::int64_t row : order) {
-    const auto columns = rows.view().row(row);
+    const auto columns = rows.row(row);
     batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
     batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
     batch.host.users.push_back(static_cast<std::uint32_t>(first_user + row));

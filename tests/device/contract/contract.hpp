@@ -171,7 +171,10 @@ class LayerContract : public Contract {
                    const TestMoments& of_other);
 
   /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
-  void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch);
+  void gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch);
+  void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
+    gather(rows.view(), items, with_transpose, batch);
+  }
 
   /// The verb of this name, into the gradients of `layer`.
   void softmax_step(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,

@@ -229,23 +229,10 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
   // A view whose first offset is not 0, as a shard of a larger matrix has it.
   const Csr all = random_rows(20, 50, 7);
   const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
-  const auto held = device().hold_rows(view, 500, 50);
-  EXPECT_EQ(held->rows(), 12);
   TestBatch batch;
-  batch.host.items = 50;
-  const std::vector<std::int64_t> rows = {3, 0, 11};
-  for (const std::int64_t row : rows) {
-    const auto columns = all.view().row(8 + row);
-    batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
-    batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
-    batch.host.users.push_back(static_cast<std::uint32_t>(500 + row));
-  }
-  batch.device = device().make_batch();
-  device().gather_batch(*held, rows, true, *batch.device);
-  ASSERT_EQ(batch.device->users(), 3);
-
+  gather(view, 50, true, batch);
   const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
-  const auto output = device().make_activations(3, 7);
+  const auto output = device().make_activations(12, 7);
   device().encode_input(*batch.device, *layer.parameters, layer.layer, device::Activation::identity, 0.5F,
                         begin({1, 2}), *output);
   expect_near(read(*output),

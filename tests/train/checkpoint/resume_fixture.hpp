@@ -67,11 +67,9 @@ class Resume : public TrainTest {
   }
 
   int count(const std::string& name, const std::string& event) const {
-    const std::string text = text_of(folder(name) + "/metrics.jsonl");
-    const std::string begin = "{\"event\":\"" + event + "\"";
-    int found = 0;
-    for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) ++found;
-    return found;
+    const auto lines = io::read_json_lines(folder(name) + "/metrics.jsonl");
+    return static_cast<int>(std::ranges::count_if(
+        lines, [&](const io::Json& line) { return io::text_at(line, "event") == event; }));
   }
 
   static void erase_field(std::string& line, const std::string& key) {
