@@ -5,6 +5,10 @@
 namespace vaecf::model {
 
 NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
+  if (options.type != "mult_vae" && options.type != "mult_dae") {
+    throw InputError(format(
+        "model.type {} has no layers: only networks are trained; use mult_vae or mult_dae", options.type));
+  }
   NetworkShape shape;
   shape.features = inputs.features;
   shape.variational = options.type == "mult_vae";

@@ -52,6 +52,10 @@ TEST(Network, FeaturesHaveRowsOfTheirOwnInTheFirstLayer) {
             Row("encoder_1/feature_weight", 7, 6, TensorKind::input_table, true));
 }
 
+TEST(Network, ModelsOfOtherTypesHaveNoLayers) {
+  EXPECT_THROW(network_shape({"popularity", {12}, 3, 0.5}, 30), InputError);
+}
+
 TEST(Network, ReversesHiddenWidthsInTheDecoder) {
   const NetworkShape shape = network_shape({"mult_vae", {12, 8}, 3, 0.5}, 30);
   ASSERT_EQ(shape.encoder.size(), 3U);

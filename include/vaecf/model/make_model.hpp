@@ -21,13 +21,13 @@ using MakeModel = std::unique_ptr<Model> (*)(const ModelOptions&, Inputs, Device
 /// One function for each of model_types, which makes a model with weights of zero for up to `max_users` users
 /// at a time.
 template <class Device>
-constexpr std::array<MakeModel<Device>, model_types.size()> makers{make_network<Device>,
-                                                                   make_network<Device>};
+constexpr auto makers = std::to_array<MakeModel<Device>>({make_network<Device>, make_network<Device>});
 
 /// Makes the model that `options.type`, one of model_types, names.
 template <class Device>
 std::unique_ptr<Model> make_model(const ModelOptions& options, Inputs inputs, Device& device,
                                   std::int64_t max_users) {
+  static_assert(makers<Device>.size() == model_types.size());
   const auto type = std::ranges::find(model_types, options.type) - model_types.begin();
   return makers<Device>.at(static_cast<std::size_t>(type))(options, inputs, device, max_users);
 }

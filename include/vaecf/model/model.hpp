@@ -16,7 +16,7 @@
 namespace vaecf::model {
 
 /// The names that model.type may have; make_model.hpp has a function for each, in this order.
-inline constexpr std::array<const char*, 2> model_types{"mult_vae", "mult_dae"};
+inline constexpr std::array model_types{"mult_vae", "mult_dae"};
 
 /// Users in host memory: row u of each matrix belongs to user number first_user + u of their set.
 struct UserData {

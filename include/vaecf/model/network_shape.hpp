@@ -39,6 +39,7 @@ struct NetworkShape {
   std::int64_t features = 0;
 };
 
+/// Throws InputError for a model that is no network.
 NetworkShape network_shape(const ModelOptions& options, Inputs inputs);
 
 /// The tensors "NAME/weight" and "NAME/bias" in the order in which backward finishes their gradients: the
