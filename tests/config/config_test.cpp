@@ -179,7 +179,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
                            "validation: {metrics: []}",
                            "validation: {metrics: [ndcg@100, ndcg@100]}",
                            "validation: {metrics: [ndcg@0], select: last}",
-                           "validation: {metrics: [precision@5], select: last}",
+                           "validation: {metrics: [no_metric@5], select: last}",
                            "backend: {threads: 5000}",
                            "distributed: {bucket_mib: 0}"}) {
     EXPECT_NE(refusal(text).find(" must be "), std::string::npos) << text << " -> " << refusal(text);
@@ -190,7 +190,8 @@ TEST(Config, ChoicesAreListed) {
   EXPECT_EQ(refusal("train: {precision: int8}"),
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
   EXPECT_EQ(refusal("model: {type: vae}"),
-            "c.yaml:1: model.type must be one of mult_vae, mult_dae, got \"vae\"");
+            format("c.yaml:1: model.type must be one of {}, got \"vae\"",
+                   joined({model::model_types.begin(), model::model_types.end()})));
   EXPECT_EQ(refusal("backend: {graph: true}"),
             "c.yaml:1: backend.graph must be one of auto, on, off, got \"true\"");
 }

@@ -11,6 +11,7 @@
 
 #include "config/other_value.hpp"
 #include "data/prepare/record.hpp"
+#include "data/source/source_formats.hpp"
 
 namespace vaecf::config {
 namespace {
@@ -23,11 +24,6 @@ const std::map<std::string, std::string> not_recorded{
     {"data.source.users.path", "likewise; users_member tells which file of an archive it is"},
     {"data.prepare.compression", "compared with how the dataset lies on disk"},
     {"data.prepare.memory_gib", "the dataset is the same, byte by byte"}};
-
-// Of these formats the columns are known; all others must record how `data.source` describes lines.
-const std::set<std::string> fixed_formats{"movielens_csv", "movielens_dat", "movielens_100k",
-                                          "netflix",       "lastfm_360k",   "msd",
-                                          "pinterest",     "adjacency",     "pro_sg"};
 
 class Recipe : public ::testing::Test {
  protected:
@@ -70,11 +66,11 @@ TEST_F(Recipe, EveryKeyOfSourceAndPrepareChangesItOrSaysWhyNot) {
 TEST_F(Recipe, FormatsThatAreDescribedRecordTheDescription) {
   const std::set<std::string> described{"separator",   "header",        "quotes",     "user_column",
                                         "item_column", "rating_column", "time_column"};
-  for (const std::string& format : data::source_formats()) {
-    if (fixed_formats.contains(format)) continue;
+  for (const data::SourceFormat& format : data::formats()) {
+    if (format.given_layout == nullptr) continue;
     for (const Key& key : all_keys()) {
       if (!key.path.starts_with("data.source.") || !described.contains(key.path.substr(12))) continue;
-      EXPECT_TRUE(tells(key, {"data.source.format=" + format})) << format << " " << key.path;
+      EXPECT_TRUE(tells(key, {"data.source.format=" + format.name})) << format.name << " " << key.path;
     }
   }
 }
