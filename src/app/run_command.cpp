@@ -159,7 +159,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   const train::Services services{ranks, *parts.engine, parts.voice.log, *parts.voice.progress};
   together([&] {
-    train::check(config.session, services);
+    train::check(config.session, services, line.train || line.benchmark);
     check_deterministic(config);
     if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
   });

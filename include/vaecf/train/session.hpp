@@ -84,8 +84,9 @@ struct TestResult {
 };
 
 /// Checks everything that can be checked before heavy work (dataset, sizes, ranks against virtual shards,
-/// memory plan, run folder writable). InputError; called on every rank, and the caller exchanges the outcome.
-void check(const SessionOptions& options, const Services& services);
+/// run folder writable; if it trains, the model and a memory plan). InputError; called on every rank, and the
+/// caller exchanges the outcome.
+void check(const SessionOptions& options, const Services& services, bool trains = true);
 
 /// InputError where `test` would have nobody to test on.
 void require_test_users(const io::DatasetFile& dataset);

@@ -56,11 +56,11 @@ void check_distributed(const SessionOptions& options, const Services& services) 
   }
 }
 
-void check_dataset(const SessionOptions& options, const Services& services) {
+io::DatasetFile open_dataset(const SessionOptions& options) {
   if (options.data.file.empty()) {
     throw InputError("data.file is not set: name the dataset that `vaecf_dist prepare` or `synthesize` made");
   }
-  const io::DatasetFile dataset(options.data.file);
+  io::DatasetFile dataset(options.data.file);
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
     throw InputError(
@@ -74,9 +74,14 @@ void check_dataset(const SessionOptions& options, const Services& services) {
                "the {} train users; keep the last batch or make batches smaller",
                options.train.batch_size, rows));
   }
-  std::int64_t parameters = 0;
+  return dataset;
+}
+
+/// Throws InputError for a model that cannot be trained.
+void plan_memory(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset) {
   const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
-  parameters = model::parameter_count(model::tensor_specs(shape));
+  const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
+  const std::int64_t rows = dataset.rows("train");
   constexpr double mib = 1048576.0;
   // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
   // what is on its way as bf16.
@@ -96,12 +101,13 @@ void check_dataset(const SessionOptions& options, const Services& services) {
 
 }  // namespace
 
-void check(const SessionOptions& options, const Services& services) {
+void check(const SessionOptions& options, const Services& services, bool trains) {
   // The one collective comes first: whatever is thrown below may be thrown by one rank alone.
   require_same(services.communicator, options.configuration_text, "the configuration");
   check_patience(options);
   check_distributed(options, services);
-  check_dataset(options, services);
+  const io::DatasetFile dataset = open_dataset(options);
+  if (trains) plan_memory(options, services, dataset);
   if (services.communicator.rank() == 0) prepare_run_folder(options);
 }
 

@@ -78,6 +78,12 @@ TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
   }
 }
 
+TEST_F(BadInput, AModelThatIsNoNetworkIsNotTrained) {
+  options_.model.type = "popularity";
+  EXPECT_NE(refusal([](O&) {}).find("only networks are trained"), std::string::npos);
+  on_ranks(2, [&](const Services& services) { check(options_, services, false); });
+}
+
 TEST_F(BadInput, ARunFolderThatCannotBeMadeIsAFailureNotAnInputError) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   options_.run.directory = file("occupied");
