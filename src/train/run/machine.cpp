@@ -3,12 +3,12 @@
 #include <vaecf/base/format.hpp>
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -65,9 +65,13 @@ std::int64_t cores_of_process() {
 }
 
 double peak_memory_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+  // The maximum of getrusage() would be that of the program which started this one, if that was larger.
+  std::ifstream lines("/proc/self/status");
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view key = "VmHWM:";
+    if (line.starts_with(key)) return std::stod(line.substr(key.size())) / 1024.0;  // from kB
+  }
+  return 0.0;
 }
 
 }  // namespace vaecf::train

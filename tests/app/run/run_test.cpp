@@ -51,5 +51,14 @@ TEST_F(Program, BenchmarkPrintsPhases) {
   }
 }
 
+TEST_F(Program, PeakMemoryIsNotThatOfTheShellBefore) {
+  const Result result =
+      place.bash("printf -v large '%*s' 300000000 ''\nexec $PROGRAM small.yaml --benchmark --quiet");
+  const std::string label = "peak memory";
+  const std::size_t at = result.out.find(label);
+  ASSERT_NE(at, std::string::npos) << result.out << result.err;
+  EXPECT_LT(std::stod(result.out.substr(at + label.size())), 280.0) << result.out;
+}
+
 }  // namespace
 }  // namespace vaecf::app
