@@ -55,6 +55,24 @@ TEST_F(DatasetRoundTrip, IdsKeepTheirKind) {
   EXPECT_THROW(dataset.read_ids("items/title"), InputError);
 }
 
+TEST_F(DatasetRoundTrip, ColumnsMayEndWithAChunk) {
+  constexpr std::int64_t chunk = std::int64_t{128} << 10;
+  for (const int compression : {0, 1}) {
+    {
+      DatasetWriter writer(file("exact.h5"), compression);
+      writer.append_row("train", Columns{3, 5});
+      for (std::int64_t r = 2; r < chunk; ++r) writer.append_row("train", Columns{4});
+      writer.set_attribute("items", std::int64_t{6});
+      writer.commit();
+    }
+    const DatasetFile dataset(file("exact.h5"));
+    EXPECT_EQ(dataset.rows("train") + 1, chunk);
+    EXPECT_EQ(dataset.entries("train"), chunk);
+    EXPECT_EQ(dataset.read_rows("train", {0, 2}).columns, (Columns{3, 5, 4}));
+    EXPECT_EQ(dataset.read_rows("train", {chunk - 2, chunk - 1}).columns, Columns{4});
+  }
+}
+
 TEST_F(DatasetRoundTrip, LongColumnsCrossChunks) {
   std::mt19937 draw(1);
   Csr expected;
