@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/progress.hpp>
+#include <vaecf/base/run_control.hpp>
 #include <vaecf/data/prepare.hpp>
 
 #include "support/messages.hpp"
