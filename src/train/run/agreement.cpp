@@ -1,6 +1,7 @@
 #include "train/run/agreement.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -50,7 +51,7 @@ bool ask_root(comm::Communicator& communicator, const std::function<bool()>& que
 }
 
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
-  const auto mine = static_cast<std::int64_t>(std::hash<std::string_view>{}(text));
+  const auto mine = static_cast<std::int64_t>(io::xxh64(text));
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
   if (lowest == highest) return;
