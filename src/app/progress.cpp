@@ -59,8 +59,12 @@ void TextProgress::update(std::int64_t done) {
   if (!running_) return;
   done_ = done;
   const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (style_ == ProgressStyle::bar) {
+    if (now >= shown_ + 0.1) show(now);
+    return;
+  }
   const bool tenth = total_ <= 0 || (share() >= shown_share_ + 0.1 && share() < 1.0);
-  if (style_ == ProgressStyle::bar ? now >= shown_ + 0.1 : tenth && now >= shown_ + line_seconds_) show(now);
+  if (tenth && now >= shown_ + line_seconds_) show(now);
 }
 
 void TextProgress::end() {

@@ -22,10 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Knows only the very names that we would give: "epoch-1.h5" is somebody's own.
+/// Returns the checkpoint of this name if checkpoint_name() gives exactly it; "epoch-1.h5" is another
+/// program's.
 std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
-  const char* const digits = name.c_str() + name.find('-') + 1;
-  const std::int64_t number = std::max<std::int64_t>(0, std::strtoll(digits, nullptr, 10));
+  std::int64_t number = 0;
+  if (const std::size_t dash = name.find('-'); dash != std::string::npos) {
+    number = std::max<std::int64_t>(0, std::strtoll(name.c_str() + dash + 1, nullptr, 10));
+  }
   for (const auto kind : {CheckpointKind::epoch, CheckpointKind::step, CheckpointKind::best}) {
     if (checkpoint_name(kind, number) == name) return CheckpointCandidate{"", kind, number};
   }

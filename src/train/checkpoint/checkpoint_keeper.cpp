@@ -18,6 +18,17 @@
 namespace vaecf::train {
 namespace {
 
+/// Returns what the exception of `work` says, "" if there is none.
+template <class Work>
+std::string message_of_failure(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
 bool is_vector(const device::TensorSpec& spec) {
   return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
 }
@@ -136,13 +147,9 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   Write job{file, purpose, state.epoch, state.updates_done, seconds_since(begin)};
   writing_ = std::async(std::launch::async, [this, job, timeline, start = Clock::now()]() mutable {
     const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
-    std::string* error = &job.error;
-    try {
-      snapshot_.write(job.file);
-      error = &job.best_error;
-      if (job.purpose.go_on && job.purpose.best) io::publish_alias(job.file, options_.best_checkpoint());
-    } catch (const std::exception& problem) {
-      *error = problem.what();
+    job.error = message_of_failure([&] { snapshot_.write(job.file); });
+    if (job.error.empty() && job.purpose.go_on && job.purpose.best) {
+      job.best_error = message_of_failure([&] { io::publish_alias(job.file, options_.best_checkpoint()); });
     }
     job.seconds = seconds_since(start);
     return job;

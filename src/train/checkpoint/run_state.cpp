@@ -14,7 +14,9 @@ namespace vaecf::train {
 namespace {
 
 constexpr std::int64_t checkpoint_format = 1;
-constexpr std::size_t skipped = 4;  // in sum_names
+namespace position {  // in sum_names and in RunState::epoch_sums
+enum : std::size_t { nll, kl, weighted_kl, users, skipped };
+}
 
 /// Calls visit(name, field) for each field, by the name of its attribute. Attributes of features are only in
 /// checkpoints of models that have some.
@@ -44,7 +46,8 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
 /// Returns the total over ranks. Steps are skipped by all ranks or none.
 double total(const RunState& state, std::size_t sum) {
   double all = 0.0;
-  for (const double one : state.epoch_sums[sum]) all = sum == skipped ? std::max(all, one) : all + one;
+  for (const double one : state.epoch_sums[sum])
+    all = sum == position::skipped ? std::max(all, one) : all + one;
   return all;
 }
 
@@ -134,8 +137,9 @@ device::LossSums RunState::sums_of(int rank, int size) const {
   for (std::size_t s = 0; s < values.size(); ++s) {
     values[s] = as_before ? epoch_sums[s][static_cast<std::size_t>(rank)] : total(*this, s);
   }
-  return {values[0], values[1], values[2], static_cast<std::int64_t>(values[3]),
-          static_cast<std::int64_t>(values[skipped])};
+  return {values[position::nll], values[position::kl], values[position::weighted_kl],
+          static_cast<std::int64_t>(values[position::users]),
+          static_cast<std::int64_t>(values[position::skipped])};
 }
 
 io::Attributes attributes_of(const SessionOptions& options, const RunState& state) {
@@ -150,7 +154,7 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
       {"model_hidden", hidden_text(options.model)},
       {"model_latent", options.model.latent},
       {"model_dropout", options.model.dropout},
-      {"epoch_loss", total(state, 0) + total(state, 2)},
+      {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
   };
   for (std::size_t s = 0; s < sum_names.size(); ++s) {
     attributes[format("epoch_{}", sum_names[s])] = total(state, s);

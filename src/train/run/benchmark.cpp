@@ -1,6 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/median.hpp>
 #include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/io/digest.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/session.hpp>
 #include <vaecf/train/trainer.hpp>
@@ -251,7 +252,7 @@ class BenchmarkRun {
   std::int64_t ranks_on_one_device() {
     const std::string id = services_.engine.facts().id;
     // Ids of GPUs hold for the whole world; two that meet in a hash would raise a false alarm, no more.
-    const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : std::hash<std::string>{}(id) | 1);
+    const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
     std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
     services_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
     const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);

@@ -1,12 +1,12 @@
 #include "train/run/machine.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -38,12 +38,12 @@ std::int64_t cores_of_host() {
 
 std::int64_t cores_of_ranks(comm::Communicator& ranks) {
   struct Place {
-    std::size_t host;
+    std::uint64_t host;
     cpu_set_t cores;
   };
   static_assert(std::is_trivially_copyable_v<Place>);
   Place own{};
-  own.host = std::hash<std::string>{}(ranks.host());
+  own.host = io::xxh64(ranks.host());
   // Where the kernel does not tell, as of more cores than a set holds, any will do.
   if (sched_getaffinity(0, sizeof(own.cores), &own.cores) != 0) {
     for (std::int64_t core = 0; core < cores_of_host(); ++core) CPU_SET(core, &own.cores);
