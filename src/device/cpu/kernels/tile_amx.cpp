@@ -56,7 +56,7 @@ struct alignas(64) TileConfiguration {
 static_assert(sizeof(TileConfiguration) == 64);
 
 /// Built everywhere and tested on an emulated matrix unit, and on the real one if the CPU has it.
-class AmxTiles : public TileKernels {
+class AmxTiles : public TilesOfAvx512 {
  public:
   const char* name() const override { return "AMX"; }
 
@@ -68,14 +68,6 @@ class AmxTiles : public TileKernels {
   void leave() const override { _tile_release(); }
 
   void multiply(const TileProduct& product) const override { multiply_by_unit<AmxUnit>(product); }
-
-  void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,
-                    float* sum, float* largest) const override {
-    exponentials_of_tile(logits, bias, reference, e, sum, largest);
-  }
-
-  void transpose(const std::uint16_t* from, std::uint16_t* to) const override { transpose_tile(from, to); }
-  void pair(const std::uint16_t* from, std::uint16_t* to) const override { pair_tile(from, to); }
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include "device/cpu/kernels/tile_avx512_blocks.hpp"
-#include "device/cpu/kernels/tile_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -56,7 +55,7 @@ inline void multiply_rows(const TileProduct& x, std::int64_t row, Ahead& ahead) 
   }
 }
 
-class Avx512Tiles : public TileKernels {
+class Avx512Tiles : public TilesOfAvx512 {
  public:
   const char* name() const override { return "AVX-512 BF16"; }
 
@@ -68,14 +67,6 @@ class Avx512Tiles : public TileKernels {
     if (x.rows > 12) multiply_rows<12>(x, 12, ahead);
     if (x.rows > 24) multiply_rows<8>(x, 24, ahead);
   }
-
-  void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,
-                    float* sum, float* largest) const override {
-    exponentials_of_tile(logits, bias, reference, e, sum, largest);
-  }
-
-  void transpose(const std::uint16_t* from, std::uint16_t* to) const override { transpose_tile(from, to); }
-  void pair(const std::uint16_t* from, std::uint16_t* to) const override { pair_tile(from, to); }
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "device/cpu/kernels/tile_kernels.hpp"
+
 // What AMX and AVX-512 BF16 share: all but the product. For files built with AVX-512 BF16; see
 // tile_kernels.hpp.
 namespace vaecf::cpu {
@@ -114,6 +116,18 @@ inline void transpose_tile(const std::uint16_t* from, std::uint16_t* to) {
     _mm512_store_si512(to + 32 * (16 + i), second[i]);
   }
 }
+
+/// Everything of tiles but their product, with the instructions of AVX-512.
+class TilesOfAvx512 : public TileKernels {
+ public:
+  void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,
+                    float* sum, float* largest) const override {
+    exponentials_of_tile(logits, bias, reference, e, sum, largest);
+  }
+
+  void transpose(const std::uint16_t* from, std::uint16_t* to) const override { transpose_tile(from, to); }
+  void pair(const std::uint16_t* from, std::uint16_t* to) const override { pair_tile(from, to); }
+};
 
 }  // namespace
 }  // namespace vaecf::cpu
