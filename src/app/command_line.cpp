@@ -22,8 +22,8 @@ constexpr const char* footer =
     "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
     "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
     "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
-    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input; 75 stopped on "
-    "request (signal USR1) with a checkpoint written: --resume auto goes on.";
+    "Exit codes: 0 done; 1 failed while running; 2 wrong usage, configuration or input; "
+    "75 stopped on request (signal USR1) with a checkpoint written: --resume auto goes on.";
 
 void add_verbosity(CLI::App& app, CommandLine& line) {
   auto* verbose = app.add_flag_callback(
@@ -156,14 +156,15 @@ void add_recommend(CLI::App& app, CommandLine& line) {
                      "default: best.h5 of the configuration's run folder");
   auto* input =
       command.add_option("--input", arguments.input,
-                         "lines user,item of users never seen, TSV or CSV, or as data.source describes "
-                         "them; items by id or title");
-  auto* users = command
-                    .add_option("--users", arguments.users,
-                                "table of what is known of the users of --input, or, without it, of all who "
-                                "are to get recommendations; with the columns that the dataset was prepared "
-                                "with")
-                    ->type_name("FILE");
+                         "lines user,item of users never seen, TSV or CSV, or as data.source describes them; "
+                         "items by id or title");
+  auto* users =
+      command
+          .add_option(
+              "--users", arguments.users,
+              "table of what is known of the users of --input, or, without it, of all who are to get recommendations; "
+              "with the columns that the dataset was prepared with")
+          ->type_name("FILE");
   auto* split =
       command
           .add_option("--split", arguments.split,
@@ -212,13 +213,13 @@ void add_export(CLI::App& app, CommandLine& line) {
 }
 
 void add_doctor(CLI::App& app, CommandLine& line) {
-  auto& command = add_command(app, line, Command::doctor, "doctor",
-                              "what these machines offer, and what is wrong with it: alone, or under "
-                              "mpirun for all ranks; exit code 1 "
-                              "where something has to be mended",
-                              "  vaecf_dist doctor\n"
-                              "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
-                              "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml");
+  auto& command = add_command(
+      app, line, Command::doctor, "doctor",
+      "what these machines offer, and what is wrong with it: alone, or under mpirun for all ranks; "
+      "exit code 1 where something has to be mended",
+      "  vaecf_dist doctor\n"
+      "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
+      "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml");
   add_config(command, line, false);
   command.add_flag("--json", line.json, "one JSON object instead of a table");
   command.add_flag("--quick", line.quick, "only look, measure nothing");
@@ -243,9 +244,9 @@ void add_scaling(CLI::App& app, CommandLine& line) {
                     .add_option("--users-per-rank", arguments.users_per_rank,
                                 "users a step and rank of weak scaling, 0: none; default: of most runs")
                     ->check(at_least(std::int64_t{0}));
-  auto* predict = command.add_option("--predict", arguments.machine,
-                                     "predict for the machine that this file describes (machine.*), for as "
-                                     "many users a step as train.batch_size says");
+  auto* predict = command.add_option(
+      "--predict", arguments.machine,
+      "predict for the machine that this file describes (machine.*), for as many users a step as train.batch_size says");
   predict->excludes(batch)->excludes(users);
   predict->type_name("MACHINE.yaml");
   command.add_option("--ranks", arguments.ranks, "to predict for")->delimiter(',')->needs(predict);
@@ -298,10 +299,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const bool any = line.train || line.test || line.benchmark;
   if (!any) line.train = line.test = true;
   if (!line.train && line.resume != "never" && line.resume != "auto") {
-    throw InputError(format(
-        "--resume {} names a checkpoint to train on from, and nothing is to be trained: add --train; --test "
-        "takes best.h5 of the run folder (vaecf_dist --help)",
-        line.resume));
+    throw InputError(
+        format("--resume {} names a checkpoint to train on from, and nothing is to be trained: add --train; "
+               "--test takes best.h5 of the run folder (vaecf_dist --help)",
+               line.resume));
   }
   return line;
 }

@@ -98,8 +98,8 @@ struct Source {
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name "
-               "the dataset it was trained on with --data",
+        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; "
+               "name the dataset it was trained on with --data",
                line.subject, trained_on, dataset.path(), dataset.fingerprint()));
   }
 
@@ -144,16 +144,15 @@ class Graph {
   io::OnnxModel build() {
     model_.name = source_.config.session.model.type;
     model_.description =
-        "items: the columns of the items that each user has, each once, filled up with -1. scores: of all "
-        "items, not normalised; leave out the user's own and take the highest. item_ids in the metadata "
-        "tells which item each column is.";
+        "items: the columns of the items that each user has, each once, filled up with -1. "
+        "scores: of all items, not normalised; leave out the user's own and take the highest. "
+        "item_ids in the metadata tells which item each column is.";
     model_.metadata = source_.metadata();
     // JSON would hold another text, perhaps the same one for two items.
     const auto odd = std::ranges::find_if_not(source_.ids.strings, is_utf8);
     if (odd != source_.ids.strings.end()) {
       throw InputError(format(
-          "{}: the id of item {} is not UTF-8, as the list of ids in an ONNX model has to be: export a "
-          ".safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
+          "{}: the id of item {} is not UTF-8, as the list of ids in an ONNX model has to be: export a .safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
           source_.dataset.path(), odd - source_.ids.strings.begin()));
     }
     const io::IdList& ids = source_.ids;
@@ -161,8 +160,7 @@ class Graph {
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
     if (source_.shape.features > 0) {
       model_.description +=
-          " features: likewise the columns of each user's features, which feature_hashing in the metadata "
-          "makes of his values.";
+          " features: likewise the columns of each user's features, which feature_hashing in the metadata makes of his values.";
       model_.inputs.push_back({"features", io::TensorType::int64, {"users", "known"}});
     }
     model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};

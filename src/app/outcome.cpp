@@ -28,10 +28,10 @@ Outcome attempt(const std::function<void()>& work) {
     return {ExitCode::bad_input,
             format("{}: {}: check the path and its permissions", path, error.code().message()), false};
   } catch (const std::bad_alloc&) {
-    return {ExitCode::failed,
-            "out of memory: give it more (ulimit -v, the job's limit), or let it need less: training by a "
-            "smaller batch or model or more ranks, prepare by data.prepare.memory_gib",
-            false};
+    return {
+        ExitCode::failed,
+        "out of memory: give it more (ulimit -v, the job's limit), or let it need less: training by a smaller batch or model or more ranks, prepare by data.prepare.memory_gib",
+        false};
   } catch (const std::exception& error) {
     return {ExitCode::failed, format("internal error: {}", error.what()), false};
   }

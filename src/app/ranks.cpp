@@ -56,8 +56,8 @@ std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int runni
   const int aim = wanted > 0 ? wanted : fair;
   if (cores.bound >= aim || cores.bound >= cores.available) return "";
   return format(
-      "the launcher bound each rank to {} of {} cores, so {} thread{} per rank where {} could run in "
-      "parallel; give mpirun --bind-to none, or --map-by slot:PE={}",
+      "the launcher bound each rank to {} of {} cores, so {} thread{} per rank where {} could run in parallel; "
+      "give mpirun --bind-to none, or --map-by slot:PE={}",
       cores.bound, cores.available, running, running == 1 ? " runs" : "s share them",
       std::min(aim, cores.available), std::min(aim, cores.available));
 }
@@ -110,16 +110,14 @@ std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share) 
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank].device == ranks[0].device) continue;
     throw InputError(format(
-        "rank {} of {} computes on {}, rank 0 of {} on {}, and ranks cannot work together so: set device "
-        "to cpu, or make GPUs visible to all",
+        "rank {} of {} computes on {}, rank 0 of {} on {}, and ranks cannot work together so: set device to cpu, or make GPUs visible to all",
         rank, ranks[rank].host, ranks[rank].device, ranks[0].host, ranks[0].device));
   }
   const std::string shared = shared_devices(ranks);
   if (shared.empty()) return "";
   if (!may_share) {
     throw InputError(format(
-        "{}, but each rank needs a GPU of its own: start as many ranks per host as it has GPUs (mpirun "
-        "--map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu; "
+        "{}, but each rank needs a GPU of its own: start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu; "
         "distributed.allow_shared_gpu: true shares them, for tests without regard to speed",
         shared));
   }

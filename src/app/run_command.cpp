@@ -42,18 +42,16 @@ void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine
   const auto differences = config::differences(config, config::parse(text, "rank 0"));
   const auto& first = differences.at(0);
   throw InputError(
-      format("its configuration differs from that of rank 0: {} is {} here and {} there; give all ranks the "
-             "same file "
-             "and the same --set",
+      format("its configuration differs from that of rank 0: {} is {} here and {} there; "
+             "give all ranks the same file and the same --set",
              first.key, first.first, first.second));
 }
 
 void check_checkpoint(const std::string& path) {
   if (std::filesystem::is_regular_file(path)) return;
-  throw InputError(
-      format("--test needs {}, which is not there: train first (--train), or set name and run.directory "
-             "to those of the trained run",
-             path));
+  throw InputError(format(
+      "--test needs {}, which is not there: train first (--train), or set name and run.directory to those of the trained run",
+      path));
 }
 
 /// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
@@ -89,8 +87,7 @@ void check_deterministic(const config::Config& config) {
       distributed.updates != comm::ServerUpdates::asynchronous)
     return;
   throw InputError(
-      "train.deterministic: true asks for the same run every time, and distributed.updates: asynchronous "
-      "takes gradients as they come: leave one of them out");
+      "train.deterministic: true asks for the same run every time, and distributed.updates: asynchronous takes gradients as they come: leave one of them out");
 }
 
 /// A timeline may not take the place of a file that the run reads, or keeps, be it not there yet.

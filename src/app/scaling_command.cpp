@@ -18,10 +18,9 @@ namespace {
 void report_on(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
   if (!std::filesystem::is_directory(arguments.subject)) {
-    throw InputError(
-        format("{} is no folder: give the one that launch/scaling made, or --predict MACHINE.yaml to predict "
-               "for a configuration",
-               arguments.subject));
+    throw InputError(format(
+        "{} is no folder: give the one that launch/scaling made, or --predict MACHINE.yaml to predict for a configuration",
+        arguments.subject));
   }
   const scaling::Report report = scaling::make_report(scaling::read_runs(arguments.subject),
                                                       arguments.batch_size, arguments.users_per_rank);
@@ -49,10 +48,9 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
   }
   const std::string& file = config.session.data.file;
   if (!std::filesystem::exists(file)) {
-    throw InputError(
-        format("{}: data.file {} is not there to tell its size: give --items and --interactions-per-user, or "
-               "make it first (vaecf_dist prepare)",
-               arguments.subject, file));
+    throw InputError(format(
+        "{}: data.file {} is not there to tell its size: give --items and --interactions-per-user, or make it first (vaecf_dist prepare)",
+        arguments.subject, file));
   }
   const io::DatasetFile dataset(file);
   const auto users = static_cast<double>(std::max<std::int64_t>(1, dataset.rows("train")));
@@ -88,10 +86,10 @@ void predict(const CommandLine& line) {
   const scaling::Machine machine = config::load(arguments.machine).machine;
   const bool several = machine.within_host.bandwidth > 0.0 && machine.between_hosts.bandwidth > 0.0;
   if (machine.name.empty() || machine.flops <= 0.0 || machine.memory_rate <= 0.0 || !several) {
-    throw InputError(
-        format("{}: it must say machine.name, machine.flops, machine.memory_rate, "
-               "machine.within_host.bandwidth and machine.between_hosts.bandwidth; see configs/machines/",
-               arguments.machine));
+    throw InputError(format(
+        "{}: it must say machine.name, machine.flops, machine.memory_rate, machine.within_host.bandwidth and machine.between_hosts.bandwidth; "
+        "see configs/machines/",
+        arguments.machine));
   }
   if (arguments.ranks.empty()) throw InputError("--predict wants --ranks, e.g. --ranks 8,64,512");
   for (const int ranks : arguments.ranks) {

@@ -90,18 +90,18 @@ void require_same_run(const Config& config, const std::string& checkpoint, const
     before = parse_stored(its_text, checkpoint);
   } catch (const InputError& error) {
     throw InputError(
-        format("{}: the configuration in it is not one of this version ({}); go on with the version that "
-               "wrote it, or start anew with --resume never",
+        format("{}: the configuration in it is not one of this version ({}); "
+               "go on with the version that wrote it, or start anew with --resume never",
                checkpoint, error.what()));
   }
   for (const std::string& note : before.notes) log.debug("{}", note);
   for (const Difference& difference : differences(config, before)) {
     if (may_change(difference.key)) continue;
     throw InputError(format(
-        "{}: it was trained with {} {}, and the configuration says {}. A run goes on with the same model.*, "
-        "train.* and data.virtual_shards; what may change is train.epochs, train.patience, train.precision, "
-        "train.deterministic, data.file (for the same data), validation.*, run.*, name, device, backend.* "
-        "and distributed.*. Give the old value, or start anew with --resume never",
+        "{}: it was trained with {} {}, and the configuration says {}. "
+        "A run goes on with the same model.*, train.* and data.virtual_shards; "
+        "what may change is train.epochs, train.patience, train.precision, train.deterministic, data.file (for the same data), validation.*, run.*, name, device, backend.* and distributed.*. "
+        "Give the old value, or start anew with --resume never",
         checkpoint, difference.key, difference.second, difference.first));
   }
 }

@@ -17,8 +17,7 @@ std::vector<Key> all_keys() {
       KEY("data.source.format", source.format, one_of(data::source_formats()),
           "prepare: how the raw ratings are written"),
       KEY("data.source.path", source.path,
-          "prepare: the file of raw ratings, packed or not, its folder, or a pattern such as "
-          "\"combined_data_*.txt\""),
+          "prepare: the file of raw ratings, packed or not, its folder, or a pattern such as \"combined_data_*.txt\""),
       KEY("data.source.file", source.file,
           "which file of a folder or archive; empty: the one that the format is known for"),
       KEY("data.source.validation_path", source.validation_path,
@@ -40,8 +39,8 @@ std::vector<Key> all_keys() {
       KEY("data.source.list_starts_with", source.list_starts_with,
           only("list_starts_with") + "user, or count of its items (users are then numbered by lines from 0)"),
       KEY("data.source.users.path", source.users.path,
-          "the table of users for data.prepare.features; empty: users.dat, u.user, .. beside the ratings or "
-          "in their archive"),
+          "the table of users for data.prepare.features; empty: users.dat, u.user, .. "
+          "beside the ratings or in their archive"),
       KEY("data.source.users.file", source.users.file,
           "which file of a folder or archive; empty: one of known name, or the only one"),
       KEY("data.source.users.separator", source.users.separator,
@@ -66,13 +65,13 @@ std::vector<Key> all_keys() {
           Check{"greater than 0 and below 1", [](double share) { return share > 0 && share < 1; }},
           "share of a held-out user's items that the model must find"),
       KEY("data.prepare.split", prepare.split,
-          "strong: liang2018 (bit-exact to the published one), random; weak: leave_one_out, ratio, given (by "
-          "files)"),
+          "strong: liang2018 (bit-exact to the published one), random; "
+          "weak: leave_one_out, ratio, given (by files)"),
       KEY("data.prepare.pick", prepare.pick, "leave_one_out, ratio: which items of a user are held out"),
       KEY("data.prepare.seed", prepare.seed, "of the split"),
       KEY("data.prepare.features", prepare.features,
-          "columns of the table of users that the model sees beside items, by name or index, e.g. [gender, "
-          "age]"),
+          "columns of the table of users that the model sees beside items, by name or index, e.g. "
+          "[gender, age]"),
       KEY("data.prepare.feature_hashes", prepare.feature_hashes, between(1, 16),
           "inputs that a value of such a column sets"),
       KEY("data.prepare.feature_buckets", prepare.feature_buckets, at_least(0),
@@ -80,8 +79,8 @@ std::vector<Key> all_keys() {
       KEY("data.prepare.compression", prepare.compression, between(0, 9),
           "of the dataset: 0 none; 1 (fast) to 9 (small) shuffle and deflate"),
       KEY("data.prepare.memory_gib", prepare.memory_gib, at_least(0.0),
-          "GiB for events, beyond which they go to a temporary file beside data.file; 0: half of what is "
-          "free"),
+          "GiB for events, beyond which they go to a temporary file beside data.file; "
+          "0: half of what is free"),
       KEY("model.type", session.model.type, one_of({model::model_types.begin(), model::model_types.end()}),
           "mult_vae: variational; mult_dae: denoising, no sampling, no KL"),
       KEY("model.hidden", session.model.hidden, widths(),
@@ -90,8 +89,8 @@ std::vector<Key> all_keys() {
           "width of the latent layer"),
       KEY("model.dropout", session.model.dropout, below_one(), "share of input items dropped in training"),
       KEY("model.history_dropout", session.model.history_dropout, below_one(),
-          "share of users of a step whose items are all dropped from the input, so that the model learns to "
-          "do with their features; 0.1 where it is to serve people without a history"),
+          "share of users of a step whose items are all dropped from the input, so that the model learns to do with their features; "
+          "0.1 where it is to serve people without a history"),
       KEY("model.features", session.model.features,
           "users' features as input beside their items; auto: where the dataset has them"),
       KEY("train.epochs", session.train.epochs, at_least(1), "passes over the train users"),
@@ -125,17 +124,15 @@ std::vector<Key> all_keys() {
           "of the products; auto: bf16 on CUDA and CPUs with AMX, else fp32; fp16 and tf32 need CUDA"),
       KEY("train.seed", session.train.seed, "of initialisation, dropout, latent noise and shuffling"),
       KEY("train.deterministic", backend.deterministic,
-          "two runs on the same machines, ranks and threads give the same bits, on GPUs too, where that "
-          "costs speed: no products tried out for the fastest, no sums that depend on timing, one algorithm "
-          "between GPUs"),
+          "two runs on the same machines, ranks and threads give the same bits, on GPUs too, where that costs speed: no products tried out for the fastest, no sums that depend on timing, one algorithm between GPUs"),
       KEY("validation.every", session.validation.every, at_least(0), "epochs between validations; 0: never"),
       KEY("validation.metrics", session.validation.metrics, metric_list(), "what validation and test report"),
       KEY("validation.select", session.validation.select, selection(),
           "which of the metrics picks best.h5; last: the last epoch is taken"),
       KEY("run.directory", session.run.directory, not_empty(), "where run folders go"),
       amount(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
-                 "epochs between checkpoints to go on from, also given as run.checkpoint_every: 1; 0: "
-                 "none but the best"),
+                 "epochs between checkpoints to go on from, also given as run.checkpoint_every: 1; "
+                 "0: none but the best"),
              true),
       amount(KEY("run.checkpoint_every.steps", session.run.checkpoint_every.steps, at_least(1),
                  "or updates between them")),
@@ -161,19 +158,18 @@ std::vector<Key> all_keys() {
       KEY("distributed.optimizer", session.distributed.optimizer,
           "sharded: each rank updates its part of the weights and keeps the moments of that part alone"),
       KEY("distributed.wire", session.distributed.wire,
-          "numbers that travel between ranks: gradients, and weights where the optimizer is sharded or "
-          "servers have them"),
+          "numbers that travel between ranks: gradients, and weights where the optimizer is sharded or servers have them"),
       KEY("distributed.bucket_mib", session.distributed.bucket_mib,
           between(comm::least_bucket_mib, comm::most_bucket_mib),
           "gradients are reduced in pieces of this size"),
       KEY("distributed.overlap", session.distributed.overlap,
-          "reduce while backward still runs; auto: on GPUs; on over MPI: messages are posted early, and "
-          "algorithm does not apply"),
+          "reduce while backward still runs; auto: on GPUs; "
+          "on over MPI: messages are posted early, and algorithm does not apply"),
       KEY("distributed.servers", session.distributed.servers, at_least(1),
           "parameter_server: how many ranks, the last ones, are servers; the others are workers"),
       KEY("distributed.updates", session.distributed.updates,
-          "parameter_server: synchronous: one a step, as with all-reduce; asynchronous: one by each worker's "
-          "gradient as it comes"),
+          "parameter_server: synchronous: one a step, as with all-reduce; "
+          "asynchronous: one by each worker's gradient as it comes"),
       KEY("distributed.staleness", session.distributed.staleness, at_least(0),
           "asynchronous: steps that a worker may be ahead of the slowest one"),
       KEY("distributed.warn_after", session.distributed.warn_after, positive(),
@@ -187,8 +183,8 @@ std::vector<Key> all_keys() {
       KEY("distributed.allow_shared_gpu", backend.allow_shared_gpu,
           "several ranks on one GPU, for tests: their speed means nothing"),
       KEY("machine.name", machine.name,
-          "what launch/scaling --predict computes for; figures are those that one rank reaches while all of "
-          "its host work"),
+          "what launch/scaling --predict computes for; "
+          "figures are those that one rank reaches while all of its host work"),
       KEY("machine.ranks_per_host", machine.ranks_per_host, at_least(1),
           "more ranks than these exchange between hosts"),
       KEY("machine.flops", machine.flops, at_least(0.0), "operations a second of large products"),

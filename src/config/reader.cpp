@@ -176,8 +176,8 @@ class Reader {
     if (!section.IsMap()) {
       if (prefix.empty()) {
         throw InputError(
-            format("{}: not a configuration, which has keys and values, but {}; give a YAML file such as "
-                   "configs/ml1m.yaml",
+            format("{}: not a configuration, which has keys and values, but {}; "
+                   "give a YAML file such as configs/ml1m.yaml",
                    place(section), quote(section)));
       }
       throw InputError(format("{}: {} wants keys with values below it, got {}", place(section),

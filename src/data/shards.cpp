@@ -54,8 +54,7 @@ EpochOrder::EpochOrder(const VirtualShards& shards, Range owned, std::int64_t ba
   }
   if (shards.range(shards.order().front()).size() > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(
-        format("{} train users in {} virtual shards are more than 2^31 a shard: raise "
-               "data.virtual_shards",
+        format("{} train users in {} virtual shards are more than 2^31 a shard: raise data.virtual_shards",
                shards.rows(), shards.count()));
   }
   owned_before_.push_back(0);
@@ -130,10 +129,9 @@ EpochRows EpochOrder::draw(std::int64_t epoch, int threads) const {
 VirtualShards::VirtualShards(std::int64_t rows, int shards) : rows_(rows) {
   constexpr int most_shards = 1 << 20;
   if (shards < 1 || shards > most_shards) {
-    throw InputError(
-        format("data.virtual_shards is {}, but must be between 1 and {}: choose at least the "
-               "largest number of ranks you will ever train with",
-               shards, most_shards));
+    throw InputError(format(
+        "data.virtual_shards is {}, but must be between 1 and {}: choose at least the largest number of ranks you will ever train with",
+        shards, most_shards));
   }
   if (rows < 0) throw InputError(format("a data set cannot have {} train users", rows));
 
@@ -147,10 +145,9 @@ VirtualShards::VirtualShards(std::int64_t rows, int shards) : rows_(rows) {
 Range VirtualShards::owned_shards(int rank, int ranks) const {
   const std::int64_t shards = count();
   if (ranks > shards) {
-    throw InputError(
-        format("{} ranks cannot share {} virtual shards, since each needs one: start at most {} "
-               "ranks, or raise data.virtual_shards (which starts a new run)",
-               ranks, shards, shards));
+    throw InputError(format(
+        "{} ranks cannot share {} virtual shards, since each needs one: start at most {} ranks, or raise data.virtual_shards (which starts a new run)",
+        ranks, shards, shards));
   }
   return {rank * shards / ranks, (rank + 1) * shards / ranks};
 }
@@ -160,10 +157,9 @@ HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split
   const std::string targets = split + "/held_out";
   const std::int64_t users = file.rows(fold_in);
   if (file.rows(targets) != users) {
-    throw InputError(
-        format("{}: /{} has {} users but /{} has {}, although they must be the same users: make "
-               "the file again with `prepare`",
-               file.path(), fold_in, users, targets, file.rows(targets)));
+    throw InputError(format(
+        "{}: /{} has {} users but /{} has {}, although they must be the same users: make the file again with `prepare`",
+        file.path(), fold_in, users, targets, file.rows(targets)));
   }
   const Range rows{rank * users / ranks, (rank + 1) * users / ranks};
   Csr features;

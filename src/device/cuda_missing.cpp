@@ -6,8 +6,7 @@ namespace vaecf::cuda {
 Availability availability() {
   return {
       false, 0,
-      "this program was built without CUDA: install CUDA 12.4 or newer with NCCL and configure again with "
-      "-DVAECF_CUDA=ON, which says what is missing"};
+      "this program was built without CUDA: install CUDA 12.4 or newer with NCCL and configure again with -DVAECF_CUDA=ON, which says what is missing"};
 }
 
 CudaFacts cuda_facts() {

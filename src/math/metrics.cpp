@@ -48,10 +48,9 @@ Metric parse_metric(std::string_view name) {
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), k);
   // One name for each: 010 would be another one for 10.
   if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1 || digits.starts_with('0')) {
-    throw InputError(
-        format("metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it "
-               "like {}@100",
-               name, digits, name_of(*kind)));
+    throw InputError(format(
+        "metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it like {}@100",
+        name, digits, name_of(*kind)));
   }
   return {*kind, k};
 }

@@ -36,8 +36,8 @@ void require_alike(const std::vector<RunRecord>& runs) {
     const auto compare = [&](const char* what, const auto& a, const auto& b) {
       if (a == b) return;
       throw InputError(
-          format("these runs do not belong together: {} is {} with {} ranks and {} with {}; keep runs of "
-                 "other settings in another folder",
+          format("these runs do not belong together: {} is {} with {} ranks and {} with {}; "
+                 "keep runs of other settings in another folder",
                  what, a, first.ranks, b, run.ranks));
     };
     compare("precision", first.precision, run.precision);
@@ -63,8 +63,7 @@ class Probes {
       : runs_(runs), alone_(with(runs, [](const RunRecord& run) { return run.ranks == 1; })) {
     if (alone_.empty()) {
       throw InputError(
-          "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks "
-          "1,...)");
+          "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks 1,...)");
     }
     // As users/s counts them: of whole epochs, the last and smaller step of each included. A run that
     // something sped up or held up is one of several.
@@ -216,9 +215,9 @@ void warn_of_places(const std::vector<RunRecord>& runs, Warnings& warnings) {
     const int wanted = run.ranks_per_host * run.threads;
     if (run.device == "cpu" && run.usable_cores > 0 && wanted > run.usable_cores) {
       add(warnings,
-          format("{} ranks of {} threads share {} of the {} cores of {}: what follows for them says nothing "
-                 "about scaling",
-                 run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
+          format(
+              "{} ranks of {} threads share {} of the {} cores of {}: what follows for them says nothing about scaling",
+              run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
     }
     if (run.ranks_per_gpu > 1) {
       add(warnings, format("{} of {} ranks share one GPU: their times say nothing about scaling",
@@ -240,16 +239,16 @@ void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
   for (const RunRecord& run : runs) {
     if (run.ranks == 1) alone.insert(run.batch_size);
     if (run.users_per_step >= nearly * run.batch_size) continue;
-    add(warnings, format("a batch of {:.0f} leaves little for an epoch's last step, or is more than there "
-                         "is: steps of {:.0f} "
-                         "users on average are what was measured",
-                         run.batch_size, run.users_per_step));
+    add(warnings,
+        format(
+            "a batch of {:.0f} leaves little for an epoch's last step, or is more than there is: steps of {:.0f} users on average are what was measured",
+            run.batch_size, run.users_per_step));
   }
   if (alone.size() == 1) {
     add(warnings,
-        format("a lone rank ran with {:.0f} users a step only: what a step costs however few its users is "
-               "unknown, and predictions take it for their share",
-               *alone.begin()));
+        format(
+            "a lone rank ran with {:.0f} users a step only: what a step costs however few its users is unknown, and predictions take it for their share",
+            *alone.begin()));
   }
 }
 
@@ -259,16 +258,16 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   warn_of_sizes(runs, warnings);
   if (!probes.cost().known()) {
     add(warnings,
-        "a lone rank's steps with more users took no longer: their times are chance, and nothing is "
-        "predicted; measure longer (--seconds)");
+        "a lone rank's steps with more users took no longer: their times are chance, and nothing is predicted; "
+        "measure longer (--seconds)");
   }
   std::set<int> unknown;
   for (const RunRecord& run : runs) {
     if (!probes.know_exchange(run.ranks) && unknown.insert(run.ranks).second) {
       add(warnings,
-          format("the all-reduces of {} ranks do not tell latency from bandwidth: nothing is predicted for "
-                 "them",
-                 run.ranks));
+          format(
+              "the all-reduces of {} ranks do not tell latency from bandwidth: nothing is predicted for them",
+              run.ranks));
     }
   }
   std::map<std::tuple<int, double, std::string>, int> repeats;

@@ -91,10 +91,9 @@ std::vector<RunRecord> read_runs(const std::string& folder) {
   std::vector<RunRecord> runs;
   for (const std::string& log : logs) read_log(log, runs);
   if (runs.empty()) {
-    throw InputError(
-        format("{} holds no benchmark: in it, or in folders in it, there must be a metrics.jsonl with the "
-               "event `benchmark`, as vaecf_dist CONFIG --benchmark and launch/scaling write it",
-               folder));
+    throw InputError(format(
+        "{} holds no benchmark: in it, or in folders in it, there must be a metrics.jsonl with the event `benchmark`, as vaecf_dist CONFIG --benchmark and launch/scaling write it",
+        folder));
   }
   return runs;
 }

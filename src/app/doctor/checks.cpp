@@ -66,8 +66,8 @@ void add_links(const std::vector<cuda::GpuLink>& links, Findings& findings) {
   }
   for (const auto& [kind, of_kind] : pairs) {
     findings.push_back(warn_if(kind == 2, "links", format("{}: GPUs {}", kinds[kind], joined(of_kind)),
-                               "sums between them are slow: see nvidia-smi topo -m; virtual machines and "
-                               "PCIe switches with ACS on forbid direct access"));
+                               "sums between them are slow: see nvidia-smi topo -m; "
+                               "virtual machines and PCIe switches with ACS on forbid direct access"));
   }
 }
 
@@ -80,9 +80,9 @@ Finding check_locks(const std::string& path) {
     case io::Locks::work:
       return {"file locks", Health::ok, "work where the data are" + setting};
     case io::Locks::unsupported:
-      return {"file locks", Health::warn, "the file system of the data has none" + setting,
-              "vaecf_dist reads without them, but h5py and others may refuse to open the file: "
-              "HDF5_USE_FILE_LOCKING=FALSE in their environment"};
+      return {
+          "file locks", Health::warn, "the file system of the data has none" + setting,
+          "vaecf_dist reads without them, but h5py and others may refuse to open the file: HDF5_USE_FILE_LOCKING=FALSE in their environment"};
     case io::Locks::held:
       return {"file locks", Health::warn, format("another program has {} open for writing", path),
               "let it finish first: what is read meanwhile may be half-written"};
@@ -114,10 +114,11 @@ Finding check_run_folder(const std::string& folder, std::int64_t wanted) {
   }
   constexpr double gib = 1073741824.0;
   const auto needed = static_cast<double>(wanted);
-  return warn_if(free < needed, "run folder", format("{}: {:.1f} GiB free", folder, free / gib),
-                 format("checkpoints of such a run take {:.1f} GiB: free some, lower run.keep, or set "
-                        "run.directory to another disk",
-                        needed / gib));
+  return warn_if(
+      free < needed, "run folder", format("{}: {:.1f} GiB free", folder, free / gib),
+      format(
+          "checkpoints of such a run take {:.1f} GiB: free some, lower run.keep, or set run.directory to another disk",
+          needed / gib));
 }
 
 Findings check_products(const std::string& fp32, const std::string& bf16, bool bf16_is_slower) {
@@ -164,9 +165,9 @@ Findings check_gpus(const GpuQuestion& question) {
   add_gpus(facts.gpus, findings);
   add_links(facts.links, findings);
   if (question.device != "cpu" && !question.shared.empty()) {
-    findings.push_back({"gpu", question.allow_shared_gpu ? Health::warn : Health::fail, question.shared,
-                        "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check "
-                        "CUDA_VISIBLE_DEVICES, or use device: cpu"});
+    findings.push_back(
+        {"gpu", question.allow_shared_gpu ? Health::warn : Health::fail, question.shared,
+         "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu"});
   }
   if (question.nccl.empty()) {
     findings.push_back({"nccl", question.ranks_on_host > 1 ? Health::fail : Health::warn, "not built in",

@@ -105,10 +105,11 @@ Finding check_memory(const HostFacts& facts, int ranks) {
     usable = std::min(usable, facts.memory_limit);
   }
   // A model of MovieLens 20M's size with moments, gradient and batch takes about 1 GiB.
-  return warn_if(gibibytes(usable) < ranks, "memory", text,
-                 format("models of MovieLens 20M's size need 1 GiB for each of {} ranks: end other programs, "
-                        "start fewer ranks here, or use a smaller model or batch",
-                        ranks));
+  return warn_if(
+      gibibytes(usable) < ranks, "memory", text,
+      format(
+          "models of MovieLens 20M's size need 1 GiB for each of {} ranks: end other programs, start fewer ranks here, or use a smaller model or batch",
+          ranks));
 }
 
 Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
@@ -118,11 +119,11 @@ Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
   }
   // Open MPI takes some 4 MiB for each rank, NCCL some 10 MiB for each pair of GPUs without NVLink.
   const std::int64_t wanted = ranks <= 1 ? 0 : gpus ? 256 * mib : 16 * mib * ranks;
-  return warn_if(facts.shared_memory_free < wanted, "/dev/shm",
-                 format("{} MiB free", facts.shared_memory_free / mib),
-                 format("{} ranks on one host may need up to {} MiB: give a container more by "
-                        "--shm-size=1g, else free or enlarge it (mount -o remount,size=1g /dev/shm)",
-                        ranks, wanted / mib));
+  return warn_if(
+      facts.shared_memory_free < wanted, "/dev/shm", format("{} MiB free", facts.shared_memory_free / mib),
+      format(
+          "{} ranks on one host may need up to {} MiB: give a container more by --shm-size=1g, else free or enlarge it (mount -o remount,size=1g /dev/shm)",
+          ranks, wanted / mib));
 }
 
 Finding check_locked_memory(const HostFacts& facts, bool gpus) {
@@ -132,9 +133,9 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
       matters && facts.locked_memory < 1024 * mib, "memlock",
       format("at most {} KiB can be locked{}", facts.locked_memory / 1024,
              matters ? "" : ", which only GPUs and InfiniBand ask for"),
-      format("{} needs locked memory: ulimit -l unlimited, in containers --ulimit memlock=-1, under Slurm "
-             "PropagateResourceLimitsExcept=MEMLOCK",
-             facts.infiniband ? "InfiniBand" : "copying to GPUs at full speed"));
+      format(
+          "{} needs locked memory: ulimit -l unlimited, in containers --ulimit memlock=-1, under Slurm PropagateResourceLimitsExcept=MEMLOCK",
+          facts.infiniband ? "InfiniBand" : "copying to GPUs at full speed"));
 }
 
 }  // namespace
@@ -142,24 +143,25 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
 Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
   const std::string instructions = joined(facts.instructions);
   return {
-      warn_if(facts.name_seconds > 1.0, "host name",
-              format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_seconds),
-              format("each start of Open MPI waits for that, up to half a minute: add the line `127.0.1.1 "
-                     "{}` to /etc/hosts, or have the name server answer",
-                     facts.name)),
-      warn_if(std::ranges::count(facts.instructions, "avx2") == 0, "processor",
-              format("{}, {} cores, {}", facts.processor, facts.cores,
-                     instructions.empty() ? "no wide instructions" : instructions),
-              "products are several times slower without AVX2: if this is a virtual machine, have it pass "
-              "the host's processor through"),
-      warn_if(facts.cpu_limit > 0.0 && facts.cpu_limit < 0.99 * facts.cores, "cpu limit",
-              facts.cpu_limit <= 0.0
-                  ? "none"
-                  : format("this container may use {:.1f} of {} cores", facts.cpu_limit, facts.cores),
-              format("more threads than that are stopped in turn, and all others wait for them: set "
-                     "OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit "
-                     "(docker run --cpus)",
-                     std::max(1.0, facts.cpu_limit))),
+      warn_if(
+          facts.name_seconds > 1.0, "host name",
+          format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_seconds),
+          format(
+              "each start of Open MPI waits for that, up to half a minute: add the line `127.0.1.1 {}` to /etc/hosts, or have the name server answer",
+              facts.name)),
+      warn_if(
+          std::ranges::count(facts.instructions, "avx2") == 0, "processor",
+          format("{}, {} cores, {}", facts.processor, facts.cores,
+                 instructions.empty() ? "no wide instructions" : instructions),
+          "products are several times slower without AVX2: if this is a virtual machine, have it pass the host's processor through"),
+      warn_if(
+          facts.cpu_limit > 0.0 && facts.cpu_limit < 0.99 * facts.cores, "cpu limit",
+          facts.cpu_limit <= 0.0
+              ? "none"
+              : format("this container may use {:.1f} of {} cores", facts.cpu_limit, facts.cores),
+          format(
+              "more threads than that are stopped in turn, and all others wait for them: set OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit (docker run --cpus)",
+              std::max(1.0, facts.cpu_limit))),
       check_memory(facts, ranks),
       check_shared_memory(facts, ranks, gpus),
       check_locked_memory(facts, gpus)};

@@ -52,9 +52,9 @@ Findings check_launch(const std::vector<RankPlace>& places, const std::string& s
       counts.size() > 1, "launch",
       format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"),
              joined(list, "; ")),
-      format("hosts with {} ranks and with {} do not finish a step at the same time: start as many on each "
-             "(mpirun --map-by ppr:N:node)",
-             *counts.begin(), *counts.rbegin()))};
+      format(
+          "hosts with {} ranks and with {} do not finish a step at the same time: start as many on each (mpirun --map-by ppr:N:node)",
+          *counts.begin(), *counts.rbegin()))};
   if (const std::string advice = comm::launch_advice(); !advice.empty()) {
     findings.push_back({"launch", Health::warn, advice});
   }
@@ -94,12 +94,13 @@ Findings check_oversubscription(const std::vector<RankPlace>& places) {
          format("{}: {} threads of {} share {}", host, threads, counted(ranks.size(), "rank"),
                 counted(cores.size(), "core")),
          ranks.size() <= cores.size()
-             ? format("threads that wait for one another lose far more than they bring: OMP_NUM_THREADS={}, "
-                      "or bind ranks to more cores",
-                      cores.size() / ranks.size())
-             : format("start at most {} here; if that cannot be, OMP_NUM_THREADS=1 and "
-                      "OMP_WAIT_POLICY=passive, mpirun --mca mpi_yield_when_idle 1",
-                      counted(cores.size(), "rank"))});
+             ? format(
+                   "threads that wait for one another lose far more than they bring: OMP_NUM_THREADS={}, or bind ranks to more cores",
+                   cores.size() / ranks.size())
+             : format(
+                   "start at most {} here; "
+                   "if that cannot be, OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, mpirun --mca mpi_yield_when_idle 1",
+                   counted(cores.size(), "rank"))});
   }
   if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none"});
   return findings;

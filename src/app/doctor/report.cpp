@@ -98,11 +98,12 @@ Findings check_pace(const io::Json& measured) {
     if (rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
   }
   if (slow.empty()) return {};
-  return {{"pace", Health::warn,
-           format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}",
-                  io::text_at(measured, "device"), list_of(slow), sorted.front(), usual),
-           "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the "
-           "others, and whether its host is of the same kind; then ask again"}};
+  return {
+      {"pace", Health::warn,
+       format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}",
+              io::text_at(measured, "device"), list_of(slow), sorted.front(), usual),
+       "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the others, and whether its host is of the same kind; "
+       "then ask again"}};
 }
 
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,

@@ -130,11 +130,11 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
     if (named_item) item = named_item;
     if (user && item && user != item) return {*user, *item, true};
   }
-  throw InputError(format(
-      "{}: the first line names no item of the model, and is no header with the expected columns; found "
-      "{}, expected {}; correct the header, or data.source's columns",
-      first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
-      by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
+  throw InputError(
+      format("{}: the first line names no item of the model, and is no header with the expected columns; "
+             "found {}, expected {}; correct the header, or data.source's columns",
+             first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
+             by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ std::string output_format(const RecommendArguments& arguments) {
   std::string name = arguments.format;
   if (name.empty() && extension == ".parquet") {
     throw InputError(
-        format("{}: Parquet is not written here; name a .tsv, .csv or .h5 file, which any reader turns "
-               "into Parquet",
+        format("{}: Parquet is not written here; "
+               "name a .tsv, .csv or .h5 file, which any reader turns into Parquet",
                arguments.output));
   }
   if (name.empty())
@@ -198,8 +198,8 @@ class Recommending {
                          checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(
-          format("--users {}: the model of {} was trained without features of users; leave --users out, or "
-                 "train with model.features: auto",
+          format("--users {}: the model of {} was trained without features of users; "
+                 "leave --users out, or train with model.features: auto",
                  arguments_.users, checkpoint_));
     }
     block_ = users_of_round(users_.size(), ranks.size(), width());
@@ -255,8 +255,8 @@ class Recommending {
     }
     if (without_items_.times() > 0) {
       voice_.log.warn(
-          "{} users have no item{} that the model knows ({}); they get the popular items, with nan for "
-          "a score",
+          "{} users have no item{} that the model knows ({}); "
+          "they get the popular items, with nan for a score",
           without_items_.times(), recommender_->features() > 0 ? " and no feature" : "",
           without_items_.text());
     }

@@ -34,8 +34,7 @@ int mpi_count(std::int64_t count) {
 /// Who this process is and what it waited for; MPI cannot be asked yet.
 std::string not_joined(double seconds) {
   return vaecf::format(
-      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the "
-      "ranks: see whether all of them were started, and whether their hosts reach each other",
+      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the ranks: see whether all of them were started, and whether their hosts reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
 
@@ -287,12 +286,11 @@ class MpiCommunicator final : public Communicator {
   void refuse_separate_worlds() const {
     const int started = launcher_size().value_or(1);
     if (size_ > 1 || started <= 1) return;
-    throw InputError(
-        vaecf::format("a launcher started {} processes, but MPI joins none of them: each would be a world of "
-                      "its own and train "
-                      "alone. The launcher speaks another protocol than this program's MPI library ({}). "
-                      "Use srun --mpi=pmix, or that library's own mpirun",
-                      started, MpiSession::library()));
+    throw InputError(vaecf::format(
+        "a launcher started {} processes, but MPI joins none of them: each would be a world of its own and train alone. "
+        "The launcher speaks another protocol than this program's MPI library ({}). "
+        "Use srun --mpi=pmix, or that library's own mpirun",
+        started, MpiSession::library()));
   }
 
   void find_neighbours() {

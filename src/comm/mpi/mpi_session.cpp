@@ -52,8 +52,8 @@ void check_mpi(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
   throw RunError(
-      vaecf::format("{} failed: {} (code {}). Ranks can no longer reach each other; look for a rank or "
-                    "host that went away, then start again from the last checkpoint",
+      vaecf::format("{} failed: {} (code {}). Ranks can no longer reach each other; "
+                    "look for a rank or host that went away, then start again from the last checkpoint",
                     call, text.data(), code));
 }
 
@@ -81,9 +81,10 @@ MpiSession::~MpiSession() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const Deadline deadline(
       seconds_to_finalize,
-      vaecf::format("rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its "
-                    "way out. This process leaves without it",
-                    rank, seconds_to_finalize));
+      vaecf::format(
+          "rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its way out. "
+          "This process leaves without it",
+          rank, seconds_to_finalize));
   MPI_Finalize();
 }
 

@@ -27,8 +27,8 @@ namespace {
     throw RunError(text + "; another rank ended or can no longer be reached: see what it says itself");
   if (result == ncclSystemError || result == ncclUnhandledCudaError) {
     text +=
-        "; ranks on one host need space in /dev/shm (containers get more by --shm-size=1g --ulimit "
-        "memlock=-1)";
+        "; "
+        "ranks on one host need space in /dev/shm (containers get more by --shm-size=1g --ulimit memlock=-1)";
   }
   throw RunError(text + "; NCCL_DEBUG=INFO in the environment makes NCCL say more");
 }
@@ -120,9 +120,8 @@ void NcclConnection::await(const std::string& what, double timeout) const {
     const auto waited = Clock::now() - begin;
     if (waited > std::chrono::duration<double>(timeout)) {
       throw RunError(vaecf::format(
-          "{} has waited {:g} s (distributed.timeout) for NCCL: {}. Another rank did not come to it, or "
-          "cannot be reached: see what the other ranks print, and whether their hosts reach each other "
-          "(NCCL_DEBUG=INFO tells by which network, NCCL_SOCKET_IFNAME chooses it)",
+          "{} has waited {:g} s (distributed.timeout) for NCCL: {}. "
+          "Another rank did not come to it, or cannot be reached: see what the other ranks print, and whether their hosts reach each other (NCCL_DEBUG=INFO tells by which network, NCCL_SOCKET_IFNAME chooses it)",
           name_, timeout, what));
     }
     if (waited < soon) {

@@ -71,8 +71,7 @@ NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, co
   const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
   if (other == all.end()) return settings;
   throw InputError(vaecf::format(
-      "rank {} has {}, rank 0 has {}, and they would wait for each other for ever: give all ranks "
-      "the same library and environment (mpirun -x NCCL_ALGO)",
+      "rank {} has {}, rank 0 has {}, and they would wait for each other for ever: give all ranks the same library and environment (mpirun -x NCCL_ALGO)",
       other - all.begin(), *other, all[0]));
 }
 

@@ -63,11 +63,10 @@ StallDetector::Verdict StallDetector::judge(double now) {
     // Steps count too, because a recorded step enters collectives unseen.
     const auto place = [](const State& state) { return std::pair(state.last.collectives, state.last.step); };
     const State& behind = *std::ranges::min_element(states_, {}, place);
-    consider(
-        behind, std::ranges::max_element(states_, {}, &State::moved)->moved, limit_of(behind.last.phase),
-        "has waited for other ranks",
-        "all ranks wait, and it has come least far; if none is behind, a GPU, the network or the library "
-        "between ranks may hang");
+    consider(behind, std::ranges::max_element(states_, {}, &State::moved)->moved, limit_of(behind.last.phase),
+             "has waited for other ranks",
+             "all ranks wait, and it has come least far; "
+             "if none is behind, a GPU, the network or the library between ranks may hang");
   }
 
   if (verdict.end_run) return verdict;

@@ -88,9 +88,9 @@ class Watchdog::Impl {
     constexpr double patience = 30.0;
     const Deadline deadline(
         patience,
-        vaecf::format("{} is done, but another rank has not come to the end for {:g} s: it is gone or "
-                      "hangs on its way out",
-                      name_, patience));
+        vaecf::format(
+            "{} is done, but another rank has not come to the end for {:g} s: it is gone or hangs on its way out",
+            name_, patience));
     thread_ = {};  // joined
     if (together && comm_ != MPI_COMM_NULL) part();
   }

@@ -41,10 +41,9 @@ FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std:
                               column.hashes, most_hashes));
     }
     if (column.buckets < 1 || column.buckets > (most_features - features_) / column.hashes) {
-      throw InputError(
-          format("feature column '{}' has {} buckets, but must have at least 1, and all columns "
-                 "together fewer than 2^31",
-                 column.name, column.buckets));
+      throw InputError(format(
+          "feature column '{}' has {} buckets, but must have at least 1, and all columns together fewer than 2^31",
+          column.name, column.buckets));
     }
     first_.push_back(features_);
     features_ += column.hashes * column.buckets;

@@ -30,10 +30,9 @@ UsersFile in_folder(const UsersFile& file) {
     const fs::path table = fs::path(file.path) / name;
     if (fs::is_regular_file(table)) return {table.string(), {name}, false};
   }
-  throw InputError(
-      format("{}: this folder holds no {}: let data.source.users.path name the table of users, or "
-             "data.source.users.file which of its files it is",
-             file.path, file.any ? "table of users that is known by its name" : file.members[0]));
+  throw InputError(format(
+      "{}: this folder holds no {}: let data.source.users.path name the table of users, or data.source.users.file which of its files it is",
+      file.path, file.any ? "table of users that is known by its name" : file.members[0]));
 }
 
 std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
@@ -131,8 +130,7 @@ UsersFile users_file_of(const SourceOptions& source) {
     if (archive_holds(ratings, known)) return {ratings, {known}, false};
   }
   throw InputError(format(
-      "data.prepare.features asks for what is known of users, but data.source.users.path names no table "
-      "of them{}: name one, or leave out data.prepare.features",
+      "data.prepare.features asks for what is known of users, but data.source.users.path names no table of them{}: name one, or leave out data.prepare.features",
       known.empty() ? "" : format(" and {} holds no {}", ratings, known)));
 }
 
@@ -176,10 +174,10 @@ UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& f
     throw InputError(format("{}: the table holds no users: check data.source.users.path", table.file));
   }
   if (dropped > static_cast<std::int64_t>(table.ids.size())) {
-    throw InputError(
-        format("{}; {} users are read and {} lines cannot be, so this looks like another format: "
-               "check data.source.users, its separator, header and columns",
-               findings.worst(), table.ids.size(), dropped));
+    throw InputError(format(
+        "{}; "
+        "{} users are read and {} lines cannot be, so this looks like another format: check data.source.users, its separator, header and columns",
+        findings.worst(), table.ids.size(), dropped));
   }
   return table;
 }
@@ -233,10 +231,9 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
 
 void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const {
   if (report_.known == 0) {
-    throw InputError(
-        format("{}: of the {} users who are left of the ratings this table knows none: check "
-               "data.source.users.user_column, and whether ids are written alike in both",
-               table_.file, report_.users));
+    throw InputError(format(
+        "{}: of the {} users who are left of the ratings this table knows none: check data.source.users.user_column, and whether ids are written alike in both",
+        table_.file, report_.users));
   }
   writer.set_attribute("features", hashing_.features());
   writer.set_attribute("feature_hashing", hashing_.to_string());

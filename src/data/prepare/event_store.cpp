@@ -45,8 +45,7 @@ struct EventMemory {
   std::int64_t put_aside(std::span<const std::byte> chunk) {
     if (!file) {
       log->info(
-          "events do not fit into {:.2f} GiB (data.prepare.memory_gib): they go to a temporary file beside "
-          "{}",
+          "events do not fit into {:.2f} GiB (data.prepare.memory_gib): they go to a temporary file beside {}",
           bytes / 1073741824.0, path);
       file.emplace(path);
     }

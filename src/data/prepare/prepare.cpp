@@ -88,8 +88,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
       options.split != SplitMethod::ratio) {
     throw InputError(
-        format("data.prepare.pick: last is for the splits leave_one_out and ratio; {} holds out {}: set "
-               "data.prepare.split, or leave pick out",
+        format("data.prepare.pick: last is for the splits leave_one_out and ratio; "
+               "{} holds out {}: set data.prepare.split, or leave pick out",
                to_string(options.split),
                options.split == SplitMethod::given ? "what its files say" : "random items"));
   }
@@ -97,8 +97,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
     if (path.empty() || options.split == SplitMethod::given) continue;
     throw InputError(format(
-        "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: "
-        "given, or leave the path out",
+        "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: given, or leave the path out",
         part, path, to_string(options.split)));
   }
   const io::Attributes made_by = recipe(source, options);

@@ -23,10 +23,9 @@ struct StrongParts {
 StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   const std::int64_t held_out = options.validation_users + options.test_users;
   if (held_out >= users) {
-    throw InputError(
-        format("{} validation and {} test users leave none of the {} users to train on: lower "
-               "data.prepare.validation_users and data.prepare.test_users, or filter less",
-               options.validation_users, options.test_users, users));
+    throw InputError(format(
+        "{} validation and {} test users leave none of the {} users to train on: lower data.prepare.validation_users and data.prepare.test_users, or filter less",
+        options.validation_users, options.test_users, users));
   }
   const std::int64_t train = users - held_out;
   return {{0, train}, {train, train + options.validation_users}, {train + options.validation_users, users}};
@@ -38,9 +37,7 @@ void require_given_parts(const Filter& filter, const PrepareOptions& options) {
   const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
   if (!holds(Part::validation) && !holds(Part::test) && !none_wanted) {
     throw InputError(
-        "data.prepare.split is given, but there is neither a validation nor a test file beside the "
-        "train file: name them in data.source.validation_path and data.source.test_path, or use "
-        "another split");
+        "data.prepare.split is given, but there is neither a validation nor a test file beside the train file: name them in data.source.validation_path and data.source.test_path, or use another split");
   }
 }
 
@@ -52,10 +49,9 @@ Range covering(Range a, Range b) {
 
 void require_apart(Range a, Range b, const char* what) {
   if (a.size() == 0 || b.size() == 0 || a.end <= b.begin || b.end <= a.begin) return;
-  throw InputError(
-      format("uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, "
-             "with uids in one stretch",
-             a.begin, a.end - 1, b.begin, b.end - 1, what));
+  throw InputError(format(
+      "uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, with uids in one stretch",
+      a.begin, a.end - 1, b.begin, b.end - 1, what));
 }
 
 // Where items come first in the file: among events to train on, and among others.
@@ -323,8 +319,7 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
   // A split of one's own may ask for what the user has already.
   if (given && part.seen_targets > 0) {
     log.warn(
-        "{} {} targets are among the items that the model is shown of the same user: they are kept, and "
-        "count as never found",
+        "{} {} targets are among the items that the model is shown of the same user: they are kept, and count as never found",
         part.seen_targets, part.name);
   }
 }

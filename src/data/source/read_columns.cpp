@@ -19,10 +19,9 @@ Columns columns_of(const SourceLayout& layout, Table& table, bool with_time) {
   const Columns columns{find(layout.user), find(layout.item), find(layout.rating),
                         with_time ? find(layout.time) : no_column, find(layout.name)};
   if (columns.user == columns.item) {
-    throw InputError(
-        format("{}: users and items are read from the same column {}: correct data.source.user_column or "
-               "data.source.item_column",
-               table.location(), columns.user));
+    throw InputError(format(
+        "{}: users and items are read from the same column {}: correct data.source.user_column or data.source.item_column",
+        table.location(), columns.user));
   }
   return columns;
 }

@@ -31,10 +31,9 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, R
   std::vector<std::string_view> words;
   while (lines.next_file()) {
     if (counted && !first_file.empty()) {
-      throw InputError(
-          format("{} and {}: users without ids are numbered by their lines, which these two files would both "
-                 "begin at 0: let data.source.path name one file",
-                 first_file, lines.name()));
+      throw InputError(format(
+          "{} and {}: users without ids are numbered by their lines, which these two files would both begin at 0: let data.source.path name one file",
+          first_file, lines.name()));
     }
     first_file = lines.name();
     to.start_file(lines.name(), part);

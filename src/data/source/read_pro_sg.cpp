@@ -85,10 +85,10 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
   const std::int64_t most = std::int64_t{largest.value} + 1;
   if (ids.size() == 0) {
     if (most > 2 * lines + 1000) {
-      throw InputError(
-          format("{}: {} {}, of {} lines: they are numbered from 0, one after the other, and this "
-                 "one is far behind; correct it, or give {}",
-                 largest.where, what, largest.value, lines, list));
+      throw InputError(format(
+          "{}: {} {}, of {} lines: they are numbered from 0, one after the other, and this one is far behind; "
+          "correct it, or give {}",
+          largest.where, what, largest.value, lines, list));
     }
     for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
   } else if (ids.size() < most) {
@@ -119,8 +119,7 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
       ratings.user_ids = read_ids(lines);
     } else if (const auto part = parts_of_files().find(name); part == parts_of_files().end()) {
       throw InputError(format(
-          "{}: is not one of the files of a pro_sg folder: let data.source.path name the folder or its "
-          "archive",
+          "{}: is not one of the files of a pro_sg folder: let data.source.path name the folder or its archive",
           lines.name()));
     } else if (to.wanted().wants(part->second)) {
       read_pairs(lines, part->second, to, largest);

@@ -112,17 +112,15 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
       continue;
     }
     if (names.empty()) {
-      throw InputError(
-          format("{}: is a folder: let data.source.path name the file, or data.source.file which of "
-                 "its files",
-                 each));
+      throw InputError(format(
+          "{}: is a folder: let data.source.path name the file, or data.source.file which of its files",
+          each));
     }
     Names found = files_in(each, names);
     if (found.empty()) {
-      throw InputError(
-          format("{}: this folder holds no {}: let data.source.path name the file, or the folder "
-                 "that it was unpacked to",
-                 each, joined(names, " or ")));
+      throw InputError(format(
+          "{}: this folder holds no {}: let data.source.path name the file, or the folder that it was unpacked to",
+          each, joined(names, " or ")));
     }
     if (!format_of(source).several_files) found.resize(1);
     files.paths.insert(files.paths.end(), found.begin(), found.end());
@@ -188,16 +186,14 @@ std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source
       const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
       if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
       const char* const name = test ? "test" : "validation";
-      throw InputError(
-          format("{}: is among the train files and would be the {} file, too: let data.source.path name the "
-                 "one, and data.source.{}_path the other",
-                 each, name, name));
+      throw InputError(format(
+          "{}: is among the train files and would be the {} file, too: let data.source.path name the one, and data.source.{}_path the other",
+          each, name, name));
     }
     if (places == PartFiles::none) {
-      throw InputError(
-          format("data.source.validation_path and test_path cannot be given for the format {}: use another "
-                 "split",
-                 source.format));
+      throw InputError(format(
+          "data.source.validation_path and test_path cannot be given for the format {}: use another split",
+          source.format));
     }
     all.emplace_back(part, std::move(files));
   }

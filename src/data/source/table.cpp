@@ -35,10 +35,9 @@ bool LineReader::next_file() {
   peeked_.reset();
   if (!files_.next()) return false;
   if (one_file_ && !first_file_.empty()) {
-    throw InputError(
-        format("{} and {}: this archive holds several files: unpack it and name the one to be read, or for "
-               "prepare let data.source.file say which it is",
-               first_file_, name()));
+    throw InputError(format(
+        "{} and {}: this archive holds several files: unpack it and name the one to be read, or for prepare let data.source.file say which it is",
+        first_file_, name()));
   }
   first_file_ = name();
   number_ = 0;
@@ -101,10 +100,9 @@ bool LineReader::next(std::string_view& line) {
     searched = 0;
     if (++number_ == 1) {
       if (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) {
-        throw InputError(
-            format("{}: is text of 16-bit characters (UTF-16): convert it, for example with iconv "
-                   "-f UTF-16 -t UTF-8",
-                   name()));
+        throw InputError(format(
+            "{}: is text of 16-bit characters (UTF-16): convert it, for example with iconv -f UTF-16 -t UTF-8",
+            name()));
       }
       if (line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
     }
@@ -219,11 +217,11 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
     if (found == names.end()) {
       std::vector<std::string> shown = names;
       std::ranges::transform(shown, shown.begin(), excerpt);
-      throw InputError(
-          format("{}:1: there is no column '{}', which {}; the table has {} columns ({}): check that this is "
-                 "the right file, and the names, separator and header in {}",
-                 lines_->name(), excerpt(wanted), asked_by, count_,
-                 names.empty() ? "no header" : joined(shown), layout_.keys));
+      throw InputError(format(
+          "{}:1: there is no column '{}', which {}; "
+          "the table has {} columns ({}): check that this is the right file, and the names, separator and header in {}",
+          lines_->name(), excerpt(wanted), asked_by, count_, names.empty() ? "no header" : joined(shown),
+          layout_.keys));
     }
     if (std::count(found, names.end(), wanted) > 1) {
       throw InputError(

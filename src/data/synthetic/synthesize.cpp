@@ -107,17 +107,16 @@ Sizes check_sizes(const SynthesizeOptions& options) {
     throw InputError(format("{} users cannot be made: give a number from 1 to {}", options.users, most));
   }
   if (options.items < 2 * fewest_interactions || options.items > most) {
-    throw InputError(
-        format("{} items cannot be made, since every user gets at least {} of them and at most "
-               "half: give a number from {} to {}",
-               options.items, fewest_interactions, 2 * fewest_interactions, most));
+    throw InputError(format(
+        "{} items cannot be made, since every user gets at least {} of them and at most half: give a number from {} to {}",
+        options.items, fewest_interactions, 2 * fewest_interactions, most));
   }
   const double mean = options.interactions_per_user;
   if (!(mean >= fewest_interactions && mean <= static_cast<double>(options.items) / 2)) {
-    throw InputError(
-        format("{} interactions per user cannot be: every user gets at least {} and at most half "
-               "of the {} items; change interactions-per-user or items",
-               mean, fewest_interactions, options.items));
+    throw InputError(format(
+        "{} interactions per user cannot be: every user gets at least {} and at most half of the {} items; "
+        "change interactions-per-user or items",
+        mean, fewest_interactions, options.items));
   }
   if (options.tastes < 1) {
     throw InputError(format("{} tastes cannot be made: give at least 1", options.tastes));
@@ -135,10 +134,9 @@ Sizes check_sizes(const SynthesizeOptions& options) {
   sizes.test = options.test_users < 0 ? tenth : options.test_users;
   if (std::max(sizes.validation, sizes.test) >= options.users ||
       sizes.validation + sizes.test >= options.users) {
-    throw InputError(
-        format("{} validation and {} test users leave none of the {} users to train on: make more "
-               "users, or hold out fewer",
-               sizes.validation, sizes.test, options.users));
+    throw InputError(format(
+        "{} validation and {} test users leave none of the {} users to train on: make more users, or hold out fewer",
+        sizes.validation, sizes.test, options.users));
   }
   sizes.train = options.users - sizes.validation - sizes.test;
   sizes.tastes =

@@ -89,8 +89,8 @@ bool check_replaceable(const std::string& path, bool replace) {
   std::error_code error;
   if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
     throw InputError(
-        format("{}: exists and is not an intact dataset of prepare or synthesize; name another file, or pass "
-               "--replace to replace it",
+        format("{}: exists and is not an intact dataset of prepare or synthesize; "
+               "name another file, or pass --replace to replace it",
                path));
   }
   return intact;
@@ -123,8 +123,8 @@ struct DatasetFile::Content {
       }
       if (attributes.contains("parts")) {
         file.refuse(
-            "is one of the several files of a dataset, which only older versions read; run `vaecf_dist "
-            "prepare` again");
+            "is one of the several files of a dataset, which only older versions read; "
+            "run `vaecf_dist prepare` again");
       }
       const auto told = width_at("items", 1);
       if (!told)

@@ -52,10 +52,9 @@ void StoredMatrix::check_columns(std::int64_t first_row, const CsrView& rows, st
     std::int64_t previous = -1;
     for (const std::int64_t column : rows.row(r)) {
       if (column <= previous || column >= width) {
-        file_->refuse(
-            format("{} row {}: column {} is outside 0 to {}, or follows {}: columns must be ascending and "
-                   "unique",
-                   columns_.name, first_row + r, column, width - 1, previous));
+        file_->refuse(format(
+            "{} row {}: column {} is outside 0 to {}, or follows {}: columns must be ascending and unique",
+            columns_.name, first_row + r, column, width - 1, previous));
       }
       previous = column;
     }

@@ -107,10 +107,9 @@ void Archive::check(std::ptrdiff_t result, int lowest) {
   if (result >= lowest && result != ARCHIVE_RETRY) return;
   if (!outer_error_.empty()) throw InputError(outer_error_);
   const char* const why = archive_error_string(archive_.get());
-  throw InputError(
-      format("{}: is damaged, cut short, or packed in a way that is not read ({}): fetch it again, "
-             "or unpack it",
-             name_, why == nullptr ? "unknown reason" : why));
+  throw InputError(format(
+      "{}: is damaged, cut short, or packed in a way that is not read ({}): fetch it again, or unpack it",
+      name_, why == nullptr ? "unknown reason" : why));
 }
 
 bool Archive::next() {

@@ -29,10 +29,9 @@ Descriptor open_lock(const std::string& path) {
   if (!file.is_open() && errno == EACCES)
     file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.is_open()) return file;
-  throw InputError(
-      format("{}: cannot be opened ({}), and keeps two runs out of one folder: remove it if no other run "
-             "works there, or give this one another name or run.directory",
-             path, std::generic_category().message(errno)));
+  throw InputError(format(
+      "{}: cannot be opened ({}), and keeps two runs out of one folder: remove it if no other run works there, or give this one another name or run.directory",
+      path, std::generic_category().message(errno)));
 }
 
 std::string holder_by(const std::string& path) {
@@ -50,10 +49,10 @@ FolderLock::FolderLock(const std::string& folder, std::chrono::milliseconds pati
   while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return;
     if (std::chrono::steady_clock::now() >= end) {
-      throw InputError(
-          format("{}: another run is at work in this folder ({}): wait for it, or give this one another name "
-                 "or run.directory; if that process is surely gone, remove {}",
-                 folder, holder_by(path), path));
+      throw InputError(format(
+          "{}: another run is at work in this folder ({}): wait for it, or give this one another name or run.directory; "
+          "if that process is surely gone, remove {}",
+          folder, holder_by(path), path));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -195,8 +195,8 @@ void Hdf5Writer::write_ids(const std::string& path, const IdList& ids) {
   for (const auto& text : ids.strings) width = std::max(width, text.size());
   if (width > static_cast<std::size_t>(h5::max_id_bytes)) {
     throw InputError(
-        format("{}: one of the ids is {} bytes long; at most {} are stored: check the separator and the "
-               "columns of the source",
+        format("{}: one of the ids is {} bytes long; "
+               "at most {} are stored: check the separator and the columns of the source",
                path, width, h5::max_id_bytes));
   }
   constexpr std::size_t piece_bytes = std::size_t{4} << 20;

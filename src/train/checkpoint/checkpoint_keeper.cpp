@@ -80,8 +80,7 @@ void Snapshot::take(const SessionOptions& options, const Services& services, con
       make_room(model.tensors());
     } catch (const std::bad_alloc&) {
       throw RunError(
-          "rank 0 has no memory for the copy that a checkpoint is written from (three times the "
-          "weights): use a smaller model, or a host with more memory");
+          "rank 0 has no memory for the copy that a checkpoint is written from (three times the weights): use a smaller model, or a host with more memory");
     }
   });
   const std::size_t tensors = tensors_.size() / tensor_groups.size();  // none but on rank 0
@@ -95,9 +94,8 @@ void Snapshot::take(const SessionOptions& options, const Services& services, con
           std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
       if (broken == mine.end()) return;
       throw RunError(format(
-          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the "
-          "weights have grown without bound; lower train.optimizer.learning_rate, or look for a precision "
-          "that is too narrow",
+          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the weights have grown without bound; "
+          "lower train.optimizer.learning_rate, or look for a precision that is too narrow",
           broken->name));
     });
   }

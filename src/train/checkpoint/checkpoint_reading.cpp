@@ -40,8 +40,8 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                                      [&](const auto& i) { return i.name.starts_with(group + "/"); });
   if (tensors != static_cast<std::int64_t>(specs.size())) {
     throw InputError(
-        format("{}: it has {} tensors below /{} and the configured model {}; give the configuration it was "
-               "trained with",
+        format("{}: it has {} tensors below /{} and the configured model {}; "
+               "give the configuration it was trained with",
                path, tensors, group, specs.size()));
   }
 }
@@ -54,8 +54,8 @@ void require_same_features(const std::string& path, const RunState& checkpoint, 
   if (checkpoint.features == 0 && wanted == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(
-        format("{}: it was trained without features of users, and {} has {} of them; set model.features to "
-               "off, or train anew",
+        format("{}: it was trained without features of users, and {} has {} of them; "
+               "set model.features to off, or train anew",
                path, dataset.path(), wanted));
   }
   if (wanted == 0) {
@@ -68,8 +68,8 @@ void require_same_features(const std::string& path, const RunState& checkpoint, 
   const std::string hashing = feature_hashing_of(dataset);
   if (checkpoint.features == wanted && checkpoint.feature_hashing == hashing) return;
   throw InputError(
-      format("{}: it was trained with {} features of users, made by\n{}\nand {} has {}, made by\n{}\nso that "
-             "they do not mean the same; name the dataset it was trained on",
+      format("{}: it was trained with {} features of users, made by\n{}\nand {} has {}, made by\n{}\n"
+             "so that they do not mean the same; name the dataset it was trained on",
              path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), wanted, hashing));
 }
 
@@ -124,10 +124,10 @@ std::optional<Point> newest_whole(const std::string& folder, Log& log) {
 Point read_named(const SessionOptions& options, const std::string& path) {
   const std::string folder = options.checkpoint_folder();
   if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
-    throw InputError(format(
-        "{}: it lies where a new run moves old checkpoints from or to, and would be lost; move it to another "
-        "folder first",
-        path));
+    throw InputError(
+        format("{}: it lies where a new run moves old checkpoints from or to, and would be lost; "
+               "move it to another folder first",
+               path));
   }
   return {path, state_of(path, io::CheckpointFile(path))};
 }
@@ -166,8 +166,8 @@ void require_same_dataset(const std::string& path, const RunState& checkpoint,
   }
   if (checkpoint.dataset_checksum != dataset.fingerprint()) {
     throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; name the "
-               "dataset it was trained on",
+        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; "
+               "name the dataset it was trained on",
                path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
   }
 }

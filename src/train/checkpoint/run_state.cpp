@@ -168,8 +168,8 @@ RunState state_of(const std::string& path, const io::CheckpointFile& file) {
   const auto version = file.attribute<std::int64_t>("format_version");
   if (version != checkpoint_format) {
     throw InputError(
-        format("{}: format {} is not one that this version reads ({}); write it again with this version, or "
-               "use the one that made it",
+        format("{}: format {} is not one that this version reads ({}); "
+               "write it again with this version, or use the one that made it",
                path, version, checkpoint_format));
   }
   RunState state;

@@ -12,10 +12,9 @@ namespace {
 
 void require_in_step(int worker, const comm::PushHeader& header, std::int64_t step) {
   if (header.step == step) return;
-  throw RunError(
-      format("rank {} sends its gradient of step {} where that of step {} is due: the ranks are no "
-             "longer in step",
-             worker, header.step, step));
+  throw RunError(format(
+      "rank {} sends its gradient of step {} where that of step {} is due: the ranks are no longer in step",
+      worker, header.step, step));
 }
 
 std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t elements) {

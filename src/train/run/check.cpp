@@ -25,22 +25,18 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
   const int ranks = services.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
-        "distributed.servers: {} leaves no worker in a world of {}: start {} ranks or more with mpirun, "
-        "or set distributed.strategy to allreduce",
+        "distributed.servers: {} leaves no worker in a world of {}: start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
   const DeviceFacts device = services.engine.facts();
   if (device.device != "cpu") {
-    throw InputError(
-        format("distributed.strategy: parameter_server passes messages between host memories, and this rank "
-               "computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
-               device.device, vaecf::to_string(device.precision)));
+    throw InputError(format(
+        "distributed.strategy: parameter_server passes messages between host memories, and this rank computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
+        device.device, vaecf::to_string(device.precision)));
   }
   if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
-        "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments "
-        "once "
-        "as it is: leave distributed.optimizer out, or set distributed.strategy to allreduce");
+        "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments once as it is: leave distributed.optimizer out, or set distributed.strategy to allreduce");
   }
 }
 
@@ -49,10 +45,9 @@ void check_distributed(const SessionOptions& options, const Services& services) 
   check_servers(distributed, services);
   const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
-    throw InputError(
-        format("{} ranks are more than the {} virtual shards of the data, so some would never have a "
-               "user: start at most {} ranks, or raise data.virtual_shards",
-               ranks, options.data.virtual_shards, options.data.virtual_shards));
+    throw InputError(format(
+        "{} ranks are more than the {} virtual shards of the data, so some would never have a user: start at most {} ranks, or raise data.virtual_shards",
+        ranks, options.data.virtual_shards, options.data.virtual_shards));
   }
 }
 
@@ -64,15 +59,15 @@ io::DatasetFile open_dataset(const SessionOptions& options) {
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
     throw InputError(
-        format("{}: there is nothing to train on ({} train users, {} items); prepare it again with "
-               "weaker filters or fewer held-out users",
+        format("{}: there is nothing to train on ({} train users, {} items); "
+               "prepare it again with weaker filters or fewer held-out users",
                options.data.file, rows, dataset.items()));
   }
   if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
-    throw InputError(
-        format("train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than "
-               "the {} train users; keep the last batch or make batches smaller",
-               options.train.batch_size, rows));
+    throw InputError(format(
+        "train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than the {} train users; "
+        "keep the last batch or make batches smaller",
+        options.train.batch_size, rows));
   }
   return dataset;
 }
@@ -93,8 +88,8 @@ void plan_memory(const SessionOptions& options, const Services& services, const 
   // A server's: weights and gradient, and of its slice masters, moments and the sum.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
   services.log.debug(
-      "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; {} train users, "
-      "{} interactions, {:.0f} MiB of data over {} ranks",
+      "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; "
+      "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
       parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
       (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);
 }

@@ -27,8 +27,8 @@ void move_to_older(const std::string& path) {
   std::filesystem::rename(path, older(path), error);
   if (!error) return;
   throw InputError(
-      format("{}: an older run has left it, and it cannot be moved to {} ({}); move it away, go on with "
-             "--resume, or give another name or run.directory",
+      format("{}: an older run has left it, and it cannot be moved to {} ({}); "
+             "move it away, go on with --resume, or give another name or run.directory",
              path, older(path), error.message()));
 }
 
@@ -92,8 +92,8 @@ void move_checkpoint_aside(const SessionOptions& options, const std::string& pat
     return;
   }
   throw RunError(
-      format("{}: it does not belong to the road that the run goes on, and cannot be moved to {} ({}); move "
-             "it away, or check your rights",
+      format("{}: it does not belong to the road that the run goes on, and cannot be moved to {} ({}); "
+             "move it away, or check your rights",
              path, folder.string(), error.message()));
 }
 
@@ -102,10 +102,9 @@ void prepare_run_folder(const SessionOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    throw RunError(
-        format("{}: the run folder cannot be made ({}); check your rights, or give another "
-               "run.directory or name",
-               folder, error.message()));
+    throw RunError(format(
+        "{}: the run folder cannot be made ({}); check your rights, or give another run.directory or name",
+        folder, error.message()));
   }
   for (const std::string& place : {options.run_folder(), folder}) {
     const std::string probe = place + "/.writable";

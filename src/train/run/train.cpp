@@ -163,8 +163,7 @@ class TrainingRun {
     if (model::network_shape(options_.model, model_inputs(options_, dataset_)).variational &&
         !annealing.reaches_cap(updates, users - last_batch)) {
       services_.log.warn(
-          "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get "
-          "to {:.4g}; "
+          "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get to {:.4g}; "
           "the amount in train.annealing may have been meant for another batch size or more epochs",
           updates, users, annealing.cap(),
           annealing.beta(std::max<std::int64_t>(0, updates - 1), users - last_batch));

@@ -78,12 +78,12 @@ device::LossSums Trainer::losses() {
 
 void Trainer::require_numbers(const device::LossSums& sums) const {
   if (sums.broken_step < 0) return;
-  throw RunError(
-      format("the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have "
-             "grown without bound; lower train.optimizer.learning_rate ({:g} here), or look for a precision "
-             "that is too narrow; the checkpoints of before are kept",
-             sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
-             options_.optimizer.learning_rate));
+  throw RunError(format(
+      "the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have grown without bound; "
+      "lower train.optimizer.learning_rate ({:g} here), or look for a precision that is too narrow; "
+      "the checkpoints of before are kept",
+      sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
+      options_.optimizer.learning_rate));
 }
 
 void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before) {

@@ -27,8 +27,7 @@ std::string advice(cudaError_t status) {
       return explain_old_driver();
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return "configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use "
-             "device: cpu";
+      return "configure the program again with -DVAECF_CUDA_ARCHITECTURES=native on this machine, or use device: cpu";
     case cudaErrorMemoryAllocation:
       return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
     case cudaErrorSystemNotReady:
@@ -40,9 +39,9 @@ std::string advice(cudaError_t status) {
     return "this is a bug: set backend.graph: off";
   }
   // A fault of a kernel or of the GPU comes up at whatever call is next, which is innocent.
-  return "unless this call is to blame, earlier work on the GPU is: see `dmesg` for Xid messages and "
-         "nvidia-smi for the GPU's state and processes; start again, from the last checkpoint if there is "
-         "one; if it comes again, compute-sanitizer names the kernel";
+  return "unless this call is to blame, earlier work on the GPU is: see `dmesg` for Xid messages and nvidia-smi for the GPU's state and processes; "
+         "start again, from the last checkpoint if there is one; "
+         "if it comes again, compute-sanitizer names the kernel";
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -67,8 +66,9 @@ void check(cudaError_t status, const char* what) {
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
                                 std::int64_t ours) {
   return format(
-      "GPU memory: {} for {} are needed, {} of {} are free ({} are this run's own; for other programs see "
-      "nvidia-smi); lower train.batch_size, or set backend.resident: off, or spread the run over more GPUs",
+      "GPU memory: {} for {} are needed, {} of {} are free ({} are this run's own; "
+      "for other programs see nvidia-smi); "
+      "lower train.batch_size, or set backend.resident: off, or spread the run over more GPUs",
       size_text(bytes), what, size_text(free), size_text(total), size_text(ours));
 }
 

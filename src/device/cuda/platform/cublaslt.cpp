@@ -22,10 +22,10 @@ CublasLt load_cublaslt(const char* library, const char* built_with) {
     const std::string reason = dlerror();
     handle = dlopen(built_with, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-      throw RunError(
-          format("GPU: cuBLASLt cannot be loaded: {}; install it from the CUDA toolkit, or add its folder to "
-                 "LD_LIBRARY_PATH, or train with device: cpu",
-                 reason));
+      throw RunError(format(
+          "GPU: cuBLASLt cannot be loaded: {}; "
+          "install it from the CUDA toolkit, or add its folder to LD_LIBRARY_PATH, or train with device: cpu",
+          reason));
     }
   }
   CublasLt functions;

@@ -26,8 +26,9 @@ void check(cublasStatus_t status, const char* what) {
   // Behind a failed start there often is an older error of the device, which says more.
   vaecf::cuda::check(cudaGetLastError(), what);
   throw RunError(
-      format("GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid "
-             "messages; of all train.precision: fp32 asks a GPU for least",
+      format("GPU: {} failed: {} ({}); "
+             "see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; "
+             "of all train.precision: fp32 asks a GPU for least",
              what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
 }
 
@@ -207,8 +208,8 @@ struct Matmuls::State {
     made.algorithms = candidates(made, spec, x);
     if (made.algorithms.empty()) {
       throw RunError(
-          format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: "
-                 "fp32, which needs the least support",
+          format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); "
+                 "set train.precision: fp32, which needs the least support",
                  spec.m, spec.k, spec.k, spec.n));
     }
     // Trials overwrite the result and wait for the device: where either matters, the first guess stands.

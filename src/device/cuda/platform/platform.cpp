@@ -95,8 +95,8 @@ void* allocate_pinned(std::int64_t bytes) {
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     throw RunError(format(
-        "{:.1f} MiB of pinned host memory are not to be had: free host memory, or raise the limit of locked "
-        "memory (ulimit -l; in containers --ulimit memlock=-1)",
+        "{:.1f} MiB of pinned host memory are not to be had: free host memory, or raise the limit of locked memory (ulimit -l; "
+        "in containers --ulimit memlock=-1)",
         static_cast<double>(bytes) / (1 << 20)));
   }
   check(status, "pinned host memory");
