@@ -62,7 +62,8 @@ std::string microseconds(std::int64_t nanoseconds) {
 
 /// Returns the names of a process or a thread, which are shown in the order of their numbers.
 std::string metadata(const char* what, int rank, std::size_t track, const std::string& name) {
-  constexpr const char* line = R"({{"ph":"M","name":"{}_{}","pid":{},"tid":{},"args":{{"{}":{}}}}}),\n";
+  constexpr const char* line = R"({{"ph":"M","name":"{}_{}","pid":{},"tid":{},"args":{{"{}":{}}}}})"
+                               ",\n";
   return format(line, what, "name", rank, track, "name", json_text(name)) +
          format(line, what, "sort_index", rank, track, "sort_index",
                 std::string_view(what) == "process" ? static_cast<std::size_t>(rank) : track);
@@ -78,12 +79,12 @@ std::string trace_of(const std::vector<TimelineEvent>& events, int rank, const s
     if (!std::exchange(seen.at(track), true)) text += metadata("thread", rank, track, track_names.at(track));
     text += format(R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{})", json_text(event.name), rank,
                    track, microseconds(event.begin - origin), microseconds(event.end - event.begin));
-  if (event.number_name != nullptr)
-    text += format(R"(,"args":{{{}:{}}})", json_text(event.number_name), event.number);
-  text += "},\n";
-}
-text.resize(text.size() - 2);  // no comma behind the last one
-return text;
+    if (event.number_name != nullptr)
+      text += format(R"(,"args":{{{}:{}}})", json_text(event.number_name), event.number);
+    text += "},\n";
+  }
+  text.resize(text.size() - 2);  // no comma behind the last one
+  return text;
 }
 
 }  // namespace
