@@ -175,7 +175,7 @@ std::vector<Key> all_keys() {
       KEY("distributed.warn_after", session.distributed.warn_after, positive(),
           "seconds without progress after which the late rank is named"),
       KEY("distributed.timeout", session.distributed.timeout, positive(),
-          "seconds without progress, or without a sign of life, after which the run is ended"),
+          "seconds without progress or heartbeat of a rank after which the run is ended"),
       KEY("distributed.loading_timeout", session.distributed.loading_timeout, positive(),
           "the same while ranks find each other, set up and load"),
       KEY("distributed.validation_timeout", session.distributed.validation_timeout, positive(),

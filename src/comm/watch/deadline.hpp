@@ -1,24 +1,58 @@
 #pragma once
 
+#include <vaecf/base/format.hpp>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace vaecf::comm {
 
-/// Writes "PROGRAM: text" as one line to standard error, without the locks of stdio, which a thread that
-/// hangs may hold. Gives up after a second in which nothing could be written.
-void write_error_line(const std::string& text) noexcept;
+/// Writes "PROGRAM: message" as one line to standard error, without the locks of stdio, which a hanging
+/// thread may hold. Drops the message if nothing can be written for a second: a full pipe may have no reader.
+inline void write_error_line(const std::string& message) {
+  const char* clear_progress_bar = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
+  const std::string line =
+      vaecf::format("{}{}: {}\n", clear_progress_bar, program_invocation_short_name, message);
+  pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
+  constexpr int milliseconds = 1000;
+  if (poll(&standard_error, 1, milliseconds) <= 0) return;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
 
 /// Sleeps for `seconds`. Returns true, at once, if a stop is requested.
-bool stopped_within(double seconds, const std::stop_token& stop);
+inline bool stopped_within(double seconds, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any never;
+  never.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
+  return stop.stop_requested();
+}
 
-/// Ends this process by _Exit unless destroyed in time: for calls that nothing else could end.
+/// Ends this process by _Exit unless destroyed in time: for calls that may hang and cannot be canceled.
 class Deadline {
  public:
-  /// After `seconds`, which do not count while the process is suspended, writes `message` (if not empty) to
-  /// standard error and ends the process with `code`. Guards nothing if no thread can be started.
-  Deadline(double seconds, std::string message, int code = 1) noexcept;
+  /// After `seconds`, writes `message` (if not empty) to standard error and ends the process with `code`.
+  /// Seconds in which the process is suspended do not count: it sleeps for at most a second at a time, and
+  /// each sleep counts once, however long it took.
+  Deadline(double seconds, std::string message, int code = 1)
+      : thread_([seconds, message = std::move(message), code](const std::stop_token& stop) {
+          for (double left = seconds; left > 0.0; left -= 1.0) {
+            if (stopped_within(std::min(left, 1.0), stop)) return;
+          }
+          if (!message.empty()) write_error_line(message);
+          std::_Exit(code);
+        }) {}
 
  private:
   std::jthread thread_;

@@ -1,37 +1,91 @@
 #pragma once
 
 #include <vaecf/base/activity.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace vaecf::comm {
 
-/// Finds the rank that holds the others up, and decides what to print and when the run has to end. In
-/// synchronous training all ranks stand still when one does, so a rank that waits for others is stalled only
-/// if all of them wait: then it is the one that has come least far. Times are seconds of the caller's clock.
+/// Finds the rank that stalls a run, and decides when to warn and when the run has to end. All ranks stand
+/// still when one does, so a rank that waits for others is stalled only if all ranks wait: then it is the one
+/// that has entered the fewest collectives. Times are seconds of the caller's clock.
 class StallDetector {
  public:
   struct Verdict {
-    std::string line;  ///< to print; empty if there is no news
+    std::string message;  ///< empty if there is no news
     bool end_run = false;
   };
 
-  /// Watches the ranks of these `names` ("rank 2 on node7"), which are to be heard of every `heartbeat`
-  /// seconds. They are `all` ranks, or some that may wait for others unseen.
-  StallDetector(const DistributedOptions& options, double heartbeat, std::vector<std::string> names,
-                bool all);
+  /// Watches `ranks` ranks, of which a report is expected every `heartbeat` seconds.
+  StallDetector(const DistributedOptions& options, double heartbeat, std::size_t ranks)
+      : options_(options), silence_(3 * heartbeat), states_(ranks) {
+    for (std::size_t i = 0; i < ranks; ++i) states_[i].name = vaecf::format("rank {}", i);
+  }
 
-  /// The run was asked to stop, which takes all ranks: from now on silence ends it within seconds. A launcher
-  /// that ends a run because a rank has died asks the others first, and may grant them half a minute.
-  void expect_stop() { stopping_ = true; }
-  /// Takes in what the rank of name `index` has reported of itself.
-  void hear(std::size_t index, const Activity::Report& report, double now);
-  /// Returns each stall once, the end of one, and why the run has to end. Call it after each round of hear().
-  Verdict judge(double now);
+  /// Takes in what the rank of this index, called `name` ("rank 2 on node7"), reports of itself.
+  void hear(std::size_t index, std::string name, const Activity::Report& report, double now) {
+    State& state = states_.at(index);
+    // A rank that was silent had no chance to move: its time to do so begins now.
+    if (report.progress != state.last.progress || now - state.heard > silence_) state.moved = now;
+    state.heard = now;
+    state.last = report;
+    state.name = std::move(name);
+  }
+
+  /// Returns each stall once, the end of a stall, and why the run has to end. Call it after each round of
+  /// hear(). A run that is `stopping` needs all its ranks, so silence ends it within seconds: a launcher that
+  /// ends a run because a rank has died asks the other ranks first, and may wait half a minute for them.
+  Verdict judge(double now, bool stopping = false) {
+    std::optional<Stall> worst;
+    const auto consider = [&](const State& state, double since, Limit limit, const char* what,
+                              const char* why) {
+      if (now - since <= std::min(limit.seconds, options_.warn_after)) return;
+      if (!worst || since + limit.seconds < worst->since + worst->limit.seconds)
+        worst = {&state, since, limit, what, why};
+    };
+    bool all_wait = states_.size() > 1;
+    for (const State& state : states_) {
+      const bool silent = now - state.heard > silence_;
+      all_wait = all_wait && !silent && state.last.waiting;
+      if (silent) {
+        const Limit limit = limit_of(state.last.phase == Phase::setup ? Phase::setup : Phase::training);
+        consider(state, state.heard,
+                 stopping && limit.seconds > 5.0 ? Limit{5.0, "it was asked to stop"} : limit,
+                 "has sent no heartbeat", "the process is stopped, or its host is down or unreachable");
+      } else if (!state.last.waiting) {
+        consider(state, state.moved, limit_of(state.last.phase), "has made no progress",
+                 "it is not waiting for other ranks");
+      }
+    }
+    if (all_wait) {
+      // Steps count too, because a captured step enters collectives without counting them.
+      const auto position = [](const State& state) {
+        return std::pair(state.last.collectives, state.last.step);
+      };
+      const State& behind = *std::ranges::min_element(states_, {}, position);
+      consider(
+          behind, std::ranges::max_element(states_, {}, &State::moved)->moved, limit_of(behind.last.phase),
+          "has waited for other ranks",
+          "all ranks wait, and this one is furthest behind; if all are equally far, a GPU, the network or the communication library may hang");
+    }
+
+    if (worst && now - worst->since > worst->limit.seconds) return {describe(*worst, now), true};
+    if (warned_ && warned_->rank->moved > warned_->since) {
+      const Stall over = *std::exchange(warned_, std::nullopt);
+      return {vaecf::format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
+                            to_string(over.rank->last.phase), over.rank->last.step)};
+    }
+    if (!worst || (warned_ && warned_->rank == worst->rank)) return {};
+    warned_ = worst;
+    return {"warning: " + describe(*worst, now)};
+  }
 
  private:
   struct State {
@@ -40,17 +94,36 @@ class StallDetector {
     double heard = 0.0;
     double moved = 0.0;
   };
-  using Limit = std::pair<double, const char*>;  // seconds, and the key of the configuration
+  struct Limit {
+    double seconds;
+    const char* reason;  // the configuration's key
+  };
+  struct Stall {
+    const State* rank;
+    double since;
+    Limit limit;
+    const char* what;
+    const char* why;
+  };
 
-  Limit limit_of(Phase phase) const;
+  Limit limit_of(Phase phase) const {
+    if (phase == Phase::setup || phase == Phase::loading)
+      return {options_.loading_timeout, "distributed.loading_timeout"};
+    if (phase == Phase::training || phase == Phase::shutdown)
+      return {options_.timeout, "distributed.timeout"};
+    return {options_.validation_timeout, "distributed.validation_timeout"};
+  }
+
+  static std::string describe(const Stall& stall, double now) {
+    return vaecf::format("{} {} for {:.0f} s, in {}, step {}: {}. The run ends after {:g} s of this ({})",
+                         stall.rank->name, stall.what, now - stall.since, to_string(stall.rank->last.phase),
+                         stall.rank->last.step, stall.why, stall.limit.seconds, stall.limit.reason);
+  }
 
   DistributedOptions options_;
   double silence_;
-  bool all_;
-  bool stopping_ = false;
   std::vector<State> states_;
-  const State* warned_ = nullptr;
-  double warned_since_ = 0.0;
+  std::optional<Stall> warned_;
 };
 
 }  // namespace vaecf::comm

@@ -1,10 +1,15 @@
-#include <mpi.h>
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 
+#include "comm/mpi/mpi_session.hpp"
+#include "comm/watch/deadline.hpp"
+#include "comm/watch/stall_detector.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <mpi.h>
+
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -12,178 +17,151 @@
 #include <thread>
 #include <vector>
 
-#include "comm/mpi/mpi_session.hpp"
-#include "comm/watch/deadline.hpp"
-#include "comm/watch/stall_detector.hpp"
-
 namespace vaecf::comm {
 namespace {
 
-constexpr int report_tag = 0;
-constexpr int last_tag = 1;  ///< the last report of a rank
+// Messages of the watchdog are the only ones between two ranks on MPI_COMM_WORLD.
+constexpr int heartbeat_tag = 1;
+constexpr int last_heartbeat_tag = 2;
 
-struct Outgoing {
-  int to = 0;
+struct Heartbeat {
+  std::array<char, 80> name{};  // "rank 2 on node7"
   Activity::Report report;
-  MPI_Request request = MPI_REQUEST_NULL;
 };
 
-/// Seconds from one report of a rank to the next: often enough for the shortest limit.
-double heartbeat_of(const DistributedOptions& options) {
-  return std::clamp(
-      std::min({options.warn_after, options.timeout, options.loading_timeout, options.validation_timeout}) /
-          8,
-      0.02, 1.0);
-}
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+struct Send {
+  int to = 0;
+  Heartbeat heartbeat;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
 
 }  // namespace
 
 class Watchdog::Impl {
  public:
   Impl(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag)
-      : communicator_(communicator),
-        stop_flag_(stop_flag),
-        name_(vaecf::format("rank {} on {}", communicator.rank(), communicator.host())),
-        heartbeat_(heartbeat_of(options)) {
-    const int rank = communicator.rank();
-    const Deadline deadline(
-        options.loading_timeout,
-        vaecf::format("{} has waited {:g} s (distributed.loading_timeout) for other ranks to start", name_,
-                      options.loading_timeout));
-    std::vector<std::string> names = gather_texts(communicator, name_);
+      : communicator_(communicator), stop_flag_(stop_flag), rank_(communicator.rank()) {
+    name_ = vaecf::format("rank {} on {}", rank_, communicator.host());
+    // Often enough for the shortest limit.
+    seconds_ = std::clamp(
+        std::min({options.warn_after, options.timeout, options.loading_timeout, options.validation_timeout}) /
+            8,
+        0.02, 1.0);
+    messages_ = communicator.size() > 1 && MpiSession().threads_may_call_mpi();
+    if (communicator.size() > 1 && !messages_ && rank_ == 0)
+      write_error_line(
+          "MPI does not let threads call it (MPI_THREAD_MULTIPLE), so each rank watches only itself");
+    // Rank 0 watches all ranks, each other rank only rank 0. If rank 0 is silent, rank 1 reports it; the
+    // others act only if that did not end them, as on the far side of a link that was cut.
     DistributedOptions limits = options;
-    if (communicator.size() == 1) {
-      detector_.emplace(limits, heartbeat_, std::move(names), true);
-    } else if (!MpiSession().threads_may_call_mpi()) {
-      if (rank == 0) write_error_line("MPI lets no threads call it, so each rank watches only itself");
-      detector_.emplace(limits, heartbeat_, std::vector{name_}, false);
-    } else {
-      check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-      // Rank 0 watches all ranks, each other one rank 0. If rank 0 is silent, rank 1 reports it; the others
-      // act only if that did not end them, as on the far side of a link that was cut.
-      constexpr double turn = 5.0;
-      if (rank > 1) limits.timeout += turn;
-      if (rank > 1) limits.warn_after = std::numeric_limits<double>::infinity();
-      names.resize(rank == 0 ? names.size() : 1);
-      for (int to = 0; to < static_cast<int>(names.size()); ++to) {
-        if (to != rank) outgoing_.push_back({to, {}, MPI_REQUEST_NULL});
-      }
-      detector_.emplace(limits, heartbeat_, std::move(names), rank == 0);
+    if (messages_ && rank_ > 1) {
+      limits.timeout += 5.0;
+      limits.warn_after = std::numeric_limits<double>::infinity();
     }
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    const int watched = messages_ && rank_ == 0 ? communicator.size() : 1;
+    for (int to = 0; messages_ && to < watched; ++to) {
+      if (to != rank_) sends_.push_back({to, {}, MPI_REQUEST_NULL});
+    }
+    detector_.emplace(limits, seconds_, static_cast<std::size_t>(watched));
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      // A round counts once, however long it took, because the process or machine may have been suspended.
+      for (double now = 0.0; !stopped_within(seconds_, stop);) check(now += seconds_);
+    });
   }
 
   ~Impl() {
     bool together = std::uncaught_exceptions() <= exceptions_at_start_;
     try {
-      communicator_.activity().enter(Phase::leaving);
+      communicator_.activity().enter(Phase::shutdown);
       if (together) communicator_.barrier();
     } catch (const std::exception&) {
       together = false;
     }
-    constexpr double patience = 30.0;
+    constexpr double limit = 30.0;
     const Deadline deadline(
-        patience,
-        vaecf::format(
-            "{} is done, but another rank has not come to the end for {:g} s: it is gone or hangs on its way out",
-            name_, patience));
+        limit, vaecf::format("{} is done, but another rank has not finished for {:g} s: it is gone or hangs",
+                             name_, limit));
     thread_ = {};  // joined
-    if (together && comm_ != MPI_COMM_NULL) part();
+    if (together && messages_) receive_last();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
  private:
-  void run(const std::stop_token& stop) {
-    double now = 0.0;
-    double last = steady_seconds();
-    while (!stopped_within(heartbeat_, stop)) {
-      // A longer pause was a suspended job, or a machine that slept.
-      const double steady = steady_seconds();
-      now += std::min(steady - last, 2 * heartbeat_);
-      last = steady;
-      look(now);
-    }
-  }
-
-  void look(double now) {
+  void check(double now) {
     const Activity::Report own = communicator_.activity().report();
     try {
       communicator_.activity().check_device();
     } catch (const std::exception& error) {
       end_run(vaecf::format("{}, in {}, step {}: {}", name_, to_string(own.phase), own.step, error.what()));
     }
-    if (comm_ != MPI_COMM_NULL) {
-      send(report_tag);
-      receive(now);
-    }
-    if (communicator_.rank() == 0 || comm_ == MPI_COMM_NULL) detector_->hear(0, own, now);
-    if (stop_flag_ != nullptr && stop_flag_->requested()) detector_->expect_stop();
-    const StallDetector::Verdict verdict = detector_->judge(now);
-    if (verdict.end_run) end_run(verdict.line);
-    if (!verdict.line.empty()) write_error_line(verdict.line);
+    send(heartbeat_tag);
+    receive(now);
+    if (rank_ == 0 || !messages_) detector_->hear(0, name_, own, now);
+    const StallDetector::Verdict verdict =
+        detector_->judge(now, stop_flag_ != nullptr && stop_flag_->requested());
+    if (verdict.end_run) end_run(verdict.message);
+    if (!verdict.message.empty()) write_error_line(verdict.message);
   }
 
-  // Errors of MPI's calls below are left alone: what does not arrive is silence, and reported as such.
+  // Errors of the MPI calls below are ignored: a heartbeat that does not arrive is reported as missing.
 
   void send(int tag) {
-    for (Outgoing& out : outgoing_) {
+    for (Send& send : sends_) {
       int free = 0;
-      MPI_Test(&out.request, &free, MPI_STATUS_IGNORE);
-      if (free == 0) continue;  // its receiver is stopped: nothing may pile up before it
-      out.report = communicator_.activity().report();
-      MPI_Isend(&out.report, sizeof(out.report), MPI_BYTE, out.to, tag, comm_, &out.request);
+      MPI_Test(&send.request, &free, MPI_STATUS_IGNORE);
+      if (free == 0) continue;  // its receiver is stopped, and messages must not pile up
+      name_.copy(send.heartbeat.name.data(), send.heartbeat.name.size() - 1);
+      send.heartbeat.report = communicator_.activity().report();
+      MPI_Isend(&send.heartbeat, sizeof(Heartbeat), MPI_BYTE, send.to, tag, MPI_COMM_WORLD, &send.request);
     }
   }
 
-  /// Takes what has come. Also moves MPI's own work on, while the thread that works waits for a device.
+  /// Receives all heartbeats that have arrived. This also lets MPI progress while the worker thread waits for
+  /// a device.
   void receive(double now) {
-    for (;;) {
-      int here = 0;
+    while (messages_) {
+      int arrived = 0;
       MPI_Status status;
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &here, &status);
-      if (here == 0) return;
-      Activity::Report report;
-      MPI_Recv(&report, sizeof(report), MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_,
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &arrived, &status);
+      if (arrived == 0) return;
+      Heartbeat heartbeat;
+      MPI_Recv(&heartbeat, sizeof(heartbeat), MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
-      // Whether rank 0 moves is for rank 0 to judge, which hears of all.
-      if (communicator_.rank() != 0) report.waiting = 1;
-      detector_->hear(static_cast<std::size_t>(status.MPI_SOURCE), report, now);
-      if (status.MPI_TAG == last_tag) ++parted_;
+      // Only rank 0, which hears all ranks, can tell if rank 0 makes progress.
+      if (rank_ != 0) heartbeat.report.waiting = true;
+      detector_->hear(static_cast<std::size_t>(status.MPI_SOURCE), heartbeat.name.data(), heartbeat.report,
+                      now);
+      if (status.MPI_TAG == last_heartbeat_tag) ++finished_;
     }
   }
 
-  /// Takes the last message of each rank that sends to this one, so that MPI can end.
-  void part() {
+  /// Exchanges last heartbeats, so that MPI can end without messages on their way. Collective.
+  void receive_last() {
     const auto finish_sending = [this] {
-      for (Outgoing& out : outgoing_) MPI_Wait(&out.request, MPI_STATUS_IGNORE);
+      for (Send& send : sends_) MPI_Wait(&send.request, MPI_STATUS_IGNORE);
     };
     finish_sending();
-    send(last_tag);
-    while (parted_ < outgoing_.size()) receive(0.0);
+    send(last_heartbeat_tag);
+    while (finished_ < sends_.size()) receive(0.0);
     finish_sending();
-    MPI_Comm_free(&comm_);
   }
 
   [[noreturn]] void end_run(const std::string& message) {
     write_error_line(message);
-    constexpr int failed = static_cast<int>(ExitCode::failed);
-    communicator_.abort(failed);
-    std::_Exit(failed);
+    communicator_.abort(static_cast<int>(ExitCode::failed));
+    std::abort();  // not reached: GCC does not see that a virtual function never returns
   }
 
   Communicator& communicator_;
   const StopFlag* stop_flag_;
+  int rank_;
   std::string name_;
-  double heartbeat_;
+  double seconds_;  // from one heartbeat to the next
+  bool messages_;   // between ranks; otherwise each rank watches only itself
   int exceptions_at_start_ = std::uncaught_exceptions();
-  MPI_Comm comm_ = MPI_COMM_NULL;  // none: this rank watches itself alone
-  std::vector<Outgoing> outgoing_;
-  std::size_t parted_ = 0;  // ranks whose last message has come
+  std::vector<Send> sends_;
+  std::size_t finished_ = 0;  // ranks whose last heartbeat has arrived
   std::optional<StallDetector> detector_;
   std::jthread thread_;
 };

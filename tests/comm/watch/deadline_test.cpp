@@ -1,4 +1,4 @@
-// The ends that nothing can prevent: in processes of their own.
+// Deadline and Watchdog end the process, so each case runs in a process of its own.
 #include "comm/watch/deadline.hpp"
 
 #include <fcntl.h>
@@ -22,18 +22,18 @@ void pause_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-class Deadlines : public testing::Test {
+class DeadlineTest : public testing::Test {
  protected:
-  Deadlines() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  DeadlineTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(Deadlines, WhatReturnsInTimeGoesOn) {
+TEST_F(DeadlineTest, DestroyedInTimeDoesNothing) {
   for (int i = 0; i < 100; ++i) const Deadline deadline(30.0, "too late");
   { const Deadline deadline(0.3, "too late"); }
   pause_for(0.5);
 }
 
-TEST_F(Deadlines, WhatHangsEndsWithAWordAndACode) {
+TEST_F(DeadlineTest, HangPrintsMessageAndExitsWithCode) {
   EXPECT_EXIT(
       {
         const Deadline deadline(0.1, "MPI hangs", 7);
@@ -42,7 +42,7 @@ TEST_F(Deadlines, WhatHangsEndsWithAWordAndACode) {
       testing::ExitedWithCode(7), "comm_device_test: MPI hangs\n");
 }
 
-TEST_F(Deadlines, AThreadThatHoldsTheLockOfStandardErrorKeepsNobodyFromEnding) {
+TEST_F(DeadlineTest, ExitsWhileAnotherThreadHoldsTheLockOfStderr) {
   EXPECT_EXIT(
       {
         flockfile(stderr);
@@ -52,7 +52,7 @@ TEST_F(Deadlines, AThreadThatHoldsTheLockOfStandardErrorKeepsNobodyFromEnding) {
       testing::ExitedWithCode(7), "still heard");
 }
 
-TEST_F(Deadlines, APipeThatNobodyReadsKeepsNobodyFromEnding) {
+TEST_F(DeadlineTest, ExitsWhenStderrIsAFullPipe) {
   const auto hang = [] {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_NONBLOCK) != 0) std::_Exit(1);
@@ -61,15 +61,15 @@ TEST_F(Deadlines, APipeThatNobodyReadsKeepsNobodyFromEnding) {
     }
     fcntl(ends[1], F_SETFL, 0);
     dup2(ends[1], STDERR_FILENO);
-    const Deadline deadline(0.1, "nobody reads this", 7);
+    const Deadline deadline(0.1, "not read", 7);
     pause_for(60);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
 }
 
-class WatchdogAlone : public Deadlines {
+class SingleRankWatchdog : public DeadlineTest {
  protected:
-  WatchdogAlone() {
+  SingleRankWatchdog() {
     options_.warn_after = 0.2;
     options_.timeout = 1.0;
     world_->activity().enter(Phase::training);
@@ -80,17 +80,17 @@ class WatchdogAlone : public Deadlines {
   DistributedOptions options_;
 };
 
-TEST_F(WatchdogAlone, EndsARankThatHangs) {
+TEST_F(SingleRankWatchdog, EndsAHungRank) {
   EXPECT_EXIT(
       {
         const Watchdog watchdog(*world_, options_);
         pause_for(60);
       },
       testing::ExitedWithCode(1),
-      "warning: rank 0 on .* not moved.*training, step 7(.|\n)*rank 0 on .* not moved.*after 1 s");
+      "warning: rank 0 on .* no progress.*training, step 7(.|\n)*rank 0 on .* no progress.*after 1 s");
 }
 
-TEST_F(WatchdogAlone, IsQuietWhileThereIsProgress) {
+TEST_F(SingleRankWatchdog, PrintsNothingWhileThereIsProgress) {
   testing::internal::CaptureStderr();
   {
     const Watchdog watchdog(*world_, options_);
@@ -99,7 +99,7 @@ TEST_F(WatchdogAlone, IsQuietWhileThereIsProgress) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(WatchdogAlone, GivesOtherPhasesTheirTime) {
+TEST_F(SingleRankWatchdog, UsesTheLimitOfThePhase) {
   testing::internal::CaptureStderr();
   world_->activity().enter(Phase::loading);
   {
@@ -111,7 +111,7 @@ TEST_F(WatchdogAlone, GivesOtherPhasesTheirTime) {
   EXPECT_NE(text.find("loading, step 7"), std::string::npos) << text;
 }
 
-TEST_F(WatchdogAlone, EndsTheRunOnAnErrorOfItsDevice) {
+TEST_F(SingleRankWatchdog, EndsTheRunOnADeviceError) {
   world_->activity().set_device_check([] { throw RunError("NCCL: a remote error"); });
   EXPECT_EXIT(
       {

@@ -1,9 +1,10 @@
-// Which rank is stalled, and what is printed about it, with a clock that the tests turn.
+// Finds the stalled rank and the message about it, with a simulated clock.
 #include "comm/watch/stall_detector.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -11,117 +12,119 @@
 namespace vaecf::comm {
 namespace {
 
-void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
+void expect_contains(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
 }
 
 /// Four ranks in training, in the same step, on two hosts.
-class StallDetection : public testing::Test {
+class StallDetectorTest : public testing::Test {
  protected:
-  StallDetection() {
-    for (Activity::Report& report : reports_) report = {Phase::training, 0, 17, 40, 0};
+  StallDetectorTest() {
+    for (Activity::Report& report : reports_) report = {Phase::training, false, 17, 40, 0};
   }
   void all_wait() {
-    for (Activity::Report& report : reports_) report.waiting = 1;
+    for (Activity::Report& report : reports_) report.waiting = true;
   }
   /// Time passes until `seconds`. Ranks other than `silent` are heard of, and others than `still` move.
   StallDetector::Verdict at(double seconds, std::initializer_list<int> silent = {},
                             std::initializer_list<int> still = {}) {
     StallDetector::Verdict verdict;
-    for (; now_ < seconds && verdict.line.empty(); now_ += 1.0) {
+    for (; now_ < seconds && verdict.message.empty(); now_ += 1.0) {
       for (int rank = 0; rank < 4; ++rank) {
         if (std::ranges::find(silent, rank) != silent.end()) continue;
         const auto index = static_cast<std::size_t>(rank);
         if (std::ranges::find(still, rank) == still.end()) ++reports_[index].progress;
-        detector_.hear(index, reports_[index], now_);
+        detector_.hear(index, names_[index], reports_[index], now_);
       }
-      verdict = detector_.judge(now_);
+      verdict = detector_.judge(now_, stopping_);
     }
     return verdict;
   }
   void expect_nothing_until(double seconds, std::initializer_list<int> silent = {},
                             std::initializer_list<int> still = {}) {
-    EXPECT_EQ(at(seconds, silent, still).line, "");
+    EXPECT_EQ(at(seconds, silent, still).message, "");
   }
-  static StallDetector make(const DistributedOptions& options) {
-    return {options, 1.0, {"rank 0 on node6", "rank 1 on node6", "rank 2 on node7", "rank 3 on node7"}, true};
-  }
+  static StallDetector make(const DistributedOptions& options) { return {options, 1.0, 4}; }
 
   double now_ = 1.0;
+  bool stopping_ = false;
+  std::array<const char*, 4> names_ = {"rank 0 on node6", "rank 1 on node6", "rank 2 on node7",
+                                       "rank 3 on node7"};
   std::vector<Activity::Report> reports_{4};
   StallDetector detector_ = make({});
 };
 
-TEST_F(StallDetection, RanksThatMoveAreNotStalled) {
+TEST_F(StallDetectorTest, RankMakingProgressIsNotStalled) {
   expect_nothing_until(10000);
 }
 
-TEST_F(StallDetection, ASilentRankIsReportedAndEndsTheRun) {
+TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
   reports_[2].phase = Phase::validation;  // whose time to move is longer
   expect_nothing_until(2);
   expect_nothing_until(60, {2});
   const auto warning = at(70, {2});
-  expect_parts(warning.line, {"warning: rank 2 on node7 has given no sign of life for 61 s, in validation",
-                              "The run ends after 300 s of this (distributed.timeout)"});
+  expect_contains(warning.message, {"warning: rank 2 on node7 has sent no heartbeat for 61 s, in validation",
+                                    "The run ends after 300 s of this (distributed.timeout)"});
   EXPECT_FALSE(warning.end_run);
   expect_nothing_until(300, {2});
   const auto end = at(310, {2});
-  expect_parts(end.line, {"rank 2 on node7 has given no sign of life for 301 s"});
-  EXPECT_EQ(end.line.find("warning"), std::string::npos);
+  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s"});
+  EXPECT_EQ(end.message.find("warning"), std::string::npos);
   EXPECT_TRUE(end.end_run);
 }
 
-TEST_F(StallDetection, RanksThatWaitForASilentRankAreNotStalled) {
+TEST_F(StallDetectorTest, RankWaitingForASilentRankIsNotStalled) {
   all_wait();
   reports_[0].collectives = 39;  // behind, but alive
   expect_nothing_until(5, {}, {0, 1, 2, 3});
-  expect_parts(at(300, {2}, {0, 1, 3}).line, {"warning: rank 2 on node7 has given no sign of life"});
+  expect_contains(at(300, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
 }
 
-TEST_F(StallDetection, ARankThatStandsStillWithoutWaitingIsStalled) {
+TEST_F(StallDetectorTest, RankWithoutProgressThatDoesNotWaitIsStalled) {
   all_wait();
-  reports_[1].waiting = 0;
-  expect_parts(at(70, {}, {0, 1, 2, 3}).line,
-               {"warning: rank 1 on node6 has not moved for 61 s, in training, step 17"});
+  reports_[1].waiting = false;
+  expect_contains(at(70, {}, {0, 1, 2, 3}).message,
+                  {"warning: rank 1 on node6 has made no progress for 61 s, in training, step 17"});
   const auto end = at(310, {}, {0, 1, 2, 3});
-  expect_parts(end.line, {"rank 1 on node6 has not moved for 301 s, in training, step 17"});
+  expect_contains(end.message, {"rank 1 on node6 has made no progress for 301 s, in training, step 17"});
   EXPECT_TRUE(end.end_run);
 }
 
-TEST_F(StallDetection, ASlowRankThatMovesMayTakeItsTime) {
+TEST_F(StallDetectorTest, SlowRankMakingProgressIsNotStalled) {
   all_wait();
-  reports_[1].waiting = 0;
+  reports_[1].waiting = false;
   expect_nothing_until(5000, {}, {0, 2, 3});
 }
 
-TEST_F(StallDetection, IfAllRanksWaitTheOneThatHasComeLeastFarIsStalled) {
+TEST_F(StallDetectorTest, FurthestBehindIsStalledIfAllRanksWait) {
   all_wait();
   reports_[1].collectives = reports_[3].collectives = 38;
   reports_[1].step = 16;  // a recorded step enters collectives unseen
-  expect_parts(at(70, {}, {0, 1, 2, 3}).line,
-               {"warning: rank 1 on node6 has waited for other ranks for 61 s"});
+  expect_contains(at(70, {}, {0, 1, 2, 3}).message,
+                  {"warning: rank 1 on node6 has waited for other ranks for 61 s"});
   const auto end = at(310, {}, {0, 1, 2, 3});
-  expect_parts(end.line, {"rank 1 on node6 has waited"});
+  expect_contains(end.message, {"rank 1 on node6 has waited"});
   EXPECT_TRUE(end.end_run);
 }
 
-TEST_F(StallDetection, AWaitOfAllRanksBeginsWithTheLastMove) {
+TEST_F(StallDetectorTest, WaitOfAllRanksBeginsWithTheLastProgress) {
   all_wait();
   expect_nothing_until(200, {}, {0, 2, 3});  // rank 1 is slow
   expect_nothing_until(260, {}, {0, 1, 2, 3});
-  expect_parts(at(270, {}, {0, 1, 2, 3}).line, {"for 61 s"});
+  expect_contains(at(270, {}, {0, 1, 2, 3}).message, {"for 61 s"});
 }
 
-TEST_F(StallDetection, ARankThatIsHeardAgainHasTimeToMove) {
+TEST_F(StallDetectorTest, RankHeardAgainGetsTimeToProgress) {
   all_wait();
   at(280, {2}, {0, 1, 3});
   now_ = 290.0;
-  expect_parts(at(300, {}, {0, 1, 2, 3}).line, {"rank 2 on node7 goes on after 2", "s: training, step 17"});
+  expect_contains(at(300, {}, {0, 1, 2, 3}).message,
+                  {"rank 2 on node7 continues after 2", "s: training, step 17"});
   expect_nothing_until(350, {}, {0, 1, 2, 3});
-  expect_parts(at(360, {}, {0, 1, 2, 3}).line, {"has waited for other ranks for 61 s"});
+  expect_contains(at(360, {}, {0, 1, 2, 3}).message, {"has waited for other ranks for 61 s"});
 }
 
-TEST_F(StallDetection, PhasesHaveLimitsOfTheirOwn) {
+TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
   DistributedOptions options;
   options.warn_after = 10000;
   options.loading_timeout = 1000;
@@ -133,51 +136,52 @@ TEST_F(StallDetection, PhasesHaveLimitsOfTheirOwn) {
     expect_nothing_until(seconds, {}, {1});
     const auto end = at(seconds + 10, {}, {1});
     EXPECT_TRUE(end.end_run);
-    expect_parts(end.line, {"rank 1 on node6", to_string(phase), key});
+    expect_contains(end.message, {"rank 1 on node6", to_string(phase), key});
   };
   for (const Phase phase : {Phase::setup, Phase::loading})
     expect_limit(phase, 1000, "distributed.loading_timeout");
   for (const Phase phase : {Phase::validation, Phase::checkpoint, Phase::test, Phase::benchmark})
     expect_limit(phase, 2000, "distributed.validation_timeout");
-  for (const Phase phase : {Phase::training, Phase::leaving}) expect_limit(phase, 300, "distributed.timeout");
+  for (const Phase phase : {Phase::training, Phase::shutdown})
+    expect_limit(phase, 300, "distributed.timeout");
 }
 
-TEST_F(StallDetection, SilenceAfterARequestToStopEndsTheRunWithinSeconds) {
+TEST_F(StallDetectorTest, SilenceWhileStoppingEndsTheRunWithinSeconds) {
   expect_nothing_until(10);
-  detector_.expect_stop();
+  stopping_ = true;
   expect_nothing_until(100);
   expect_nothing_until(105, {2});
   const auto end = at(110, {2});
   EXPECT_TRUE(end.end_run);
-  expect_parts(end.line, {"rank 2 on node7 has given no sign of life", "(as it was asked to stop)"});
+  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat", "(it was asked to stop)"});
 }
 
-TEST_F(StallDetection, CatchingUpIsReportedOnce) {
+TEST_F(StallDetectorTest, ContinuationIsReportedOnce) {
   at(100, {}, {2});
   now_ = 110.0;
   reports_[2].step = 18;
-  expect_parts(at(120).line, {"rank 2 on node7 goes on after 110 s: training, step 18"});
+  expect_contains(at(120).message, {"rank 2 on node7 continues after 110 s: training, step 18"});
   expect_nothing_until(200);
-  expect_parts(at(300, {2}).line, {"warning: rank 2 on node7"});
+  expect_contains(at(300, {2}).message, {"warning: rank 2 on node7"});
 }
 
-TEST_F(StallDetection, ARankNoLongerToBlameHasNotGoneOnForThat) {
+TEST_F(StallDetectorTest, RankNoLongerBlamedHasNotContinued) {
   all_wait();
   reports_[1].collectives = 38;
-  expect_parts(at(70, {}, {0, 1, 2, 3}).line, {"warning: rank 1 on node6 has waited"});
-  expect_parts(at(200, {2}, {0, 1, 3}).line, {"warning: rank 2 on node7 has given no sign of life"});
+  expect_contains(at(70, {}, {0, 1, 2, 3}).message, {"warning: rank 1 on node6 has waited"});
+  expect_contains(at(200, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
 }
 
-TEST_F(StallDetection, ARankThatHearsOfNoOtherIsNotBlamedForWaiting) {
-  for (const int waiting : {1, 0}) {
-    StallDetector alone({}, 1.0, {"rank 2 on node7"}, false);
+TEST_F(StallDetectorTest, SingleWatchedRankIsNotBlamedForWaiting) {
+  for (const bool waiting : {true, false}) {
+    StallDetector alone({}, 1.0, 1);
     for (int second = 0; second <= 301; ++second)
-      alone.hear(0, {Phase::training, waiting, 17, 40, 0}, second);
+      alone.hear(0, "rank 2 on node7", {Phase::training, waiting, 17, 40, 0}, second);
     EXPECT_EQ(alone.judge(301.0).end_run, waiting == 0);
   }
 }
 
-TEST(ActivityReport, ShowsPhaseStepCollectivesAndWaits) {
+TEST(ActivityReport, ContainsPhaseStepCollectivesAndWaits) {
   Activity activity;
   std::uint64_t last = 0;
   const auto moved = [&] { return std::exchange(last, activity.report().progress) != last; };
@@ -188,29 +192,29 @@ TEST(ActivityReport, ShowsPhaseStepCollectivesAndWaits) {
   EXPECT_FALSE(moved());
   EXPECT_EQ(activity.report().phase, Phase::training);
   EXPECT_EQ(activity.report().step, 5);
-  EXPECT_EQ(activity.report().waiting, 0);
+  EXPECT_FALSE(activity.report().waiting);
   {
     activity.enter_collective();
     const Activity::Wait wait(activity);
     EXPECT_TRUE(moved());
-    EXPECT_EQ(activity.report().waiting, 1);
+    EXPECT_TRUE(activity.report().waiting);
     EXPECT_EQ(activity.report().collectives, 1);
   }
   EXPECT_TRUE(moved()) << "it came out of the wait";
-  EXPECT_EQ(activity.report().waiting, 0);
+  EXPECT_FALSE(activity.report().waiting);
 }
 
-TEST(ActivityReport, ARankThatExchangesOnItsDeviceWaitsWhileItTrains) {
+TEST(ActivityReport, RankWithDeviceCheckWaitsWhileItTrains) {
   Activity activity;
   activity.set_device_check([] {});
-  EXPECT_EQ(activity.report().waiting, 0);
+  EXPECT_FALSE(activity.report().waiting);
   activity.enter(Phase::training);
-  EXPECT_EQ(activity.report().waiting, 1);
+  EXPECT_TRUE(activity.report().waiting);
   activity.enter(Phase::checkpoint);
-  EXPECT_EQ(activity.report().waiting, 0);
+  EXPECT_FALSE(activity.report().waiting);
   activity.enter(Phase::training);
   activity.set_device_check({});
-  EXPECT_EQ(activity.report().waiting, 0);
+  EXPECT_FALSE(activity.report().waiting);
 }
 
 }  // namespace
