@@ -14,7 +14,7 @@ Log::Log() = default;
 
 Log::Log(Verbosity verbosity, bool speaks, bool over_bar) {
   if (!speaks) return;
-  // A logger of our own rather than spdlog's registry: no globals.
+  // Not from spdlog's registry, which is global state.
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   sink->set_pattern(over_bar ? "\r\033[K%^%v%$" : "%^%v%$");
   sink->set_color(spdlog::level::info, "");

@@ -18,7 +18,7 @@ const char* name_of(int kind) {
   return kind == Metric::coverage ? "coverage" : UserMetrics::names[kind];
 }
 
-/// Returns all kinds, in the order in which users read them.
+/// Returns all kinds in documentation order.
 std::vector<int> kinds() {
   std::vector<int> all(std::size(UserMetrics::names));
   std::iota(all.begin(), all.end(), 0);
@@ -41,15 +41,15 @@ Metric parse_metric(std::string_view name) {
       std::ranges::find(all, name.substr(0, at), [](int k) { return std::string_view(name_of(k)); });
   if (at == std::string_view::npos || kind == all.end()) {
     throw InputError(
-        format("'{}' is not a metric: metrics are {}, for example ndcg@100", name, metric_names()));
+        format("'{}' is not a metric; use one of {}, for example ndcg@100", name, metric_names()));
   }
   const std::string_view digits = name.substr(at + 1);
   std::int32_t k = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), k);
-  // One name for each: 010 would be another one for 10.
+  // A cut-off has one spelling: 010 would be a second name for 10.
   if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1 || digits.starts_with('0')) {
     throw InputError(format(
-        "metric '{}' has cut-off '{}', which is not a whole number from 1 to 2147483647: write it like {}@100",
+        "metric '{}': the cut-off must be an integer from 1 to 2147483647, got '{}'; write it like {}@100",
         name, digits, name_of(*kind)));
   }
   return {*kind, k};

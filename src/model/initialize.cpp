@@ -7,7 +7,7 @@
 namespace vaecf::model {
 namespace {
 
-constexpr std::int64_t block_elements = 1 << 20;  // 4 MiB of logical rows at a time
+constexpr std::int64_t block_elements = 1 << 20;  // 4 MiB
 constexpr float bias_deviation = 0.001F;
 
 }  // namespace
@@ -18,7 +18,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const device::TensorSpec& spec = tensors[i];
     const std::uint32_t number = initialisation_number(shape, spec.name);
-    // Features stand below items in one matrix, and what a user gives of either has the same length.
+    // Items and features act as rows of one matrix, and both inputs have L2 norm 1.
     const bool of_features = spec.name.ends_with("/feature_weight");
     const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
     const bool bias = spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;

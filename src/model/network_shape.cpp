@@ -6,8 +6,8 @@ namespace vaecf::model {
 
 NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
   if (options.type != "mult_vae" && options.type != "mult_dae") {
-    throw InputError(format(
-        "model.type {} has no layers: only networks are trained; use mult_vae or mult_dae", options.type));
+    throw InputError(format("model.type must be mult_vae or mult_dae (only networks can be trained), got {}",
+                            options.type));
   }
   NetworkShape shape;
   shape.features = inputs.features;

@@ -9,11 +9,12 @@
 
 namespace vaecf {
 
-/// The values of an enumeration with the names that users give them, in files and logs.
+/// The values of an enumeration with their names in files and logs.
 template <class E, int N>
 using EnumNames = std::array<std::pair<E, const char*>, N>;
 
-/// Specialized for each enumeration that users name, as an EnumNames.
+/// Names of the values of E. Specialized as an EnumNames for each enumeration that has names in files or
+/// logs.
 template <class E>
 inline constexpr int enum_names = 0;
 
@@ -28,7 +29,7 @@ std::string to_string(E value) {
   return "unknown";
 }
 
-/// Returns the value called `name`; nothing if there is none.
+/// Returns the value called `name`, or nullopt if there is none.
 template <NamedEnum E>
 std::optional<E> parse_enum(std::string_view name) {
   for (const auto& [value, its_name] : enum_names<E>) {
@@ -37,7 +38,7 @@ std::optional<E> parse_enum(std::string_view name) {
   return std::nullopt;
 }
 
-/// Returns all names: "auto, on, off".
+/// Returns all names, separated by commas: "auto, on, off".
 template <NamedEnum E>
 std::string names_of() {
   std::string all;

@@ -5,22 +5,22 @@
 
 namespace vaecf {
 
-/// What the process returns to its caller.
+/// Exit code of the process.
 enum class ExitCode : int {
   done = 0,
-  failed = 1,     ///< failed while running
+  failed = 1,     ///< run-time error
   bad_input = 2,  ///< wrong usage, configuration or input
-  stopped = 75,   ///< stopped on request with a checkpoint written: submit it again
+  stopped = 75,   ///< stopped on request with a checkpoint written; resubmit the job to continue
 };
 
-/// Base of everything we throw. A message says the problem, why it is one, and what to do. Errors are caught
-/// in `app/outcome.cpp`, which keeps `code()` for the exit code.
+/// Base class of all exceptions of this program. The message states the problem, its cause and what to do.
+/// Errors are caught in `app/outcome.cpp`, which returns code() as the exit code.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ExitCode code() const { return code_; }
 
-  /// Whether every rank throws the same, so that one can speak for all.
+  /// Returns whether every rank throws this error, so that only one rank needs to print it.
   bool on_all_ranks() const { return on_all_ranks_; }
   void mark_on_all_ranks() { on_all_ranks_ = true; }
 
@@ -29,13 +29,13 @@ class Error : public std::runtime_error {
   bool on_all_ranks_ = false;
 };
 
-/// The user's command line, configuration or files are at fault.
+/// An error in the user's command line, configuration or files.
 class InputError : public Error {
  public:
   explicit InputError(const std::string& message) : Error(ExitCode::bad_input, message) {}
 };
 
-/// Something broke while running: a disk that fills up, a loss that is no number.
+/// An error at run time, for example a full disk or a loss that is NaN or infinite.
 class RunError : public Error {
  public:
   explicit RunError(const std::string& message) : Error(ExitCode::failed, message) {}

@@ -1,6 +1,6 @@
 #pragma once
 
-// GCC 12 has no std::format; base is the one room that names fmt.
+// GCC 12 has no std::format. Only base includes fmt.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace vaecf {
 
-/// fmt::format as an object: a plain function would be ambiguous with std::format, which newer standard
-/// libraries offer for every call with a std::string among its arguments.
+/// fmt::format as a function object. A plain function would be ambiguous with std::format, which
+/// argument-dependent lookup finds for std::string arguments in newer standard libraries.
 struct Format {
   template <class... Args>
   std::string operator()(fmt::format_string<Args...> pattern, Args&&... args) const {
@@ -22,7 +22,7 @@ struct Format {
 };
 inline constexpr Format format{};
 
-/// All of `texts` with `between` them.
+/// Returns the elements of `texts` with `between` inserted between neighbors.
 inline std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ") {
   return fmt::format("{}", fmt::join(texts, between));
 }

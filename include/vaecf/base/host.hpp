@@ -7,8 +7,8 @@
 
 namespace vaecf {
 
-/// Returns the name of this host, "unknown" if the system does not have one. A header of its own: nothing
-/// else in base asks the system.
+/// Returns the name of this host, or "unknown" if gethostname() fails. In a header of its own because nothing
+/// else in base makes system calls.
 inline std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";

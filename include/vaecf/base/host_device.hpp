@@ -1,7 +1,7 @@
 #pragma once
 
-/// Marks a function that nvcc compiles for the host and for the device. A header of its own, as it is the
-/// only one outside device/cuda that may name CUDA.
+/// Marks a function that nvcc compiles for the host and for the device. This is the only header outside
+/// device/cuda that may refer to CUDA.
 #ifdef __CUDACC__
 #define VAECF_HD __host__ __device__
 #else

@@ -8,17 +8,17 @@
 
 namespace vaecf {
 
-/// How much a run says: `quiet` warnings and errors only, `normal`, `verbose` also debug lines.
+/// Verbosity of the log: `quiet` logs warnings and errors only, `verbose` also debug lines.
 enum class Verbosity { quiet, normal, verbose };
 
-/// Lines for the person at the terminal or the reader of a job's log. Only one rank speaks: the other
-/// ranks hold a silent Log. Lines go to standard error, so that results on standard output stay clean.
+/// User-facing log on standard error; standard output is reserved for results. Only one rank logs; the other
+/// ranks have a Log without output.
 class Log {
  public:
-  /// A log that says nothing.
+  /// Makes a log without output.
   Log();
-  /// `over_bar`: a progress bar may stand on the line, so every line wipes it first; the bar comes back with
-  /// its next update.
+  /// Makes a log that writes if `speaks` is set. With `over_bar`, every line first erases the progress bar
+  /// that may occupy its line; the bar is drawn again by its next update.
   Log(Verbosity verbosity, bool speaks, bool over_bar = false);
   ~Log();
   Log(Log&&) noexcept;
@@ -43,7 +43,7 @@ class Log {
   void write(Level level, std::string_view line);
 
   struct Sink;
-  std::unique_ptr<Sink> sink_;  // null: silent
+  std::unique_ptr<Sink> sink_;  // null: no output
 };
 
 }  // namespace vaecf

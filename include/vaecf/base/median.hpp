@@ -6,8 +6,7 @@
 
 namespace vaecf {
 
-/// Returns the middle value, or the mean of the middle two; 0 if there is none. A header of its own: nothing
-/// else in base computes.
+/// Returns the middle value, or the mean of the two middle values; 0 if `values` is empty.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

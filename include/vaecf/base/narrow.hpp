@@ -5,11 +5,11 @@
 #include <bit>
 #include <cstdint>
 
-/// The 16-bit numbers that operands, wires and checkpoints know; arithmetic is done in fp32. Bit by bit, so
-/// that host and device agree to the last one.
+/// Conversions between fp32 and the 16-bit formats bf16 and fp16. Host and device results are bitwise
+/// identical. Arithmetic is done in fp32.
 namespace vaecf {
 
-/// bf16 bits, rounded to nearest even; what overflows becomes infinity, NaN stays a (quiet) NaN.
+/// Returns `value` as bf16 bits, rounded to nearest even. Overflow becomes infinity, NaN a quiet NaN.
 VAECF_HD inline std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
@@ -22,13 +22,13 @@ VAECF_HD inline float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// `value` as a bf16 operand sees it.
+/// Returns `value` rounded to bf16.
 VAECF_HD inline float round_to_bf16(float value) {
   return from_bf16(to_bf16(value));
 }
 
-/// fp16 (IEEE binary16) bits, rounded to nearest even, subnormals included; what overflows becomes infinity,
-/// NaN stays a (quiet) NaN.
+/// Returns `value` as fp16 (IEEE binary16) bits, rounded to nearest even, subnormals included. Overflow
+/// becomes infinity, NaN a quiet NaN.
 VAECF_HD inline std::uint16_t to_fp16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
@@ -36,7 +36,7 @@ VAECF_HD inline std::uint16_t to_fp16(float value) {
   if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);
   if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // 65520 and above
   if (magnitude < 0x38800000U) {
-    // Below 2^-14: adding 1/2 leaves the subnormal's bits, correctly rounded, at the end of the mantissa.
+    // Below 2^-14: adding 1/2 leaves the correctly rounded bits of the subnormal at the end of the mantissa.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U));
   }
@@ -56,7 +56,7 @@ VAECF_HD inline float from_fp16(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-/// Numbers as arrays of them hold them.
+/// Element types of 16-bit arrays.
 struct Bf16 {
   std::uint16_t bits = 0;
   VAECF_HD static Bf16 from(float value) { return {to_bf16(value)}; }

@@ -6,22 +6,23 @@
 
 namespace vaecf {
 
-/// Long work tells how far it is; the app draws a bar with rate and time left on a terminal and writes
-/// plain lines elsewhere. This base class shows nothing, for tests and for ranks that do not speak.
+/// Receives the progress of long work. The app draws a bar with throughput and remaining time on a terminal
+/// and prints plain lines elsewhere. This base class does nothing; it serves tests and ranks that do not log.
 class Progress {
  public:
   virtual ~Progress() = default;
-  /// Starts a stretch of `total` units of work (0: unknown), e.g. ("epoch 3/200", 116677, "users"), of which
-  /// `already` were done before, in a run that this one goes on with.
+  /// Starts an interval of `total` units of work (0: unknown), for example ("epoch 3/200", 116677, "users").
+  /// `already` units were done by an earlier run that this run continues.
   virtual void begin(std::string_view /*label*/, std::int64_t /*total*/, std::string_view /*unit*/,
                      std::int64_t /*already*/ = 0) {}
-  /// `done` units are finished, those that were done before included. Cheap: call it as often as you like.
+  /// Reports that `done` units are finished, including those done by an earlier run. Cheap enough to be
+  /// called for every unit.
   virtual void update(std::int64_t /*done*/) {}
-  /// Ends the stretch and clears the bar.
+  /// Ends the interval and clears the bar.
   virtual void end() {}
 };
 
-/// A request to stop the run early. Set by any thread, read by the trainer between steps.
+/// A request to stop the run early. Any thread may set it; the trainer reads it between steps.
 class StopFlag {
  public:
   void request() noexcept { requested_.store(true, std::memory_order_relaxed); }

@@ -13,33 +13,33 @@
 
 namespace vaecf {
 
-/// The lines of one rank in a timeline.
+/// The tracks of one rank in a timeline.
 enum class Track : std::uint8_t {
   run,            ///< loading, epochs, validation, checkpoints, tests
-  compute,        ///< the phases of training steps, on the device where there is one
-  waiting,        ///< the thread that works waits for other ranks
-  communication,  ///< sums and gathers that were started
-  writer,         ///< checkpoints on their way to disk
+  compute,        ///< phases of training steps, in device time on a GPU
+  waiting,        ///< waits of the worker thread for other ranks
+  communication,  ///< non-blocking collectives
+  writer,         ///< checkpoints being written to disk
 };
 inline constexpr std::array<const char*, 5> track_names = {"run", "compute", "waiting", "communication",
                                                            "writer"};
 
-/// What happened from when to when, in nanoseconds by this rank's clock. Texts are literals.
+/// A named interval in nanoseconds of this rank's clock. All strings must be literals.
 struct TimelineEvent {
   const char* name = "";
   Track track = Track::run;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  const char* number_name = nullptr;  ///< what `number` counts: "step", "bytes"; null: nothing
+  const char* number_name = nullptr;  ///< meaning of `number`, for example "step" or "bytes"; null: unused
   std::int64_t number = 0;
 };
 
-/// What this process did when, kept in memory of fixed size: of each track the newest events. From any
-/// thread.
+/// The most recent events of this process, up to a fixed count per track; older events are dropped. All
+/// member functions are thread-safe.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
-  /// How this rank's clock shows a moment; another one than the default is for tests.
+  /// Converts a time point to nanoseconds of this rank's clock; tests replace the default.
   using Reading = std::function<std::int64_t(Clock::time_point)>;
   static std::int64_t nanoseconds(Clock::time_point moment) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
@@ -61,7 +61,8 @@ class Timeline {
     ++ring.dropped;
   }
 
-  /// All that is left, each track's oldest first, and how many were dropped to make room.
+  /// Returns all stored events, grouped by track and oldest first, and the number of events that were
+  /// dropped.
   std::pair<std::vector<TimelineEvent>, std::int64_t> take() const {
     const std::lock_guard lock(mutex_);
     std::vector<TimelineEvent> events;
@@ -73,7 +74,7 @@ class Timeline {
     return {std::move(events), dropped};
   }
 
-  /// An event from here to the end of the block. Without a timeline it does nothing.
+  /// Adds an event that lasts from the constructor to the destructor. Does nothing if the timeline is null.
   class Span {
    public:
     Span(std::shared_ptr<Timeline> timeline, Track track, const char* name, const char* number_name = nullptr,

@@ -7,7 +7,8 @@
 
 namespace vaecf {
 
-/// Whether `text` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, none beyond U+10FFFF).
+/// Returns whether `text` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, no code point
+/// above U+10FFFF).
 inline bool is_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
@@ -34,7 +35,8 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// Returns the beginning of `text`, at most 80 bytes and printable, for a message.
+/// Returns the beginning of `text` for use in a message: at most 80 bytes, non-printable characters escaped,
+/// followed by "..." if truncated.
 inline std::string excerpt(std::string_view text) {
   std::size_t length = 80;
   const bool readable = is_utf8(text);

@@ -15,15 +15,14 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Returns elements `range` of a buffer. A buffer on a device yields an address and a size that the host must
-/// not read.
+/// Returns elements `range` of a buffer. For a device buffer, the host must not dereference the result.
 template <class Buffer>
 auto view(Buffer& buffer, Range range) {
   return std::span(buffer.data() + range.begin, static_cast<std::size_t>(range.size()));
 }
 
-/// Rows of a sparse 0/1 matrix in compressed sparse row form, owned elsewhere.
-/// Row r holds columns[offsets[r] - offsets[0] .. offsets[r+1] - offsets[0]), ascending and unique.
+/// Rows of a sparse 0/1 matrix in compressed sparse row form; does not own its memory. Row r contains
+/// columns[offsets[r] - offsets[0] .. offsets[r+1] - offsets[0]), ascending and unique.
 struct CsrView {
   std::span<const std::int64_t> offsets;  // (rows + 1); an empty span means 0 rows
   std::span<const std::int32_t> columns;  // (offsets.back() - offsets.front())
@@ -35,7 +34,7 @@ struct CsrView {
     return columns.subspan(static_cast<std::size_t>(offsets[r] - offsets[0]),
                            static_cast<std::size_t>(row_size(r)));
   }
-  /// Some of the rows.
+  /// Returns rows `some`.
   CsrView slice(Range some) const {
     if (some.size() == 0) return {};
     const auto begin = static_cast<std::size_t>(offsets[some.begin] - offsets[0]);
@@ -45,7 +44,7 @@ struct CsrView {
   }
 };
 
-/// The same, owning its memory.
+/// Rows of a sparse 0/1 matrix in compressed sparse row form; owns its memory.
 struct Csr {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> columns;

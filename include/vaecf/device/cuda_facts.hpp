@@ -6,17 +6,17 @@
 
 namespace vaecf::cuda {
 
-/// Compute capability times ten that this program needs, for bf16: 80 of an A100.
+/// Minimum compute capability, times ten: 80 is that of an A100. Required for bf16.
 inline constexpr int oldest_generation = 80;
 
-/// Whether CUDA can be used here and now, and if not, what stands in the way.
+/// Whether this process can use CUDA, and if not, the reason.
 struct Availability {
-  bool compiled = false;  ///< this program holds CUDA code
-  int devices = 0;        ///< GPUs that this process may use
-  std::string reason;     ///< a sentence with what to do; empty where devices > 0
+  bool compiled = false;  ///< whether this program contains CUDA code
+  int devices = 0;        ///< number of GPUs visible to this process
+  std::string reason;     ///< a sentence with the remedy; empty if devices > 0
 };
 
-/// Asks the CUDA runtime, which works without an NVIDIA driver. Never throws, creates no context.
+/// Queries the CUDA runtime; works without an NVIDIA driver. Never throws and creates no context.
 Availability availability();
 
 struct GpuFacts {
@@ -24,28 +24,29 @@ struct GpuFacts {
   std::string id;    ///< "GPU-01234567-..."
   std::string pci;   ///< bus address
   std::int64_t memory_bytes = 0;
-  int generation = 0;  ///< compute capability times ten: 90 of an H100
+  int generation = 0;  ///< compute capability times ten: 90 for an H100
 };
 
-/// How two GPUs of this host reach each other.
+/// Connection between two GPUs of this host.
 struct GpuLink {
   int first = 0;
   int second = 0;
-  bool peer_access = false;  ///< without the host's memory in between
-  /// Atomic operations on the other's memory, which NVLink carries and PCIe does not: what tells them apart
-  /// without the driver's own library.
+  bool peer_access = false;  ///< direct access, without a copy through host memory
+  /// Whether atomic operations on the other GPU's memory are supported. NVLink supports them, PCIe does not,
+  /// so this tells the two apart without NVML.
   bool atomics = false;
 };
 
-/// What the CUDA runtime says of this process's machine.
+/// CUDA versions, GPUs and their connections, as reported by the CUDA runtime.
 struct CudaFacts {
-  int driver = 0;   ///< the newest CUDA that the driver supports: 12040 for 12.4; 0: none
-  int runtime = 0;  ///< of the library in use; 0: not compiled in
+  int driver = 0;   ///< newest CUDA version that the driver supports: 12040 for 12.4; 0: no driver
+  int runtime = 0;  ///< version of the runtime library; 0: built without CUDA
   std::vector<GpuFacts> gpus;
-  std::vector<GpuLink> links;  ///< of every pair
+  std::vector<GpuLink> links;  ///< one entry per pair
 };
 
-/// Works without an NVIDIA driver; creates no context. RunError where a GPU that is there does not answer.
+/// Queries the CUDA runtime; works without an NVIDIA driver and creates no context. Throws RunError if a
+/// visible GPU cannot be queried.
 CudaFacts cuda_facts();
 
 }  // namespace vaecf::cuda

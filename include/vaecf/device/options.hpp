@@ -8,25 +8,25 @@ namespace vaecf::device {
 
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class Precision { automatic, fp32, bf16, fp16, tf32 };
-/// Portable: plain loops, no library products.
+/// Kernel selection; portable: plain loops without library products.
 enum class Kernels { automatic, portable };
 
-/// The largest number of threads of a rank.
+/// Upper bound on the number of threads per rank.
 inline constexpr int most_threads = 4096;
 
-/// What a run may choose about the device that it computes on.
+/// Options of the device that a rank computes on.
 struct BackendOptions {
   DeviceChoice device = DeviceChoice::automatic;
   Precision precision = Precision::automatic;  ///< auto: bf16 on CUDA and on CPUs with AMX, else fp32
   Kernels kernels = Kernels::automatic;
-  int threads = 0;  ///< up to most_threads; 0: this rank's share of the cores it is bound to
-  // On GPUs:
-  Toggle resident = Toggle::automatic;  ///< keep the shard in the GPU's memory (auto: if it fits)
-  Toggle graph = Toggle::automatic;     ///< record the step once and replay it
-  bool deterministic = false;           ///< the same bits from run to run, where speed would choose otherwise
-  int local_rank = 0;                   ///< of the ranks on this host, which takes which GPU
+  int threads = 0;  ///< at most most_threads; 0: this rank's part of the cores it is bound to
+  // GPU only:
+  Toggle resident = Toggle::automatic;  ///< keep the shard in GPU memory (automatic: if it fits)
+  Toggle graph = Toggle::automatic;     ///< capture the step as a CUDA graph and replay it
+  bool deterministic = false;           ///< bitwise reproducible, also if that is slower
+  int local_rank = 0;                   ///< rank on this host, which selects the GPU
   int local_size = 1;
-  bool allow_shared_gpu = false;  ///< several ranks may use one GPU: for tests, never for speed
+  bool allow_shared_gpu = false;  ///< let several ranks use one GPU; for tests
 };
 
 }  // namespace vaecf::device

@@ -10,16 +10,16 @@
 
 namespace vaecf::device {
 
-/// How a tensor is used, which decides how a backend stores it.
+/// The use of a tensor, which determines its storage.
 enum class TensorKind {
-  input_table,   ///< (items, width): one row gathered per item of the user; or (features, width)
-  matrix,        ///< (inputs, outputs): a dense layer between
+  input_table,   ///< (items, width): one row is gathered per item of the user; or (features, width)
+  matrix,        ///< (inputs, outputs): a dense layer
   output_table,  ///< (width, items): produces one logit per item
   bias,          ///< (1, outputs)
   output_bias,   ///< (1, items)
 };
 
-/// A tensor as the model and the checkpoint know it: logical shape, row-major, input dimension first.
+/// Logical shape of a tensor in the model and in checkpoints: row-major, input dimension first.
 struct TensorSpec {
   std::string name;  ///< e.g. "encoder_1/weight"
   std::int64_t rows = 0;
@@ -28,7 +28,7 @@ struct TensorSpec {
   bool decays = false;  ///< weight decay applies (weights yes, biases no)
 };
 
-/// Where a backend keeps one tensor in the flat buffers.
+/// Location of one tensor in the flat buffers of a device.
 struct TensorLayout {
   TensorSpec spec;
   Range range;              ///< flat elements, padding included
@@ -36,21 +36,21 @@ struct TensorLayout {
   bool transposed = false;  ///< stored (columns, rows): item-major output tables on the CPU
 };
 
-/// One flat layout shared by weights, gradients and both moments. Tensors stand in the order in which
-/// backward finishes their gradients (the output layer first, the input layer last). Padding is zero and
-/// stays zero; it never reaches a loss, a metric or a file.
+/// The flat layout shared by weights, gradients and both moments. Tensors are in the order in which the
+/// backward pass completes their gradients (output layer first, input layer last). Padding is always zero and
+/// is never part of a loss, a metric or a file.
 struct ParameterLayout {
   std::vector<TensorLayout> tensors;
   std::int64_t size = 0;  ///< flat elements, padding included
 
-  /// Index of the tensor called `name`; throws std::out_of_range if there is none.
+  /// Returns the index of the tensor called `name`. Throws std::out_of_range if there is none.
   int find(std::string_view name) const {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       if (tensors[t].spec.name == name) return static_cast<int>(t);
     }
     throw std::out_of_range("no tensor is called " + std::string(name));
   }
-  /// Number of parameters without padding.
+  /// Returns the number of parameters without padding.
   std::int64_t parameter_count() const {
     std::int64_t count = 0;
     for (const TensorLayout& tensor : tensors) count += tensor.spec.rows * tensor.spec.columns;

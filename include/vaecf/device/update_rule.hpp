@@ -10,10 +10,10 @@ namespace vaecf::device {
 
 enum class OptimizerKind { adam, rmsprop, sgd };
 
-/// One optimiser step as plain numbers, filled by the optim room, so that a backend may apply it wherever
-/// it likes. For each element, with g = clip * gradient_scale * gradient + decay * w:
+/// One optimizer step as plain parameters, so that a device can apply it in any kernel. For each element,
+/// with g = clip * gradient_scale * gradient + decay * w:
 ///   adam     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;  w -= rate * m / (sqrt(v) + epsilon)
-///            (TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them)
+///            (TensorFlow's form: `rate` includes the bias corrections, epsilon is outside of them)
 ///   rmsprop  v = beta2 v + (1-beta2) g^2;  m = beta1 m + rate * g / sqrt(v + epsilon);  w -= m
 ///   sgd      m = beta1 m + g;  w -= rate * m
 struct UpdateRule {
@@ -24,12 +24,13 @@ struct UpdateRule {
   float epsilon = 0.0F;
   float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
   float decay = 0.0F;           ///< 2 lambda, on tensors that decay, after the reduction
-  /// clip = clip_norm / ||gradient_scale * gradient||_2 over all parameters, where that is below 1; else, and
-  /// where clip_norm is 0, it is 1. See Backend::inspect_gradients.
+  /// Maximum norm of the scaled gradient over all parameters; 0: no clipping. clip = min(1, clip_norm /
+  /// ||gradient_scale * gradient||_2). See device::Device, inspect_gradients().
   float clip_norm = 0.0F;
 };
 
-/// `clip`, from the sum of squares of the scaled gradient. Of a sum that is no number, 1: the loss will tell.
+/// Returns `clip`, given the sum of squares of the scaled gradient. Returns 1 if the sum is NaN; the loss
+/// reports the problem.
 VAECF_HD inline float clip_factor(const UpdateRule& rule, float squares) {
   const float norm = std::sqrt(squares);
   return rule.clip_norm > 0.0F && norm > rule.clip_norm ? rule.clip_norm / norm : 1.0F;

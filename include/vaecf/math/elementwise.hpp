@@ -6,17 +6,17 @@
 #include <cmath>
 #include <cstdint>
 
-/// Formulas about one element, without branches so that loops over them become vector code. Templates over
-/// the number type: float in the backends, double in references.
+/// Branch-free formulas for one element, so that loops over them can be vectorized. T is float on devices and
+/// double in reference implementations.
 namespace vaecf::math {
 
-/// One element of an optimiser's step; g = gradient_scale * gradient + decay * w comes from `step_gradient`.
+/// Returns the gradient g of an optimizer step with weight decay: gradient_scale * gradient + decay * w.
 template <class T>
 VAECF_HD inline T step_gradient(T gradient, T gradient_scale, T decay, T w) {
   return gradient_scale * gradient + decay * w;
 }
 
-/// Adam in TensorFlow's form: `rate` holds the bias corrections, epsilon stands outside them.
+/// Applies Adam in TensorFlow's form: `rate` includes the bias corrections, and epsilon is outside of them.
 template <class T>
 VAECF_HD inline void adam_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
   m = beta1 * m + (T{1} - beta1) * g;
@@ -24,7 +24,7 @@ VAECF_HD inline void adam_element(T g, T rate, T beta1, T beta2, T epsilon, T& m
   w -= rate * m / (std::sqrt(v) + epsilon);
 }
 
-/// RMSProp with momentum beta1; epsilon inside the root.
+/// Applies RMSProp with momentum beta1; epsilon is inside the root.
 template <class T>
 VAECF_HD inline void rmsprop_element(T g, T rate, T beta1, T beta2, T epsilon, T& m, T& v, T& w) {
   v = beta2 * v + (T{1} - beta2) * g * g;
@@ -32,44 +32,44 @@ VAECF_HD inline void rmsprop_element(T g, T rate, T beta1, T beta2, T epsilon, T
   w -= m;
 }
 
-/// Gradient descent with momentum beta1.
+/// Applies gradient descent with momentum beta1.
 template <class T>
 VAECF_HD inline void sgd_element(T g, T rate, T beta1, T& m, T& w) {
   m = beta1 * m + g;
   w -= rate * m;
 }
 
-/// Gradient before tanh from the gradient after it, with y = tanh(x).
+/// Returns the gradient of the loss by x, from its gradient by y = tanh(x).
 template <class T>
 VAECF_HD inline T tanh_backward(T d_y, T y) {
   return d_y * (T{1} - y * y);
 }
 
-/// z = mu + eps * exp(logvar / 2).
+/// Returns z = mu + eps * exp(logvar / 2).
 template <class T>
 VAECF_HD inline T reparameterise(T mu, T logvar, T eps) {
   return mu + eps * std::exp(T{0.5} * logvar);
 }
 
-/// One latent dimension of KL(N(mu, exp(logvar)) || N(0, 1)).
+/// Returns one latent dimension's term of KL(N(mu, exp(logvar)) || N(0, 1)).
 template <class T>
 VAECF_HD inline T kl_term(T mu, T logvar) {
   return T{0.5} * (std::exp(logvar) + mu * mu - T{1} - logvar);
 }
 
-/// Gradient of mu from that of z, with beta times the KL term.
+/// Returns the gradient of loss + beta * KL by mu, from the gradient by z.
 template <class T>
 VAECF_HD inline T latent_gradient_mu(T d_z, T beta, T mu) {
   return d_z + beta * mu;
 }
 
-/// Gradient of logvar from that of z, with beta times the KL term.
+/// Returns the gradient of loss + beta * KL by logvar, from the gradient by z.
 template <class T>
 VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
   return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * (T{0.5} * (std::exp(logvar) - T{1}));
 }
 
-/// L2 scale of a binary row of `n` items: 1 / sqrt(n), and 0 for a row without items.
+/// Returns the L2 normalization factor of a binary row of `n` items: 1 / sqrt(n), or 0 if the row is empty.
 VAECF_HD inline float input_scale(std::int64_t n) {
   return n > 0 ? 1.0F / std::sqrt(static_cast<float>(n)) : 0.0F;
 }

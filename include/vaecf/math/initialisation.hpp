@@ -7,12 +7,13 @@
 
 namespace vaecf::math {
 
-/// Largest weight of Xavier-uniform initialisation (Glorot and Bengio, AISTATS 2010).
+/// Returns the bound of Xavier-uniform initialization (Glorot and Bengio, AISTATS 2010).
 VAECF_HD inline float xavier_limit(std::int64_t fan_in, std::int64_t fan_out) {
   return static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in + fan_out)));
 }
 
-/// Weight number `index` (logical, row-major) of tensor number `tensor`: uniform on [-limit, limit].
+/// Returns the initial weight at row-major index `index` of tensor `tensor`, uniform on [-limit, limit] with
+/// limit = xavier_limit().
 VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
                                      std::int64_t fan_in, std::int64_t fan_out) {
   const std::uint32_t word =
@@ -21,9 +22,9 @@ VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, s
   return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
 }
 
-/// N(0, sd^2) without what lies beyond 2 sd, for element `index` of tensor `tensor`. Redrawn by counter:
-/// attempt a puts purpose + 256 a into the last counter word, so every element has a stream of its own and
-/// no element depends on what another one drew.
+/// Returns the element at `index` of tensor `tensor`, drawn from N(0, sd^2) truncated to [-2 sd, 2 sd] by
+/// rejection. Attempt a uses purpose + 256 a as the last counter word, so that every element has a random
+/// sequence of its own.
 VAECF_HD inline float truncated_normal(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
                                        float sd) {
   const auto low = static_cast<std::uint32_t>(index);

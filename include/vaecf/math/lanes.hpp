@@ -9,13 +9,12 @@
 
 namespace vaecf::math {
 
-/// Those who share the work on one row: one CPU thread, or the threads of a GPU block. Three verbs, each of
-/// which every lane calls with the same n, each of which ends in a barrier and hands all lanes the same
-/// result:
-///   sum(n, f)   f(0) + .. + f(n-1) in the type that f returns, in an order of the lanes' own; 0 for n = 0
-///   max(n, f)   the largest float f(i); -infinity for n = 0
-///   each(n, f)  f(i) for every i; the calls of one `each` must not depend on one another
-/// Row math needs no other verb: map, sum and max passes only.
+/// The threads that work together on one row: one CPU thread, or all threads of a GPU block. Every thread
+/// calls each of these functions with the same n. Each call ends in a barrier and returns the same result to
+/// all threads.
+///   sum(n, f)   returns f(0) + .. + f(n-1) in f's type and an implementation-defined order; 0 for n = 0
+///   max(n, f)   returns the maximum of the floats f(i); -infinity for n = 0
+///   each(n, f)  calls f(i) for every i; the calls must be independent of each other
 template <class L>
 concept Lanes = requires(L& lanes, std::int64_t n, float (*f)(std::int64_t), double (*d)(std::int64_t),
                          std::int64_t (*c)(std::int64_t), void (*v)(std::int64_t)) {
@@ -26,9 +25,8 @@ concept Lanes = requires(L& lanes, std::int64_t n, float (*f)(std::int64_t), dou
   lanes.each(n, v);
 };
 
-/// One thread has the row to itself and only sums. Sixteen running sums: independent chains that compilers
-/// turn into vector registers without leave to reorder additions, and a smaller rounding error than one
-/// chain.
+/// One CPU thread; provides sum() only. Sixteen independent partial sums let the compiler vectorize without
+/// reordering additions, and round less than a single sum.
 class OneLane {
  public:
   template <class F>

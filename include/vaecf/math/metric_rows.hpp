@@ -8,36 +8,37 @@
 #include <cstdint>
 
 /// The order of ranks, and the metrics of one user. A new metric is a struct below, with its name and its
-/// function, and an entry in UserMetrics: the configuration, the evaluation and all devices know it by that.
-/// docs/DATA.md tells users what the names mean.
+/// function, and an entry in UserMetrics; configuration, evaluation and all devices use that table.
+/// docs/DATA.md defines the metrics for users.
 namespace vaecf::math {
 
-/// Returns true if `item` stands before `target`: higher score first, then lower item. A NaN on either side
-/// counts against the target, so that a broken model never looks like a good one.
+/// Returns whether `item` ranks ahead of `target`: higher score first, then lower item index. A NaN score on
+/// either side counts against the target, so that NaN scores never improve a metric.
 VAECF_HD inline bool beats(float score, std::int64_t item, float target_score, std::int64_t target) {
   return !(score < target_score) && (score != target_score || item < target);
 }
 
-/// Returns what a target at `rank` (from 0) adds to DCG. The base of the logarithm cancels in NDCG.
+/// Returns the contribution of a target at `rank` (from 0) to DCG. The base of the logarithm cancels in NDCG.
 VAECF_HD inline double discounted_gain(std::int64_t rank) {
   return 1.0 / std::log2(static_cast<double>(rank + 2));
 }
 
-/// The targets of one user in the list of the first k items. Ranks count from 0.
+/// The targets of one user in the list of the first k items. Ranks start at 0.
 template <class L>
 struct RankedTargets {
   L& lanes;
-  const std::int32_t* ranks;  ///< of the targets; k or more: not in the list
-  std::int64_t count;         ///< of the targets, 1 or more
+  const std::int32_t* ranks;  ///< ranks of the targets; k or more: not in the list
+  std::int64_t count;         ///< number of targets, at least 1
   std::int64_t k;             ///< at most the number of items
-  std::int64_t possible;      ///< of the targets in a list of k: min(k, count)
+  std::int64_t possible;      ///< maximum number of targets in the list: min(k, count)
 
   VAECF_HD std::int64_t hits() const {
     return lanes.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
   }
 };
 
-/// Sum of 1 / log2(rank + 2) over those in the list, over the best that could be.
+/// Normalized discounted cumulative gain: sum of 1 / log2(rank + 2) over the targets in the list, divided by
+/// the largest possible sum.
 struct Ndcg {
   static constexpr const char* name = "ndcg";
   template <class Targets>
@@ -48,7 +49,7 @@ struct Ndcg {
   }
 };
 
-/// Share of the targets that could be in the list.
+/// Number of targets in the list, divided by min(k, count).
 struct Recall {
   static constexpr const char* name = "recall";
   template <class Targets>
@@ -57,7 +58,7 @@ struct Recall {
   }
 };
 
-/// Share of all targets.
+/// Number of targets in the list, divided by the number of all targets.
 struct RecallN {
   static constexpr const char* name = "recall_n";
   template <class Targets>
@@ -66,7 +67,7 @@ struct RecallN {
   }
 };
 
-/// 1 if any target is in the list.
+/// 1 if any target is in the list, otherwise 0.
 struct Hit {
   static constexpr const char* name = "hit";
   template <class Targets>
@@ -75,12 +76,12 @@ struct Hit {
   }
 };
 
-/// 1 / (rank + 1) of the first target, 0 if it is not in the list.
+/// Reciprocal rank: 1 / (rank + 1) of the first target, or 0 if it is not in the list.
 struct Mrr {
   static constexpr const char* name = "mrr";
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
-    // The first in the list is the one that no other target stands before.
+    // The first target is the one that no other target ranks ahead of.
     return of.lanes.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       for (std::int64_t j = 0; j < of.count; ++j) {
@@ -91,12 +92,13 @@ struct Mrr {
   }
 };
 
-/// Sum over those in the list of (targets up to there) / (rank + 1), over the targets that could be in it.
+/// Average precision: sum over the targets in the list of (targets up to this rank) / (rank + 1), divided by
+/// min(k, count).
 struct Map {
   static constexpr const char* name = "map";
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
-    // At most k targets are in the list: k * count steps at most.
+    // At most k targets are in the list, so this takes at most k * count steps.
     const double precisions = of.lanes.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       std::int64_t up_to_here = 0;
@@ -107,12 +109,12 @@ struct Map {
   }
 };
 
-/// The table of metrics that are means over users.
+/// The table of all metrics that are means over users.
 template <class... M>
 struct MetricTable {
   static constexpr const char* names[] = {M::name...};
 
-  /// Returns metric number `kind` of the table.
+  /// Returns the metric at index `kind` of the table for one user.
   template <class Targets>
   VAECF_HD static double of_user(int kind, const Targets& targets) {
     double value = 0.0;
@@ -123,8 +125,8 @@ struct MetricTable {
 };
 using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map>;
 
-/// Returns `metric` of a user whose `count` targets stand at `ranks` among `items` items, in fp64. Ranks of
-/// `items` or more (masked targets) never count. 0 if there is no target.
+/// Returns `metric` of a user whose `count` targets have `ranks` among `items` items, in fp64. Ranks of
+/// `items` or more (masked targets) never count. Returns 0 if there is no target.
 template <class L>
 VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
                            std::int64_t items) {

@@ -7,32 +7,34 @@
 #include <string>
 #include <string_view>
 
-/// Ranking metrics from ranks of held-out items, in fp64. No sort and no top-k: the rank of an item is the
-/// number of unmasked items that beat it. Liang et al. 2018, section 4.2. The metrics themselves are in the
-/// table of metric_rows.hpp, for host and device.
+/// Ranking metrics in fp64, computed from the ranks of held-out items (Liang et al. 2018, section 4.2). The
+/// rank of an item is the number of unmasked items that rank ahead of it, so neither a sort nor a top-k is
+/// needed. The metrics themselves are in the table of metric_rows.hpp, for host and device.
 namespace vaecf::math {
 
-/// A metric with its cut-off, e.g. ndcg@100.
+/// A metric with its cut-off, for example ndcg@100.
 struct Metric {
-  /// The share of the catalogue in at least one user's list: no mean over users, and not from ranks.
+  /// Catalog coverage: the fraction of items in at least one user's list. It is not a mean over users and
+  /// cannot be computed from ranks.
   static constexpr int coverage = -1;
 
-  int kind = 0;  ///< its number in the table, or coverage
+  int kind = 0;  ///< index in the table of user metrics, or `coverage`
   std::int32_t k = 100;
   bool operator==(const Metric&) const = default;
 };
 
-/// Reads "ndcg@100" or "recall_n@20". InputError for another name or a cut-off that is no positive number.
+/// Parses a name such as "ndcg@100" or "recall_n@20". Throws InputError if the metric does not exist or if
+/// the cut-off is not a positive integer.
 Metric parse_metric(std::string_view name);
 std::string to_string(const Metric& metric);
-/// "ndcg@K, recall@K ..."
+/// Returns the names of all metrics: "ndcg@K, recall@K, ..".
 std::string metric_names();
 
-/// The metric of one user whose targets stand at `ranks` among `items` items; ranks of `items` or more
-/// (masked targets) never count, not even where the cut-off is larger than the catalogue. 0 for coverage.
+/// Returns the metric of one user whose targets have `ranks` among `items` items. Ranks of `items` or more
+/// (masked targets) never count, even if the cut-off exceeds the number of items. Returns 0 for coverage.
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);
 
-/// Sums over users, to be added over ranks and divided once. Users without a target are not to be added.
+/// Sums over users, to be reduced over ranks and then divided once. Users without a target must not be added.
 struct MetricSums {
   double sum = 0.0;
   double sum_of_squares = 0.0;
@@ -48,9 +50,10 @@ struct MetricSums {
     sum_of_squares += other.sum_of_squares;
     users += other.users;
   }
-  /// 0 without users.
+  /// Returns the mean, or 0 if there are no users.
   double mean() const;
-  /// Population standard deviation over the root of the number of users; 0 without users.
+  /// Returns the population standard deviation divided by the root of the number of users, or 0 if there are
+  /// no users.
   double standard_error() const;
 };
 

@@ -7,16 +7,16 @@
 
 namespace vaecf::math {
 
-/// What a random word is for: the last counter word, so that purposes never share a number.
+/// The independent random streams. The value is the last counter word, so streams never share a counter.
 enum class RandomPurpose : std::uint32_t {
   dropout = 1,         ///< user = row in /train, index = item
   latent_noise = 2,    ///< user = row in /train, index = latent dimension
-  initialisation = 3,  ///< user = tensor number, (step, index) = high and low word of the row-major index
-  permutation = 4,     ///< user = virtual shard, step = epoch, index = draw
+  initialisation = 3,  ///< user = tensor index, (step, index) = high and low word of the row-major index
+  permutation = 4,     ///< user = virtual shard, step = epoch, index = position of the random word
   history = 5,         ///< user = row in /train, index = 0
 };
 
-/// Four random words, the output for one counter.
+/// Four random words: the output for one counter.
 struct PhiloxBlock {
   std::uint32_t word[4];
 };
@@ -43,8 +43,8 @@ VAECF_HD constexpr PhiloxBlock philox4x32_10(const std::uint32_t (&counter)[4],
   return {{c0, c1, c2, c3}};
 }
 
-/// The four words of indices 4 * block .. 4 * block + 3. Without state: the same on any device, for any
-/// number of ranks and after a resume.
+/// Returns the random words with indices 4 * block .. 4 * block + 3. Stateless: the result does not depend on
+/// device, number of ranks or resumes.
 VAECF_HD constexpr PhiloxBlock random_block(std::uint64_t seed, RandomPurpose purpose, std::uint32_t step,
                                             std::uint32_t user, std::uint32_t block) {
   const std::uint32_t counter[4] = {block, user, step, static_cast<std::uint32_t>(purpose)};
@@ -57,48 +57,49 @@ VAECF_HD constexpr std::uint32_t random_word(std::uint64_t seed, RandomPurpose p
   return random_block(seed, purpose, step, user, index / 4).word[index % 4];
 }
 
-/// Uniform on (0, 1]: (word + 1/2) / 2^32 rounded to fp32, at least 2^-33.
+/// Returns a value uniform on (0, 1]: (word + 1/2) / 2^32 rounded to fp32, at least 2^-33.
 VAECF_HD constexpr float uniform01(std::uint32_t word) {
   return static_cast<float>(word) * 0x1p-32F + 0x1p-33F;
 }
 
-/// Words below the threshold are kept: keep * 2^32, in 64 bits so that keep = 1 keeps every word.
+/// Returns keep * 2^32: words below it are kept. 64 bits, so that keep = 1 keeps every word.
 VAECF_HD constexpr std::uint64_t dropout_threshold(float keep) {
   return static_cast<std::uint64_t>(static_cast<double>(keep) * 0x1p32);
 }
 
-/// Whether item `item` of user `user` survives the dropout of step `step`.
+/// Returns whether item `item` of user `user` is kept by the dropout of step `step`.
 VAECF_HD constexpr bool dropout_keeps_item(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                            std::uint32_t item, std::uint64_t threshold) {
   return random_word(seed, RandomPurpose::dropout, step, user, item) < threshold;
 }
 
-/// Whether user `user` is seen with any of his items in step `step`.
+/// Returns whether the interactions of user `user` are kept in step `step` (history dropout).
 VAECF_HD constexpr bool dropout_keeps_history(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                               std::uint64_t threshold) {
   return random_word(seed, RandomPurpose::history, step, user, 0) < threshold;
 }
 
 struct NormalPair {
-  float first;   ///< the cosine
-  float second;  ///< the sine
+  float first;   ///< radius * cos(angle)
+  float second;  ///< radius * sin(angle)
 };
 
-/// Two independent N(0, 1) from two words (Box-Muller).
+/// Returns two independent N(0, 1) values from two random words (Box-Muller).
 VAECF_HD inline NormalPair normal_pair(std::uint32_t word0, std::uint32_t word1) {
   const float radius = std::sqrt(-2.0F * std::log(uniform01(word0)));
   const float angle = 6.28318530717958647692F * uniform01(word1);
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// The N(0, 1) of word `lane` of a block: words (0, 1) give lanes 0, 1 and words (2, 3) lanes 2, 3.
+/// Returns the N(0, 1) value at index `lane` of a block: words (0, 1) give indices 0 and 1, words (2, 3)
+/// indices 2 and 3.
 VAECF_HD inline float normal_of_block(const PhiloxBlock& block, std::uint32_t lane) {
   const NormalPair pair =
       lane < 2 ? normal_pair(block.word[0], block.word[1]) : normal_pair(block.word[2], block.word[3]);
   return lane % 2 == 0 ? pair.first : pair.second;
 }
 
-/// The eps of latent dimensions 4 * block .. 4 * block + 3 of user `user` in step `step`.
+/// Writes the noise eps of latent dimensions 4 * block .. 4 * block + 3 of user `user` in step `step`.
 VAECF_HD inline void latent_noise_block(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                         std::uint32_t block, float (&noise)[4]) {
   const PhiloxBlock words = random_block(seed, RandomPurpose::latent_noise, step, user, block);

@@ -18,12 +18,12 @@ std::unique_ptr<Model> make_network(const ModelOptions& options, Inputs inputs, 
 template <class Device>
 using MakeModel = std::unique_ptr<Model> (*)(const ModelOptions&, Inputs, Device&, std::int64_t max_users);
 
-/// One function for each of model_types, which makes a model with weights of zero for up to `max_users` users
-/// at a time.
+/// One factory for each of model_types. It makes a model with zero weights for batches of up to `max_users`
+/// users.
 template <class Device>
 constexpr auto makers = std::to_array<MakeModel<Device>>({make_network<Device>, make_network<Device>});
 
-/// Makes the model that `options.type`, one of model_types, names.
+/// Makes a model of type `options.type`, which must be one of model_types.
 template <class Device>
 std::unique_ptr<Model> make_model(const ModelOptions& options, Inputs inputs, Device& device,
                                   std::int64_t max_users) {

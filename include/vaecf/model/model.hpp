@@ -15,59 +15,61 @@
 
 namespace vaecf::model {
 
-/// The names that model.type may have; make_model.hpp has a function for each, in this order.
+/// The values of model.type. make_model.hpp has one factory for each, in this order.
 inline constexpr std::array model_types{"mult_vae", "mult_dae"};
 
-/// Users in host memory: row u of each matrix belongs to user number first_user + u of their set.
+/// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {
-  CsrView items;     ///< the items that each user has
-  CsrView features;  ///< of the same users; unused by a model without features
+  CsrView items;     ///< interactions of each user
+  CsrView features;  ///< features of the same users; unused by a model without features
   CsrView targets;   ///< held-out items; may be empty if nothing is evaluated
   std::int64_t first_user = 0;
 };
 
-/// Users kept where a model computes. The memory behind their UserData must outlive this object.
+/// A set of users stored on the model's device. The memory that their UserData refers to must outlive this
+/// object.
 class HeldUsers {
  public:
   virtual ~HeldUsers() = default;
 };
 
-/// The part of a user's data that a model gets as input, beside the features. Items that a user has are left
-/// out of rankings and recommendations either way.
+/// Selects whether a user's interactions are part of the input; features always are. A user's items are
+/// excluded from rankings and recommendations in both cases.
 enum class History { items, none };
 
-/// A trained model as test and recommend use it, a network or not: it scores items for
-/// users, and has items and tensors. Functions that take HeldUsers take those that this model made.
+/// A trained model, neural or not, as used by test and recommend: it scores items for users. HeldUsers that
+/// are passed to a model must have been made by the same model.
 class Model {
  public:
   virtual ~Model() = default;
   virtual std::int64_t items() const = 0;
-  /// Columns of user features that the model reads; 0: none.
+  /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;
 
-  /// Returns the tensors of the model as a checkpoint stores them, below /weights.
+  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
+  /// stores them below /weights.
   virtual std::vector<device::TensorSpec> tensors() const = 0;
-  /// Copies rows of tensor number `tensor` into `values`, row-major.
+  /// Copies `rows` of tensor `tensor` into `values`, row-major.
   virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
-  /// Overwrites rows of tensor number `tensor` with `values`, row-major.
+  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
   virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
-  /// Must follow the last write_rows, before the next use.
+  /// Must be called after the last write_rows() and before the model is used.
   virtual void finish_writing() = 0;
 
   virtual std::unique_ptr<HeldUsers> hold(const UserData& users) = 0;
-  /// Ranks each user's targets among all items but those that the user has, and returns the sums of each
-  /// metric over the users with a target. `progressed` is called between batches of users. Throws InputError
-  /// if features are missing.
+  /// Ranks each user's targets among all items that the user does not have. Returns the sums of each metric
+  /// over the users with at least one target. Calls `progressed` after every batch of users. Throws
+  /// InputError if features are missing.
   virtual std::vector<math::MetricSums> evaluate(HeldUsers& users, History history,
                                                  std::span<const math::Metric> metrics,
                                                  const std::function<void()>& progressed) = 0;
-  /// Writes the k best items of users `rows`, best first, ties to the lower item, and their scores, (rows, k)
-  /// each: of the items that a user does not have, or of all if `keep_seen`. If fewer than k are left, item
-  /// -1 and score -inf. At most max_users() at a time.
+  /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
+  /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
+  /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
   virtual void top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
   virtual std::int64_t max_users() const = 0;
-  /// Items with `offers` 0, one entry per item, get the score -inf from now on.
+  /// Gives every item i with offers[i] = 0 the score -infinity from now on; `offers` has one entry per item.
   virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;
 };
 

@@ -9,17 +9,18 @@
 
 namespace vaecf::model {
 
-/// Users' features as input, if the dataset has them, or not.
+/// Whether users' features are part of the input; automatic: if the dataset has features.
 enum class FeaturesInput { automatic, off };
 
-/// The network. mult_vae: I -> hidden -> 2 x latent, z, latent -> reversed hidden -> I, tanh between.
-/// mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, no sampling, no KL.
+/// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
+/// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
+/// sampling and KL term.
 struct ModelOptions {
   std::string type = "mult_vae";
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
   std::int64_t latent = 200;
-  double dropout = 0.5;  ///< share of input items dropped, after normalisation
-  /// Share of users whose items are all dropped; those of the others are dropped as `dropout` says.
+  double dropout = 0.5;  ///< fraction of input items dropped, after normalization
+  /// Fraction of users whose items are all dropped in a step. `dropout` applies to the other users.
   double history_dropout = 0.0;
   FeaturesInput features = FeaturesInput::automatic;
 };

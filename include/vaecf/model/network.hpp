@@ -20,15 +20,15 @@
 
 namespace vaecf::model {
 
-/// A batch of users as a network's input: the items that they have and, if the model has features, a batch of
-/// the same users' features.
+/// Input of a network: a batch of users' items and, if the model has features, a batch of the same users'
+/// features.
 template <class Batch>
 struct NetworkInput {
   const Batch& items;
   const Batch* features = nullptr;
 };
 
-/// Users on the device that a network computes on, and the batches that are gathered from them.
+/// Users stored on the network's device, and the batches that are gathered from them.
 template <class Device>
 struct NetworkUsers : HeldUsers {
   NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
@@ -43,7 +43,7 @@ struct NetworkUsers : HeldUsers {
         features_batch(device.make_batch()),
         empty_batch(device.make_batch()) {}
 
-  std::vector<std::int64_t> no_items;  // offsets of rows without an item
+  std::vector<std::int64_t> no_items;  // offsets of empty rows
   std::unique_ptr<typename Device::UserRows> items;
   std::unique_ptr<typename Device::UserRows> features;  // null if the network has none
   std::unique_ptr<typename Device::UserRows> targets;
@@ -54,8 +54,8 @@ struct NetworkUsers : HeldUsers {
   std::vector<std::int64_t> numbers;
 };
 
-/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) by a device's operations: the weights, the activations of
-/// one batch, and what is differentiated. It holds one batch at a time; every batch may have 0 users.
+/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018), implemented with a device's operations. Contains the
+/// weights and the activations of one batch. Every batch may have 0 users.
 template <class Device>
 class Network final : public Model {
  public:
@@ -66,20 +66,19 @@ class Network final : public Model {
   using Clock = StepClock<Device>;
   using FusedUpdate = device::FusedUpdate<typename Device::Parameters, Buffer>;
 
-  /// Makes a network with weights of zero for batches of up to `max_rows` users. The weights' buffer holds a
-  /// multiple of `size_multiple` elements, zeros behind the layout's.
+  /// Makes a network with zero weights for batches of up to `max_rows` users. The size of the weights' buffer
+  /// is rounded up to a multiple of `size_multiple`; the additional elements are zero.
   Network(const ModelOptions& options, Inputs inputs, Device& device, std::int64_t max_rows,
           std::int64_t size_multiple = 1);
 
   /// Adds the loss terms of the batch's users to `step` and writes the gradient of nll + beta * kl into
-  /// `gradients`, with beta and randomness as `step` says; ranges are told to `ready` as they become final.
-  /// With `fused` (only if the device fuses updates) `fused_layers` are updated at once instead, and their
-  /// ranges of `gradients` mean nothing.
+  /// `gradients`. beta and the random seed come from `step`. Calls `ready` for each range of the gradient as
+  /// soon as it is complete. If `fused` is set (only allowed if the device fuses updates), the weights of
+  /// fused_layers() are updated immediately and their ranges of `gradients` are undefined.
   void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
                         const device::GradientReady& ready, Clock& clock, const FusedUpdate* fused = nullptr);
 
-  /// Returns the input of the output layer for scoring, (B, H): no dropout, z = mu. Valid until the next
-  /// call.
+  /// Returns the input (B, H) of the output layer for scoring: no dropout, z = mu. Valid until the next call.
   const Activations& hidden_for_scoring(const Input& batch) {
     Clock clock(device_, false);
     forward(batch, 1.0F, *scoring_step_, Latent::mean, clock);
@@ -111,7 +110,7 @@ class Network final : public Model {
   std::int64_t max_users() const override { return max_rows_; }
   void exclude_items(std::span<const std::uint8_t> offers) override;
 
-  /// Returns sum ||W||^2 over the tensors that decay.
+  /// Returns sum ||W||^2 over the tensors with weight decay.
   double sum_of_squares() {
     double sum = 0.0;
     for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
@@ -123,12 +122,13 @@ class Network final : public Model {
   const NetworkShape& shape() const { return shape_; }
   const device::ParameterLayout& layout() const { return layout_; }
   typename Device::Parameters& parameters() { return *parameters_; }
-  /// Returns the largest layers: those of the output and of the input.
+  /// Returns the two largest layers: output and input layer.
   std::array<device::Layer, 2> fused_layers() const {
     return {decoder_.back().layer, encoder_.front().layer};
   }
 
-  /// Return activations of the last forward pass; for tests. `k` is below the number of hidden layers.
+  /// These functions return activations of the last forward pass, for tests. `k` must be less than the number
+  /// of hidden layers.
   const Activations& encoder_output(std::size_t k) const { return *encoder_[k].output; }
   const Activations& decoder_output(std::size_t k) const { return *decoder_[k].output; }
   const Activations& latent() const { return z_ ? *z_ : *encoder_.back().output; }
@@ -147,9 +147,10 @@ class Network final : public Model {
 
   void forward(const Input& batch, device::Keep keep, const StepState& step, Latent how, Clock& clock);
   Activations& d_latent() { return d_z_ ? *d_z_ : *encoder_.back().d_output; }
-  /// Throws std::logic_error if features are missing, or given to a model without.
+  /// Returns the batch of features and their table, or nullopt for a model without features. Throws
+  /// std::logic_error if `batch` has features and the model has not, or the other way round.
   std::optional<device::SideInput<typename Device::Batch>> side_of(const Input& batch) const;
-  /// Gathers users `rows` and returns them as input. The batch of their items is gathered in any case.
+  /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
   Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
 
   Device& device_;
@@ -159,17 +160,17 @@ class Network final : public Model {
   NetworkShape shape_;
   device::ParameterLayout layout_;
   std::unique_ptr<typename Device::Parameters> parameters_;
-  int feature_table_ = -1;                   // in layout_.tensors
-  std::unique_ptr<StepState> scoring_step_;  // scoring draws nothing, and its losses are not read
+  int feature_table_ = -1;                   // index in layout_.tensors; -1: none
+  std::unique_ptr<StepState> scoring_step_;  // scoring uses no random values, and its losses are not read
   std::vector<Stage> encoder_;
   std::vector<Stage> decoder_;
   std::unique_ptr<Activations> z_;  // null if the latent layer's output is z (mult_dae)
   std::unique_ptr<Activations> d_z_;
 };
 
-/// Overwrites the weights of a network of this shape: Xavier-uniform weights (limit
-/// sqrt(6 / (inputs + outputs)), of features with the items among the inputs) and truncated normal biases (sd
-/// 0.001), by Philox from seed, tensor number and index alone: the same for any rank count and device.
+/// Overwrites all weights. Weights are Xavier-uniform with limit sqrt(6 / (inputs + outputs)); for features,
+/// the items count as inputs too. Biases are truncated normal with standard deviation 0.001. Values depend
+/// only on seed, tensor index and element index (Philox), not on the device or the number of ranks.
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
 
 template <class Device>
@@ -209,7 +210,7 @@ template <class Device>
 auto Network<Device>::side_of(const Input& batch) const
     -> std::optional<device::SideInput<typename Device::Batch>> {
   if ((batch.features != nullptr) != (shape_.features > 0)) {
-    throw std::logic_error("a model that knows features takes them with each batch, and no other does");
+    throw std::logic_error("features must be passed with each batch if and only if the model has features");
   }
   if (batch.features == nullptr) return std::nullopt;
   return device::SideInput<typename Device::Batch>{*batch.features, feature_table_};
@@ -320,7 +321,7 @@ void Network<Device>::top_k(HeldUsers& users, Range rows, History history, bool 
 
 template <class Device>
 void Network<Device>::exclude_items(std::span<const std::uint8_t> offers) {
-  // By their biases, so that no operation needs to know of them.
+  // Through the biases, so that no operation needs a mask.
   const int tensor = decoder_.back().layer.bias;
   std::vector<float> bias(offers.size());
   read_rows(tensor, {0, 1}, bias);

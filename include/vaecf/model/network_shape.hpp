@@ -9,10 +9,11 @@
 
 namespace vaecf::model {
 
-/// Widths beyond this are typing errors: one layer alone would take gigabytes.
+/// Maximum width of a layer. One wider layer would need gigabytes, so larger values are treated as typing
+/// errors.
 inline constexpr std::int64_t widest_layer = 1 << 20;
 
-/// What goes into the network: I items, and F features of users beside them (0: none).
+/// Sizes of the input: number of items, and number of features per user (0: none).
 struct Inputs {
   Inputs(std::int64_t item_count, std::int64_t feature_count = 0)
       : items(item_count), features(feature_count) {}
@@ -20,18 +21,18 @@ struct Inputs {
   std::int64_t features;
 };
 
-/// One layer of the network in the order in which data run through it.
+/// One layer of the network, in data-flow order.
 struct LayerShape {
-  std::string name;  ///< encoder_1, .. , decoder_1, ..: as in a checkpoint
+  std::string name;  ///< encoder_1, .., decoder_1, ..: as in a checkpoint
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
   device::TensorKind weight_kind = device::TensorKind::matrix;
 };
 
-/// Encoder layers (the last is the latent one: 2L columns [mu | logvar] for mult_vae, L for mult_dae), then
-/// decoder layers, hidden widths reversed. Without hidden layers encoder_1 is the latent layer and the input
-/// table at once, and decoder_1 the output table. Features have rows of their own in the first layer:
-/// encoder_1/feature_weight (F, outputs).
+/// Layers of a network. Encoder layers come first; the last one is the latent layer, with 2L columns [mu |
+/// logvar] for mult_vae and L for mult_dae. Decoder layers follow with the hidden widths reversed. Without
+/// hidden layers, encoder_1 is both the latent layer and the input table, and decoder_1 is the output table.
+/// Features have a separate table in the first layer: encoder_1/feature_weight (F, outputs).
 struct NetworkShape {
   std::vector<LayerShape> encoder;
   std::vector<LayerShape> decoder;
@@ -39,23 +40,22 @@ struct NetworkShape {
   std::int64_t features = 0;
 };
 
-/// Throws InputError for a model that is no network.
+/// Returns the layers of a network. Throws InputError if `options.type` is not a network.
 NetworkShape network_shape(const ModelOptions& options, Inputs inputs);
 
-/// The tensors "NAME/weight" and "NAME/bias" in the order in which backward finishes their gradients: the
-/// last decoder layer first, encoder_1 last, and behind all of it its feature_weight, where there are
-/// features.
+/// Returns the tensors "NAME/weight" and "NAME/bias" in the order in which the backward pass completes their
+/// gradients: last decoder layer first, encoder_1 last, followed by its feature_weight if there are features.
 std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 
-/// Number of a tensor for initialisation, whatever the order in memory or in a file: layers count from 0 in
-/// the order of data (encoder_1, .., decoder_1, ..); a weight has 2 * layer, a bias 2 * layer + 1, and
-/// feature_weight 2 * layers, so that all others are what they are without features.
+/// Returns the index of a tensor for initialization. It does not depend on the order in memory or in a file.
+/// Layers count from 0 in data-flow order (encoder_1, .., decoder_1, ..): a weight has 2 * layer, a bias 2 *
+/// layer + 1. feature_weight comes last, so that features do not change the other indices. Throws RunError if
+/// there is no such tensor.
 std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor);
 
 /// Returns the number of weights and biases.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
-/// Returns the weights of the layers that are dense products: all but those of input tables, whose product is
-/// a gather.
+/// Returns the number of weights in dense layers. Input tables are excluded, because their layer is a gather.
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
 
 }  // namespace vaecf::model

@@ -13,28 +13,28 @@ namespace vaecf::model {
 
 /// The phases of a training step.
 enum class StepPhase {
-  input,     ///< gathering the batch, and the gather over the users' items
-  forward,   ///< the layers between
-  loss,      ///< the output layer with its loss and all its gradients
-  backward,  ///< the other layers' gradients
-  reduce,    ///< waiting for the sum over ranks
+  input,     ///< gathering the batch, and the input layer
+  forward,   ///< the layers between input and output layer
+  loss,      ///< the output layer with loss and gradients
+  backward,  ///< the gradients of all other layers
+  reduce,    ///< waiting for the all-reduce
   update,    ///< the optimizer
 };
-/// The names that users read.
+/// Names of the phases in logs and tables.
 inline constexpr std::array<const char*, 6> step_phase_names = {"input",    "forward",    "loss",
                                                                 "backward", "all-reduce", "optimiser"};
-/// Seconds of one step by phase.
+/// Seconds of one step, by phase.
 using StepSeconds = std::array<double, step_phase_names.size()>;
 
-/// A stretch of a step, and when it was.
+/// One timed interval of a step.
 struct StepLap {
   StepPhase phase;
-  std::int64_t step;  ///< of those that were started since the last read, from 0
+  std::int64_t step;  ///< index among the steps started since the last read(), from 0
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
 };
 
-/// Returns the laps' seconds by step and phase.
+/// Returns the durations of `laps` in seconds, summed by step and phase.
 inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps) {
   std::vector<StepSeconds> steps;
   for (const StepLap& lap : laps) {
@@ -45,18 +45,18 @@ inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps
   return steps;
 }
 
-/// Takes the times of steps where they run: on a device by its own clock, while the host hands out work ahead
-/// of it. One that is off costs nothing and leaves the device's queue alone.
+/// Measures the phases of steps in device time, without blocking the host. If off, it does nothing.
 template <class Device>
 class StepClock {
  public:
   StepClock(Device& device, bool on) : stopwatch_(on ? device.make_stopwatch() : nullptr) {}
 
   void start() { mark({}); }
-  /// What ran since the last mark belongs to `phase`.
+  /// Attributes the time since the last start() or lap() to `phase`.
   void lap(StepPhase phase) { mark(phase); }
 
-  /// Returns the laps of the steps that were started since the last call, in order of time; waits for them.
+  /// Returns the laps of all steps started since the last call, in chronological order. Blocks until these
+  /// steps have finished.
   std::vector<StepLap> read() {
     std::vector<StepLap> laps;
     if (!stopwatch_) return laps;
@@ -64,7 +64,7 @@ class StepClock {
     const std::vector<double> seconds = stopwatch_->read();
     auto moment = stopwatch_->last();
     auto step = static_cast<std::int64_t>(std::count(ends_.begin(), ends_.end(), std::nullopt)) - 1;
-    // Backwards from the one moment that the host's clock knows.
+    // Backwards from the last mark, the only one with a time on the host's clock.
     for (std::size_t i = ends_.size(); i-- > 0;) {
       const auto end = moment;
       if (i > 0) {
@@ -89,7 +89,8 @@ class StepClock {
   }
 
   std::unique_ptr<typename Device::Stopwatch> stopwatch_;
-  std::vector<std::optional<StepPhase>> ends_;  // the phase that ends at each mark; none where a step begins
+  std::vector<std::optional<StepPhase>>
+      ends_;  // phase that ends at each mark; nullopt at the start of a step
 };
 
 }  // namespace vaecf::model
