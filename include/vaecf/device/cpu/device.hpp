@@ -18,11 +18,11 @@ struct PanelProduct;
 struct Workspace;
 using PanelKernel = void (*)(const PanelProduct&);
 
-/// The device for machines without a GPU: OpenMP over rows or item tiles, products by oneDNN on one thread
-/// each, the output layer kept item-major, (I, K), so that a tile of transposed logits has users across the
-/// vector lanes. In bf16 all products take bf16 operands and sum in fp32; the gather of the input layer, its
-/// gradient, the master weights and all else are fp32. The concept device::Device says what each operation
-/// does.
+/// The CPU device. OpenMP parallelizes over rows or item tiles; each thread computes its products with
+/// single-threaded oneDNN. The output table is stored item-major, (I, K), so that a tile of transposed logits
+/// has users across the SIMD lanes. In bf16, all products have bf16 operands and fp32 sums; everything else
+/// is fp32, including the input layer's gather and the master weights. See the concept device::Device for the
+/// operations.
 class Device {
  public:
   using Buffer = FloatBuffer;
@@ -37,8 +37,8 @@ class Device {
   using Graph = cpu::Graph;
   using Stopwatch = cpu::Stopwatch;
 
-  /// The output layer's own kernels, `tiles` in bf16 and `panels` in fp32; null for oneDNN or, with
-  /// `portable`, plain loops.
+  /// Uses `tiles` (bf16) or `panels` (fp32) as kernels of the output layer; null: oneDNN or, with `portable`,
+  /// plain loops.
   Device(int threads, device::Precision precision, bool portable,
          std::shared_ptr<const TileKernels> tiles = nullptr, PanelKernel panels = nullptr);
   ~Device();
@@ -85,7 +85,7 @@ class Device {
   void weights_changed(Parameters& parameters) { weights_changed(parameters, {0, parameters.layout().size}); }
   void weights_changed(Parameters& parameters, Range range);
 
-  // Operations are done when they return, and a step simply runs.
+  // Operations have finished when they return, and graphs are not supported.
   void synchronize() {}
   device::Completion mark() { return {}; }
   void wait_for(device::Completion) {}
@@ -156,17 +156,17 @@ class Device {
 
  private:
   bool bf16() const { return precision_ == device::Precision::bf16; }
-  /// Makes the output layer for some users, as this machine does it best.
+  /// Returns the fastest available implementation of the output layer for the users of `slice`.
   std::unique_ptr<class SoftmaxSlice> softmax_slice(const class OutputSlice& slice);
-  /// Calls use(user, scores of all items) for each user of the batch, on any thread; the user's own items are
-  /// at minus infinity.
+  /// Calls use(user, scores of all items) for each user of the batch, from any thread. The user's own items
+  /// have the score minus infinity.
   void for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                   device::Layer layer, const std::function<void(std::int64_t, std::span<const float>)>& use);
-  /// Returns `values` as operand of a product: themselves, or in bf16 their copy in `copy`.
+  /// Returns `values` as a product operand: `values` itself or, in bf16, a copy written to `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
-  /// Returns the address of element `index` of such an operand.
+  /// Returns the address of element `index` of `operand`.
   const void* element(const void* operand, std::int64_t index) const;
-  /// dbias = column sums of d (B, N), each column by one thread.
+  /// Writes dbias = column sums of d (B, N), each column by one thread.
   void column_sums(const Activations& d, float* to);
 
   int threads_;
@@ -178,14 +178,16 @@ class Device {
   std::unique_ptr<Workspace> workspace_;
 };
 
-/// Makes the device of this machine's cores as `options` ask for it. Throws InputError for a precision that
-/// no CPU has, with `why_no_gpu`.
+/// Makes a CPU device from `options`. Throws InputError if no CPU supports the precision; the message
+/// includes `why_no_gpu`.
 std::unique_ptr<Device> make_device(const device::BackendOptions& options,
                                     const std::string& why_no_gpu = "");
 
-/// Items are padded to whole tiles in storage, so that every product of the output layer has one shape.
+/// The number of items is padded to whole tiles in storage, so that every product of the output layer has the
+/// same shape.
 constexpr std::int64_t tile_items = 128;
-/// Users in work at a time: larger batches are cut into slices, so that what belongs to a tile fits the L2.
+/// Maximum number of users processed together: larger batches are split, so that the data of a tile fit into
+/// the L2 cache.
 constexpr std::int64_t slice_users = 512;
 
 }  // namespace vaecf::cpu

@@ -14,28 +14,27 @@
 
 namespace vaecf::cpu {
 
-/// `bytes` of memory, all zero, aligned to 64 at least. Where it is large the system is asked for large
-/// pages: weights, moments and logits are walked through in strides that outrun what a core knows of small
-/// ones.
+/// Returns `bytes` of zeroed memory, aligned to at least 64 bytes. Large allocations request huge pages,
+/// because weights, moments and logits are read with strides that exceed the TLB reach of small pages.
 void* take_memory(std::size_t bytes);
 void give_memory(void* memory, std::size_t bytes);
 
-/// Memory of take_memory that starts as zeros.
+/// Array in memory of take_memory().
 template <class T>
 class AlignedArray {
  public:
   AlignedArray() = default;
   explicit AlignedArray(std::int64_t size) { resize(size); }
-  /// Grows or shrinks; what was in it is lost, and everything is zero, if the size changes.
+  /// Changes the size. If the size changes, the contents are lost and all elements are zero.
   void resize(std::int64_t size) {
     if (size == size_) return;
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
-    values_.reset();  // before the new ones are there as well
+    values_.reset();  // before the new allocation, to limit peak memory
     size_ = 0;
     values_ = {size == 0 ? nullptr : static_cast<T*>(take_memory(bytes)), Give{bytes}};
     size_ = size;
   }
-  /// Room for at least `size`.
+  /// Makes the array at least `size` elements long. If it grows, the contents are lost.
   void reserve(std::int64_t size) {
     if (size > size_) resize(size);
   }
@@ -67,12 +66,12 @@ class Parameters {
   const FloatBuffer& master() const { return master_; }
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
-  /// The bf16 copy of the output table, the one tensor large enough to need one; empty in fp32.
+  /// Returns the bf16 copy of the output table, the only tensor large enough to need one; empty in fp32.
   AlignedArray<std::uint16_t>& shadow() { return shadow_; }
   const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
-  /// The flat elements that have a copy.
+  /// Returns the flat elements that have a bf16 copy.
   Range shadowed() const { return shadowed_; }
-  /// Where the copy of flat element `i` lies; null where it has none.
+  /// Returns the address of the copy of flat element `i`, or null if it has none.
   std::uint16_t* shadow_of(std::int64_t i) {
     return i >= shadowed_.begin && i < shadowed_.end ? shadow_.data() + (i - shadowed_.begin) : nullptr;
   }
@@ -102,7 +101,7 @@ class Activations {
   std::int64_t rows_ = 0;
 };
 
-/// On the host a shard is where `data` put it: a view.
+/// Rows of users as a view of the shard in host memory.
 class UserRows {
  public:
   UserRows(CsrView view, std::int64_t first, std::int64_t item_count)
@@ -130,10 +129,10 @@ class BatchOrder {
   std::vector<std::int64_t> begin_{0};
 };
 
-/// All operations are done when they return, so the state is up to date.
+/// The state of a step; always up to date, because operations have finished when they return.
 class StepState {
  public:
-  /// The rule for tensors that decay, or for the others, with the clipping in its scale.
+  /// Returns the rule with clipping applied to its scale, for tensors with or without weight decay.
   device::UpdateRule rule(bool decays) const {
     device::UpdateRule rule = numbers.rule;
     rule.gradient_scale *= device::clip_factor(rule, verdict.data()[1]);
@@ -142,11 +141,11 @@ class StepState {
   }
 
   device::StepNumbers numbers;
-  double nll = 0.0;  // of the step in work
+  double nll = 0.0;  // of the current step
   double kl = 0.0;
   std::int64_t users = 0;
   device::LossSums sums;
-  double squares = 0.0;    // of the parts of the gradient so far
+  double squares = 0.0;    // of the gradient parts inspected so far
   FloatBuffer verdict{2};  // overflows (none on a CPU) and squares
 };
 
@@ -170,7 +169,7 @@ class Batch {
   std::vector<std::int32_t> item_users;
 };
 
-/// A CPU records nothing.
+/// Never created: the CPU device does not capture graphs.
 struct Graph {};
 
 class Stopwatch {

@@ -13,11 +13,10 @@
 
 namespace vaecf::cuda {
 
-/// The device for NVIDIA GPUs: everything within a step happens in one queue of the device, and the host only
-/// hands out work. In bf16 and fp16 runs all products take narrow operands and sum in fp32; master weights,
-/// gradients, moments and all row math are fp32. Tensors lie as they are logically, rows padded to 16 bytes,
-/// and items to a multiple of 256 so that logit rows are aligned and tiles are whole. The concept
-/// device::Device says what each operation does.
+/// The device for NVIDIA GPUs. All work of a step is queued on one stream without blocking the host. In bf16
+/// and fp16, products have 16-bit operands and fp32 sums; master weights, gradients, moments and all row math
+/// are fp32. Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a
+/// multiple of 256 for aligned logit rows and whole tiles. See the concept device::Device for the operations.
 class Device {
  public:
   using Buffer = FloatBuffer;
@@ -32,7 +31,7 @@ class Device {
   using Graph = cuda::Graph;
   using Stopwatch = cuda::Stopwatch;
 
-  /// On GPU number `index` of those that this process sees.
+  /// Uses GPU `index` of those visible to this process.
   Device(const device::BackendOptions& options, int index);
 
   std::string description() const;
@@ -125,10 +124,10 @@ class Device {
   std::int64_t peak_device_bytes() const;
 
  private:
-  Number number() const;  ///< of operands
+  Number number() const;  ///< data type of product operands
   bool narrow_run() const { return number() != Number::fp32; }
-  /// The gradient of a table whose rows `b`'s users have summed, from that of the sums; dropout as of `step`,
-  /// none where it is null.
+  /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
+  /// of those sums. Applies the dropout of `step`; null: no dropout.
   void table_gradient(const Batch& b, const device::TensorLayout& table, device::Keep keep,
                       const StepState* step, const Activations& d, FloatBuffer& gradients,
                       const device::GradientReady& ready);
@@ -136,20 +135,20 @@ class Device {
   device::BackendOptions options_;
   device::Precision precision_;
   Gpu gpu_;
-  mutable Queue queue_;  // reading back puts a copy into it
+  mutable Queue queue_;  // mutable: reading back queues a copy
   Generation generation_;
   Scratch scratch_;
   Primitives primitives_;
   Matmuls matmuls_;
   mutable PinnedArray<float> staging_;
-  std::vector<Event> marks_;  // handed out in turn
+  std::vector<Event> marks_;  // ring of events for mark()
   std::size_t next_mark_ = 0;
-  std::vector<Event> begun_;  // where the last steps began, in turn
+  std::vector<Event> begun_;  // ring of events at the start of recent steps
   std::size_t next_begun_ = 0;
 };
 
-/// The device on the GPU that `options` give to this rank. InputError if there is none, saying exactly what
-/// is missing.
+/// Makes the device on the GPU that `options` assign to this rank. Throws InputError if no GPU can be used;
+/// the message names the cause.
 std::unique_ptr<Device> make_device(const device::BackendOptions& options);
 
 }  // namespace vaecf::cuda

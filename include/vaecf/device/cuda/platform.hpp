@@ -9,19 +9,19 @@
 #include <utility>
 #include <vector>
 
-/// All that the CUDA module asks of a GPU, as thin as it can be: memory, queues, events, recorded work,
-/// products, scan and sort; kernels are started by src/device/cuda/platform/launch.hpp. There are two of it.
-/// platform.cpp, matmuls.cpp and primitives.cu speak to the CUDA runtime, cuBLASLt and CUB. The twin in
+/// All functions that the CUDA device needs from a GPU: memory, streams, events, graphs, products, scan and
+/// sort. src/device/cuda/platform/launch.hpp launches kernels. There are two implementations. platform.cpp,
+/// matmuls.cpp and primitives.cu call the CUDA runtime, cuBLASLt and CUB. The host emulation in
 /// tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on EmulatedLanes
-/// and multiplies with plain loops: so every kernel body and all logic of this module are tested on machines
-/// without a GPU, and only this layer is not.
+/// and multiplies with plain loops. So all kernels and all logic above this layer are tested on machines
+/// without a GPU.
 namespace vaecf::cuda {
 
-/// One GPU. Allocations are counted, zeroed, and 256-byte aligned.
+/// One GPU. Allocations are zeroed, aligned to 256 bytes, and counted.
 class Gpu {
  public:
-  /// Makes it the calling thread's device, which is the one thread that uses it. RunError if the device
-  /// cannot be used.
+  /// Makes GPU `index` the current device of the calling thread, the only thread that may use this object.
+  /// Throws RunError if the GPU cannot be used.
   explicit Gpu(int index);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -32,9 +32,10 @@ class Gpu {
   std::string id() const;    ///< "GPU-01234567-..."
   std::int64_t free_bytes() const;
   std::int64_t total_bytes() const;
-  std::int64_t peak_bytes() const;  ///< the most that was ever used by us
+  std::int64_t peak_bytes() const;  ///< peak allocation through this object
 
-  /// `what` names it in the RunError that says how much was needed, how much is free and which setting helps.
+  /// Allocates zeroed memory. On failure throws RunError with `what`, the required and the free memory, and
+  /// the setting that reduces the requirement.
   void* allocate(std::int64_t bytes, const char* what);
   void release(void* memory, std::int64_t bytes) noexcept;
 
@@ -45,15 +46,16 @@ class Gpu {
 
 enum class Timing { off, on };
 
-/// A point in a queue.
+/// A point in a stream.
 class Event {
  public:
-  /// With `timing`, seconds_between() can tell when the point was reached.
+  /// Timing::on is required for seconds_between().
   explicit Event(Timing timing = Timing::off);
-  /// Whether the work before it is done. RunError where the device failed. True where nothing was recorded.
+  /// Returns whether the work before this point is done; true if nothing was recorded. Throws RunError if the
+  /// device failed.
   bool done() const;
   void* native() const;  ///< cudaEvent_t
-  /// What passed on the device between two timed points that are done.
+  /// Returns the device time between two timed events, which must be done.
   static double seconds_between(const Event& from, const Event& to);
 
  private:
@@ -61,7 +63,7 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-/// Work captured from a queue, to be run again.
+/// Operations captured from a stream, which can be run repeatedly.
 class CapturedGraph {
  public:
   struct State;
@@ -72,7 +74,7 @@ class CapturedGraph {
   std::shared_ptr<State> state_;
 };
 
-/// Work in order (a stream). Nothing here waits for the device but `finish`.
+/// A CUDA stream: executes operations in order. Only `finish` blocks the host.
 class Queue {
  public:
   Queue();
@@ -80,18 +82,19 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  void copy_in(void* device, const void* host, std::int64_t bytes);   ///< asynchronous from pinned memory
-  void copy_out(void* host, const void* device, std::int64_t bytes);  ///< likewise
-  void copy(void* to, const void* from, std::int64_t bytes);          ///< on the device
+  void copy_in(void* device, const void* host, std::int64_t bytes);   ///< asynchronous if `host` is pinned
+  void copy_out(void* host, const void* device, std::int64_t bytes);  ///< asynchronous if `host` is pinned
+  void copy(void* to, const void* from, std::int64_t bytes);          ///< within device memory
   void clear(void* device, std::int64_t bytes);
   void record(Event& event);
-  /// What follows here waits for `event`, a native one of any queue; null: for nothing.
+  /// Makes later operations wait for `event`, a native event of any stream; null: does nothing.
   void wait_for(void* event);
-  /// Waits until all is done. Throws RunError if the device failed.
+  /// Blocks until all operations are done. Throws RunError if the device failed.
   void finish();
 
-  /// What is put into this queue (and into queues that wait for it) is captured instead of run. Other threads
-  /// go on using queues and events of their own meanwhile (capture mode: thread local).
+  /// Operations on this stream, and on streams that wait for it, are captured instead of run until
+  /// end_capture(). Other threads can use their own streams and events in the meantime (capture mode: thread
+  /// local).
   void begin_capture();
   CapturedGraph end_capture();
   void run(const CapturedGraph& graph);
@@ -106,12 +109,12 @@ class Queue {
   std::unique_ptr<State> state_;
 };
 
-/// Host memory that the device copies from at full speed and beside compute, and that kernels read by the
-/// same pointer, over the bus.
+/// Pinned host memory: the device copies from it at full speed, overlapping with compute, and kernels can
+/// read it through the same pointer.
 void* allocate_pinned(std::int64_t bytes);
 void release_pinned(void* memory) noexcept;
 
-/// Memory on the device, zeroed at birth.
+/// Zero-initialized device memory.
 template <class T>
 class DeviceArray {
  public:
@@ -160,9 +163,9 @@ inline std::int64_t size_of(Number number) {
   return number == Number::fp32 ? 4 : 2;
 }
 
-/// c (m, n) = a (m, k) b (k, n), plus what was in c if `accumulate` is set, or plus `bias` (n) on every row
-/// if one is given. Row-major with leading dimensions; a transposed operand is stored (k, m) or (n, k). Sums
-/// in fp32.
+/// A matrix product c (m, n) = a (m, k) b (k, n). Adds the previous contents of c if `accumulate` is set, or
+/// `bias` (n) to every row if one is given. Row-major with leading dimensions; a transposed operand is stored
+/// as (k, m) or (n, k). Sums are fp32.
 struct MatmulSpec {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
@@ -171,19 +174,19 @@ struct MatmulSpec {
   bool accumulate = false;
   bool bias = false;
   Number operands = Number::fp32;
-  Number result = Number::fp32;  ///< of c and of the bias: fp32 or the operands' own
+  Number result = Number::fp32;  ///< of c and bias: fp32 or equal to `operands`
   auto operator<=>(const MatmulSpec&) const = default;
 };
 
-/// What becomes of fp32 operands: `tf32` rounds them to 10 bits of fraction on their way into tensor cores.
+/// Treatment of fp32 operands; `tf32` rounds them to 10 fraction bits for the tensor cores.
 enum class Fp32Products { exact, tf32 };
 
-/// Products, each planned once. Sizes are at least 1. Leading dimensions times the number's size should be
-/// multiples of 16 bytes: other ones are correct and slow. A bias must be aligned to 16 bytes.
+/// Matrix products; each shape is planned once. Sizes must be at least 1. Leading dimensions in bytes should
+/// be multiples of 16; others are correct but slow. A bias must be aligned to 16 bytes.
 class Matmuls {
  public:
-  /// `deterministic`: no algorithm whose sums depend on timing, the same one in every run. Else planning a
-  /// large product waits for the queue.
+  /// `deterministic`: uses only algorithms whose sums do not depend on timing, the same ones in every run.
+  /// Otherwise, planning a large product blocks until the stream is idle.
   Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
@@ -194,14 +197,16 @@ class Matmuls {
   std::unique_ptr<State> state_;
 };
 
-/// Whole-array primitives with their scratch memory. What is captured must have run before: it then has room.
+/// Whole-array primitives with their scratch memory. Operations to be captured must have run before with the
+/// same sizes, so that no memory is allocated during capture.
 class Primitives {
  public:
   explicit Primitives(Gpu& gpu);
   ~Primitives();
-  /// out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n + 1).
+  /// Writes the exclusive prefix sum with total: out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n
+  /// + 1).
   void running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out);
-  /// Stable, by the lowest `bits` bits of the keys (1 to 32), ascending.
+  /// Sorts pairs by the lowest `bits` bits of the keys (1 to 32), ascending and stable.
   void sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                   const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n, int bits);
 

@@ -21,22 +21,23 @@ inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-/// Stored rows start at multiples of 16 bytes in every precision.
+/// Alignment of stored rows in elements: 16 bytes in every precision.
 constexpr std::int64_t row_alignment = 8;
-/// Logit rows and all that goes with them: 79 tiles of 256 columns for ML-20M's 20,108 items.
+/// Alignment of logit rows and everything indexed by item: 79 tiles of 256 columns for ML-20M's 20,108 items.
 constexpr std::int64_t item_alignment = 256;
-/// Tensors in the flat buffers: 256 bytes.
+/// Alignment of tensors in the flat buffers: 256 bytes.
 constexpr std::int64_t tensor_alignment = 64;
 
-/// Counts changes of where things lie: a recording made before the last one must not run again.
+/// Counts reallocations. A graph captured before the last one must not run again.
 struct Generation {
   std::uint64_t value = 0;
   bool recording = false;
-  /// std::logic_error while work is recorded, when nothing may move.
+  /// Throws std::logic_error during a capture, when nothing may be reallocated.
   void require_free(const char* what) const;
 };
 
-/// Makes `array` hold `size` elements at least; the old memory goes before the new one is asked for.
+/// Makes `array` at least `size` elements long; the contents are lost if it grows. Frees the old memory
+/// first, to limit peak memory.
 template <class T>
 void grow(Gpu& gpu, Generation& generation, std::int64_t size, const char* what, DeviceArray<T>& array) {
   if (array.size() >= size) return;
@@ -49,7 +50,7 @@ void grow(Gpu& gpu, Generation& generation, std::int64_t size, const char* what,
 using FloatBuffer = DeviceArray<float>;
 using NarrowBuffer = DeviceArray<Bf16>;
 
-/// fp32 masters and, in bf16 and fp16 runs, a copy of all of them at the same offsets.
+/// The weights: fp32 masters and, in bf16 and fp16, a copy of all of them at the same offsets.
 class Parameters {
  public:
   Parameters(Gpu& gpu, const device::ParameterLayout& layout, std::int64_t min_size, Number number)
@@ -62,12 +63,12 @@ class Parameters {
   const FloatBuffer& master() const { return master_; }
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
-  /// What products read: `Number` as the backend computes.
+  /// Returns the weights as product operand, in the device's operand type.
   const void* operand(int tensor) const {
     if (number_ == Number::fp32) return weights(tensor);
     return copies_.data() + layout_.tensors[tensor].range.begin;
   }
-  /// (layout().size) bits of bf16 or fp16; null in fp32 runs.
+  /// Returns (layout().size) bf16 or fp16 values as bits; null in fp32.
   std::uint16_t* copies() { return copies_.data(); }
 
  private:
@@ -77,8 +78,8 @@ class Parameters {
   DeviceArray<std::uint16_t> copies_;
 };
 
-/// (rows, columns) row-major, rows `stride` apart, zeros behind the columns. fp32, and in narrow runs a copy
-/// as operand of products: whoever writes one writes both.
+/// (rows, columns) row-major with `stride` elements between rows and zeros after the columns. In 16-bit
+/// precisions there is a second copy as product operand; every writer must write both.
 class Activations {
  public:
   Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, Number number)
@@ -91,11 +92,11 @@ class Activations {
   std::int64_t columns() const { return columns_; }
   std::int64_t stride() const { return stride_; }
   std::int64_t max_rows() const { return max_rows_; }
-  /// std::logic_error where they do not fit.
+  /// Throws std::logic_error if `rows` exceeds max_rows().
   void set_rows(std::int64_t rows);
   float* values() { return values_.data(); }
   const float* values() const { return values_.data(); }
-  std::uint16_t* copy() { return copy_.data(); }  ///< null in fp32 runs
+  std::uint16_t* copy() { return copy_.data(); }  ///< null in fp32
   const void* operand() const {
     return copy_.size() == 0 ? static_cast<const void*>(values_.data()) : copy_.data();
   }
@@ -109,12 +110,12 @@ class Activations {
   DeviceArray<std::uint16_t> copy_;
 };
 
-/// Bytes of an item's id: two if those of all items fit.
+/// Returns the bytes per item id: two if the ids of all items fit.
 inline std::int64_t id_bytes(std::int64_t items) {
   return items <= 65536 ? 2 : 4;
 }
 
-/// Item ids of a shard, each of id_bytes(items).
+/// Item ids of a shard, each of id_bytes(items) bytes.
 class ItemIds {
  public:
   ItemIds() = default;
@@ -130,11 +131,11 @@ class ItemIds {
   const std::uint32_t* wide_ = nullptr;
 };
 
-/// Users' item lists. Item ids are in the device's memory, or in pinned memory of the host, which kernels
-/// read over the bus; offsets are always on the device.
+/// Sparse rows of users. Item ids are in device memory, or in pinned host memory that kernels read over the
+/// bus; offsets are always on the device.
 class UserRows {
  public:
-  /// InputError for an item that is not one of `items`.
+  /// Throws InputError if an item is not below `items`.
   UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items, bool on_device,
            std::string description);
   std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
@@ -153,12 +154,12 @@ class UserRows {
   std::int64_t items_;
   std::string description_;
   DeviceArray<std::int64_t> offsets_;
-  // One of them:
+  // Exactly one of these is used:
   DeviceArray<std::byte> device_ids_;
   PinnedArray<std::byte> host_ids_;
 };
 
-/// The epoch's rows on the device, and how large its largest batch is.
+/// Row indices of every batch of an epoch on the device, and the size of the largest batch.
 class BatchOrder {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
@@ -167,19 +168,20 @@ class BatchOrder {
   std::vector<std::int64_t> begin{0};      // (batches + 1)
   DeviceArray<std::int64_t> device_begin;  // (batches + 1)
   DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
-  // Of any batch so far; entries with some room, so that later epochs fit into what recordings were made
-  // with.
+  // Maxima over all batches so far; max_entries includes a margin, so that later epochs fit the captured
+  // graphs.
   std::int64_t max_users = 0;
   std::int64_t max_entries = 0;
 };
 
-/// The batch in work. What it holds on the device, by kernels alone, has room for `max_users` users and
-/// `max_entries` interactions; how many there are stands in offsets[users], which the host need not know.
+/// The current batch, written by kernels only. Device arrays have capacity for `max_users` users and
+/// `max_entries` interactions; the actual number of interactions is offsets[users], which the host need not
+/// read.
 class Batch {
  public:
   Batch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
   std::int64_t users() const { return users_; }
-  /// Makes room; what was in it is lost, and recordings are void, where it has to grow.
+  /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
@@ -192,7 +194,7 @@ class Batch {
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
   DeviceArray<std::int64_t> item_begin;   // (items + 1)
   DeviceArray<std::uint32_t> item_users;  // (entries)
-  // On the way there: entries as (item, user), items past the last entry marked with `items`.
+  // Temporaries of the transpose: entries as (item, user); keys past the last entry are `items`.
   DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
 
  private:
@@ -200,17 +202,17 @@ class Batch {
   Generation& generation_;
 };
 
-/// Where the numbers and losses of a step live on the device.
+/// Parameters and losses of a step in device memory.
 struct StepRecord {
   device::StepNumbers numbers;
-  double nll = 0.0;  // of the step in work
+  double nll = 0.0;  // of the current step
   double kl = 0.0;
   std::int64_t users = 0;
-  double squares = 0.0;  // of the parts of the gradient so far
+  double squares = 0.0;  // of the gradient parts inspected so far
   device::LossSums sums;
   device::LossScale scale{1.0F, 0};
 
-  /// Whether the losses of the step in work are numbers.
+  /// Returns whether the losses of the current step are finite.
   VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
 };
 
@@ -219,11 +221,11 @@ class StepState {
   explicit StepState(Gpu& gpu)
       : record(gpu, 1, "a step's numbers"), verdict(gpu, 2, "a step's numbers"), look(1) {}
 
-  /// What begin_step was given, for decisions on the host.
+  /// Parameters of begin_step(), for decisions on the host.
   device::StepNumbers numbers;
   DeviceArray<StepRecord> record;
   FloatBuffer verdict;  ///< overflows and squares
-  // The look at the losses that is on its way to the host.
+  // Asynchronous read-back of the losses.
   PinnedArray<StepRecord> look;
   Event arrived;
   bool looking = false;
@@ -237,7 +239,7 @@ class MetricTotals {
   DeviceArray<math::MetricSums> sums;
 };
 
-/// Operations that ran once, captured, and what they were captured in.
+/// Captured operations, and the generation of the memory that they use.
 struct Graph {
   CapturedGraph work;
   std::uint64_t generation;
@@ -261,12 +263,13 @@ using Moments = device::Moments<FloatBuffer>;
 using FusedUpdate = device::FusedUpdate<Parameters, FloatBuffer>;
 using SideInput = device::SideInput<Batch>;
 
-/// Device memory that verbs use in passing, kept between calls; one slot per purpose.
+/// Temporary device memory of operations, kept between calls; one slot per purpose.
 class Scratch {
  public:
   enum Slot { logits, products, per_user, per_entry, targets, ranks, flags, sums, slots };
   Scratch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
-  /// At least `bytes`, not zeroed; growing makes recordings void. std::logic_error while a queue captures.
+  /// Returns at least `bytes`, not zeroed. Growth invalidates graphs. Throws std::logic_error during a
+  /// capture.
   void* bytes(Slot slot, std::int64_t bytes, const char* what);
   template <class T>
   T* get(Slot slot, std::int64_t size, const char* what) {
