@@ -9,12 +9,11 @@
 namespace vaecf::device {
 
 int choose_gpu(int devices, const BackendOptions& options) {
-  if (devices < 1) throw InputError("there is no GPU to choose from");
+  if (devices < 1) throw InputError("no GPU is visible to this process");
   if (devices == 1) return 0;
   if (options.local_size > devices && !options.allow_shared_gpu) {
     throw InputError(format(
-        "{} ranks of this host see {} GPUs, and each needs one of its own: start at most {} ranks per host (mpirun --map-by ppr:{}:node), make more GPUs visible (CUDA_VISIBLE_DEVICES), or use device: cpu; "
-        "distributed.allow_shared_gpu: true shares them, for tests without regard to speed",
+        "{} ranks of this host see {} GPUs, and each rank needs its own; start at most {} ranks per host (mpirun --map-by ppr:{}:node), make more GPUs visible (CUDA_VISIBLE_DEVICES), use device: cpu or, for tests only, set distributed.allow_shared_gpu: true",
         options.local_size, devices, devices, devices));
   }
   return options.local_rank % devices;
@@ -24,7 +23,7 @@ std::string why_too_old(const std::vector<int>& generations) {
   const auto newest = std::ranges::max_element(generations);
   if (newest == generations.end() || *newest >= cuda::oldest_generation) return "";
   return format(
-      "the GPU of this machine has compute capability {}.{}, and this program needs {}.{} (A100) or newer: choose another machine",
+      "the GPU of this machine has compute capability {}.{}, and this program needs {}.{} (A100) or newer; use another machine",
       *newest / 10, *newest % 10, cuda::oldest_generation / 10, cuda::oldest_generation % 10);
 }
 

@@ -7,12 +7,12 @@
 
 namespace vaecf::device {
 
-/// Which of the `devices` GPUs that this process sees its rank takes: the only one, where a launcher gave
-/// each rank its own, else that of its number on the host. InputError where a host's ranks are more than its
-/// GPUs, unless they may share.
+/// Returns the index of this rank's GPU among the `devices` visible ones. With one visible GPU this is 0,
+/// otherwise the rank's index on the host modulo `devices`. Throws InputError if there are more ranks on the
+/// host than GPUs and options.allow_shared_gpu is not set.
 int choose_gpu(int devices, const BackendOptions& options);
 
-/// Why none of these GPUs, by compute capability times ten, can be used; empty where one can.
+/// Returns why none of these GPUs, given as compute capabilities times ten, can be used; empty if one can.
 std::string why_too_old(const std::vector<int>& generations);
 
 }  // namespace vaecf::device

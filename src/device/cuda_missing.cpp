@@ -1,4 +1,4 @@
-// Stands in for src/device/cuda/ where the program is built without CUDA.
+// Replaces src/device/cuda/ in builds without CUDA.
 #include <vaecf/device/cuda_facts.hpp>
 
 namespace vaecf::cuda {
@@ -6,7 +6,7 @@ namespace vaecf::cuda {
 Availability availability() {
   return {
       false, 0,
-      "this program was built without CUDA: install CUDA 12.4 or newer with NCCL and configure again with -DVAECF_CUDA=ON, which says what is missing"};
+      "this program was built without CUDA; install CUDA 12.4 or newer with NCCL and configure again with -DVAECF_CUDA=ON, which reports what is missing"};
 }
 
 CudaFacts cuda_facts() {

@@ -48,7 +48,7 @@ std::string Device::description() const {
     }
   }
   const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
-  const std::string own = kernel ? format(", output layer by an own kernel ({})", kernel) : "";
+  const std::string own = kernel ? format(", output layer by a custom kernel ({})", kernel) : "";
   return format("cpu, {} thread{}, products in {} by {}{}, row math in {}", threads_,
                 threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(), own,
                 vector_isa());
@@ -79,7 +79,7 @@ void Device::gather_step(const UserRows& source, const BatchOrder& order, const 
                          std::int64_t users, Batch& batch) {
   const auto rows = order.rows(step.numbers.batch);
   if (static_cast<std::int64_t>(rows.size()) != users) {
-    throw std::logic_error("the step's batch has another number of users than the caller says");
+    throw std::logic_error("gather_step: `users` differs from the number of users in the step's batch");
   }
   gather_batch(source, rows, true, batch);
 }
@@ -98,7 +98,7 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
   batch.has_transpose = with_transpose;
   if (!with_transpose) return;
 
-  // Counting sort by item; users of an item stay in ascending order.
+  // Counting sort by item; the users of an item stay in ascending order.
   batch.item_begin.assign(static_cast<std::size_t>(source.items) + 1, 0);
   batch.item_users.resize(batch.columns.size());
   for (const std::int32_t item : batch.columns) ++batch.item_begin[item + 1];
@@ -108,7 +108,7 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
       batch.item_users[batch.item_begin[item]++] = static_cast<std::int32_t>(u);
     }
   }
-  // The fill moved every begin to the next item's: shift back.
+  // The loop above advanced every begin to the next item's; shift back.
   for (std::int64_t i = source.items; i > 0; --i) batch.item_begin[i] = batch.item_begin[i - 1];
   batch.item_begin[0] = 0;
 }
@@ -157,7 +157,7 @@ void Device::column_sums(const Activations& d, float* to) {
 std::unique_ptr<Device> make_device(const device::BackendOptions& options, const std::string& why_no_gpu) {
   if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32) {
     throw InputError(
-        format("train.precision: {0} needs a GPU, no CPU has {0} products{1}{2}; use bf16, fp32 or auto",
+        format("train.precision: {0} requires a GPU (no CPU has {0} products{1}{2}); use bf16, fp32 or auto",
                to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));
   }
   const bool portable = options.kernels == device::Kernels::portable;

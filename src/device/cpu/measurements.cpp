@@ -10,7 +10,7 @@
 
 namespace vaecf::cpu {
 
-/// Of several runs of work(thread) on all threads, the seconds of the fastest.
+/// Runs work(thread) on all threads `repetitions` times and returns the fastest time in seconds.
 template <class Work>
 static double fastest(int threads, int repetitions, const Work& work) {
   double best = std::numeric_limits<double>::infinity();
@@ -36,7 +36,7 @@ double Device::measure_gemm_rate() {
   constexpr std::int64_t size = 1024;
   const ProductSpec spec{
       .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
-  AlignedArray<float> b(size * size);  // bf16 operands need half of it
+  AlignedArray<float> b(size * size);  // bf16 operands use half of it
   std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
   on_each_thread(threads_, [&](int t) {
@@ -49,7 +49,7 @@ double Device::measure_gemm_rate() {
 }
 
 double Device::measure_memory_rate() {
-  // With large copies memcpy writes past the caches; small shares would stay in them.
+  // Large copies, for which memcpy bypasses the caches; small ones would stay in the caches.
   const std::int64_t share = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
   std::vector<AlignedArray<char>> from(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<char>> to(static_cast<std::size_t>(threads_));

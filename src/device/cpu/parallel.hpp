@@ -14,8 +14,8 @@
 
 namespace vaecf::cpu {
 
-/// Denormals count as zero on the calling thread while this lives: moments that fade away would otherwise
-/// make Adam many times slower.
+/// Flushes denormals to zero on the calling thread during its lifetime. Otherwise, decaying moments that
+/// become denormal would make Adam many times slower.
 class FlushDenormals {
  public:
 #if defined(__SSE2__)
@@ -36,7 +36,7 @@ class FlushDenormals {
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 };
 
-/// Part `index` of `parts` of [0, n), in multiples of `grain` elements.
+/// Returns part `index` of `parts` of [0, n), in multiples of `grain` elements.
 inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1) {
   const std::int64_t grains = (n + grain - 1) / grain;
   const std::int64_t begin = grains * index / parts * grain;
@@ -44,8 +44,8 @@ inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1)
   return {begin < n ? begin : n, end < n ? end : n};
 }
 
-/// f(range, whether it is the first, whether it is the last) for slices of [0, n) of at most `largest`, of
-/// nearly the same size, so that few shapes of products occur; one at least.
+/// Calls f(range, is_first, is_last) for slices of [0, n) with at most `largest` elements. Slices have nearly
+/// equal sizes, so that few product shapes occur; there is at least one slice.
 template <class F>
 void for_slices(std::int64_t n, std::int64_t largest, F&& f) {
   const std::int64_t slices = n > largest ? (n + largest - 1) / largest : 1;
@@ -54,14 +54,15 @@ void for_slices(std::int64_t n, std::int64_t largest, F&& f) {
   }
 }
 
-/// f(thread) on each of `threads` threads. The first exception is thrown again here: none crosses OpenMP.
+/// Calls f(thread) for each of `threads` threads. Rethrows the first exception, because none may leave an
+/// OpenMP region.
 template <class F>
 void on_each_thread(int threads, F&& f) {
   std::exception_ptr error;
 #pragma omp parallel num_threads(threads)
   {
     const FlushDenormals guard;
-    // The team may be smaller than asked for (nested regions): every share is done all the same.
+    // The team may be smaller than requested (nested regions), so each thread handles all its shares.
     for (int share = omp_get_thread_num(); share < threads; share += omp_get_num_threads()) {
       try {
         f(share);
@@ -74,8 +75,8 @@ void on_each_thread(int threads, F&& f) {
   if (error) std::rethrow_exception(error);
 }
 
-/// f(thread, range) with [0, n) cut into one contiguous range per thread: which thread does what depends on
-/// n and the number of threads alone.
+/// Calls f(thread, range) with [0, n) divided into one contiguous range per thread. The division depends only
+/// on n and the number of threads.
 template <class F>
 void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   on_each_thread(threads, [&](int thread) {
@@ -84,7 +85,7 @@ void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   });
 }
 
-/// f(thread, i) for each i of [0, n), cut as on_ranges does.
+/// Calls f(thread, i) for each i of [0, n), divided as in on_ranges().
 template <class F>
 void on_each(int threads, std::int64_t n, F&& f) {
   on_ranges(threads, n, 1, [&](int thread, Range part) {
@@ -92,8 +93,8 @@ void on_each(int threads, std::int64_t n, F&& f) {
   });
 }
 
-/// f(thread, range) with [0, n) cut into pieces of `grain`, each for the thread that is free next: for work
-/// that is more in one piece than in another, and whose result does not depend on who does it.
+/// Calls f(thread, range) with [0, n) divided into chunks of `grain`, scheduled dynamically. For chunks with
+/// unequal work whose result does not depend on the thread.
 template <class F>
 void on_pieces(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   std::atomic<std::int64_t> next{0};

@@ -30,7 +30,7 @@ std::align_val_t alignment_of(std::size_t bytes) {
 void* take_memory(std::size_t bytes) {
   void* memory = ::operator new(bytes, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE
-  // A wish: where the system does not grant it, pages stay small. Before the first touch, or they are there.
+  // Only a hint: if it is not granted, pages stay small. Must precede the first access to the memory.
   if (alignment_of(bytes) == std::align_val_t{large_page}) {
     (void)madvise(memory, bytes - bytes % large_page, MADV_HUGEPAGE);
   }
@@ -54,14 +54,14 @@ Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, boo
 }
 
 void Activations::set_rows(std::int64_t rows) {
-  if (rows > max_rows_) throw std::logic_error("more rows than these activations have room for");
+  if (rows > max_rows_) throw std::logic_error("Activations::set_rows: more rows than max_rows");
   rows_ = rows;
 }
 
 void BatchOrder::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
   if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end())) {
-    throw std::logic_error("the batches of an order have to lie back to back");
+    throw std::logic_error("BatchOrder::set: the batches of an order must be contiguous");
   }
   rows_.assign(rows.begin(), rows.end());
   begin_.assign(begin.begin(), begin.end());
@@ -86,8 +86,8 @@ ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tens
   return layout;
 }
 
-/// Calls copy(logical element, flat element, n) for the rows of a tensor in stretches of both: whole rows or,
-/// where the tensor is stored transposed, element by element.
+/// Calls copy(logical element, flat element, n) for contiguous ranges that cover `rows` of the tensor: whole
+/// rows or, if the tensor is stored transposed, single elements.
 template <class Copy>
 static void for_rows(const TensorLayout& t, Range rows, int threads, const Copy& copy) {
   const std::int64_t columns = t.spec.columns;

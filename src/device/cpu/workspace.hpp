@@ -9,23 +9,23 @@
 
 namespace vaecf::cpu {
 
-/// Scratch memory of products, the output layer's above all, kept between steps. Its own kernel keeps what it
-/// can in tiles, in the order in which its products walk them.
+/// Scratch memory of products, mainly of the output layer, kept between steps. The custom kernel stores its
+/// operands as tiles, in the order in which its products read them.
 struct Workspace {
   struct PerThread {
     AlignedArray<float> logits;        // (tile_items, width), then their gradients; or a tile
-    AlignedArray<std::uint16_t> bf16;  // two tiles to convert in
+    AlignedArray<std::uint16_t> bf16;  // two tiles to convert
     AlignedArray<float>
-        wide_weights;                 // (tile_items, K): as the products see them, where bf16 is rounded fp32
-    AlignedArray<float> d_hidden;     // (width, K) or (K tiles, user tiles): this thread's share
-    AlignedArray<float> d_weights;    // of a tile of items: (tile_items or 32, K)
-    AlignedArray<double> own_logits;  // (width): sum of the logits of the user's items
-    // Of the output layer's own kernel:
+        wide_weights;               // (tile_items, K): product operands, if bf16 is emulated by rounded fp32
+    AlignedArray<float> d_hidden;   // (width, K) or (K tiles, user tiles): this thread's partial sum
+    AlignedArray<float> d_weights;  // gradient of a tile of items: (tile_items or 32, K)
+    AlignedArray<double> own_logits;  // (width): sum of the logits of each user's items
+    // Used by the custom kernel of the output layer:
     AlignedArray<std::uint16_t> weights;  // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
-    AlignedArray<std::uint16_t> e;        // of a chunk, transposed: (user tiles, blocks)
-    std::vector<double> sum;              // (width): of the exponentials
-    std::vector<float> largest;           // (width): of logit - reference
-    std::vector<std::uint16_t> own;       // places in a tile of the users' own items, by user tile
+    AlignedArray<std::uint16_t> e;        // exponentials of a chunk, transposed: (user tiles, blocks)
+    std::vector<double> sum;              // (width): sum of exponentials
+    std::vector<float> largest;           // (width): maximum of logit - reference
+    std::vector<std::uint16_t> own;       // positions of the users' own items in a tile, by user tile
     std::vector<std::int32_t> own_begin;
   };
 
@@ -40,7 +40,7 @@ struct Workspace {
   AlignedArray<float> scores;                   // (users, padded items)
   AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
   std::vector<float> reference;                 // (width)
-  AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the layers between, in bf16 runs
+  AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the dense layers, in bf16
   PackedOperand forward_operand, gradient_operand;
 };
 

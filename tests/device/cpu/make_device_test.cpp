@@ -19,8 +19,8 @@ TEST(MakeDevice, Fp16IsRefusedOnTheCpu) {
       ADD_FAILURE() << name << " was accepted";
     } catch (const InputError& error) {
       const std::string text = error.what();
-      EXPECT_EQ(text.find(std::string("train.precision: ") + name + " needs a GPU"), 0U) << text;
-      EXPECT_NE(text.find(", and there is no GPU; use"), std::string::npos) << text;
+      EXPECT_EQ(text.find(std::string("train.precision: ") + name + " requires a GPU"), 0U) << text;
+      EXPECT_NE(text.find(", and there is no GPU); use"), std::string::npos) << text;
     }
   }
 }

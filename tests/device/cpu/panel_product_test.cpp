@@ -105,13 +105,13 @@ TEST_F(PanelProduct, NothingToDoIsNoFault) {
   EXPECT_EQ(product(nothing_reduced, {}, {}, std::vector<float>(15, 1.0F)), std::vector<float>(15, 0.0F));
 }
 
-TEST(Description, NamesTheOwnKernelOfThePrecision) {
+TEST(Description, NamesTheCustomKernelOfThePrecision) {
   const cpu::PanelKernel panels = cpu::make_avx2_panels();
   const auto kernel_of = [&](device::Precision precision, bool portable, bool with_tiles) {
     const auto tiles = with_tiles ? std::make_shared<EmulatedTiles>() : nullptr;
     const std::string text = cpu::Device(1, precision, portable, tiles, panels).description();
-    const auto at = text.find("own kernel (");
-    return at == std::string::npos ? "" : text.substr(at + 12, text.find(')', at) - at - 12);
+    const auto at = text.find("custom kernel (");
+    return at == std::string::npos ? "" : text.substr(at + 15, text.find(')', at) - at - 15);
   };
   EXPECT_EQ(kernel_of(device::Precision::fp32, false, true), panels != nullptr ? "AVX2" : "");
   EXPECT_EQ(kernel_of(device::Precision::fp32, true, true), "");

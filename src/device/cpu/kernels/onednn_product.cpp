@@ -45,9 +45,9 @@ dnnl::matmul::primitive_desc describe(const ProductSpec& s, const memory::desc& 
 #endif
 }
 
-// A primitive asks for the number of threads when it is made, and some again when they run; ours run on one
-// each. Alone in its team a thread would get all of the machine's otherwise: OpenMP does not call that a
-// parallel region.
+// Makes OpenMP report one thread during its lifetime. oneDNN primitives ask for the number of threads when
+// they are created, some also when they run. Here each runs on one thread, but a thread alone in its team
+// would get all threads, because OpenMP does not count that as a parallel region.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -130,7 +130,7 @@ class OnednnEngine : public ProductEngine {
   Plan& plan_for(const ProductSpec& spec, Plans& plans, Layout b_layout) {
     const auto found = plans.find(spec);
     if (found != plans.end()) return found->second;
-    // Local batches differ by a few users from step to step; more shapes than this means a new run.
+    // Local batch sizes vary by a few users between steps; more shapes than this indicate a new run.
     if (plans.size() > 256) plans.clear();
     OneThread one;
     const auto description = describe(spec, b_layout(), engine_);
@@ -170,7 +170,7 @@ class OnednnEngine : public ProductEngine {
     run(wide, a_rounded_.data(), b_rounded_.data(), c);
   }
 
-  /// Returns the stride of the rows of `to`.
+  /// Converts bf16 to fp32. Returns the row stride of `to`.
   static std::int64_t widen(const void* from, bool transposed, std::int64_t rows, std::int64_t columns,
                             std::int64_t stride, AlignedArray<float>& to) {
     if (transposed) std::swap(rows, columns);
@@ -195,7 +195,7 @@ class OnednnEngine : public ProductEngine {
 }  // namespace
 
 Bf16Products bf16_products() {
-  // Without the instructions oneDNN converts within its products, which takes three times as long as fp32
+  // Without these instructions, oneDNN converts within its products, which takes three times as long as fp32
   // products of rounded operands.
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto has = [&](dnnl::cpu_isa wanted) {

@@ -5,14 +5,14 @@
 namespace vaecf::cpu {
 namespace {
 
-// In place: left to itself, GCC 12 copies sums from register to register and some of them to memory, which
+// Inline assembly, because GCC 12 otherwise copies sums between registers and spills some of them, which
 // costs a fifth of the time.
 inline __attribute__((always_inline)) void add_product(__m256& sum, __m256 a, __m256 b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 }
 
-/// Pointers to the first and the fourth of up to six rows: the others are one or two strides from these,
-/// which the instructions add by themselves.
+/// Pointers to the first and fourth of up to six rows. The other rows are one or two strides away, which
+/// addressing modes add for free.
 struct Rows {
   const float* first;
   const float* fourth;
@@ -37,7 +37,7 @@ inline __attribute__((always_inline)) void add_products(__m256 (&sum)[rows][vect
   }
 }
 
-/// The sums of a row to c, or added to it.
+/// Writes the sums of a row to c, or adds them to c.
 template <int vectors>
 inline __attribute__((always_inline)) void write(const __m256 (&sum)[vectors], float* c, bool accumulate) {
 #pragma GCC unroll 2
@@ -55,8 +55,8 @@ inline __attribute__((always_inline)) void write_some(const __m256 (&sum)[vector
   for (std::int64_t i = 0; i < columns; ++i) c[i] = accumulate ? c[i] + row[i] : row[i];
 }
 
-/// Some rows by one panel, of which `columns` are wanted. The sums stay in registers, 12 of 16 for 6 rows by
-/// 2 vectors; for each of them there are two thirds of a load.
+/// Multiplies `rows` rows by one panel, of which `columns` columns are used. The sums stay in registers: 12
+/// of 16 for 6 rows by 2 vectors, with two thirds of a load per sum.
 template <int rows, int vectors>
 __attribute__((noinline)) void multiply_rows(const PanelProduct& x, std::int64_t row, const float* b,
                                              float* c, std::int64_t columns) {
@@ -104,7 +104,7 @@ void multiply_panel(const PanelProduct& x, const float* b, float* c, std::int64_
                                    multiply_rows<3, vectors>, multiply_rows<4, vectors>,
                                    multiply_rows<5, vectors>, multiply_rows<6, vectors>};
   for (std::int64_t row = 0; row < x.rows;) {
-    // The last 7 to 11 rows in halves: few sums would wait for each other.
+    // The last 7 to 11 rows are split in halves, because few sums would wait for each other.
     const std::int64_t left = x.rows - row;
     const std::int64_t rows = left > 11 ? 6 : left > 6 ? (left + 1) / 2 : left;
     multiply[rows - 1](x, row, b, c, columns);

@@ -2,20 +2,20 @@
 
 #include <cstdint>
 
-/// Products in fp32 for CPUs with AVX2: the right operand lies in panels of 16 columns, each (reduced, 16)
-/// and contiguous, the last one (reduced, 8) where 8 columns are enough; zeros stand behind its own columns.
+/// Products in fp32 for CPUs with AVX2. The right operand is stored in panels of 16 columns, each (reduced,
+/// 16) and contiguous. The last panel is (reduced, 8) if 8 columns suffice. Unused columns are zero.
 namespace vaecf::cpu {
 
 constexpr std::int64_t panel_columns = 16;
 
-/// How many columns the panel that begins at `first` of `columns` has in memory.
+/// Returns the stored width of the panel that starts at column `first` of `columns`.
 constexpr std::int64_t panel_width(std::int64_t columns, std::int64_t first) {
   return columns - first > panel_columns / 2 ? panel_columns : panel_columns / 2;
 }
 
-/// c = A B, or c += A B where `accumulate`. A (rows, reduced) and c (rows, columns) are row-major, with
-/// `a_stride` and `c_stride` numbers between rows; the panels of B are 32-byte aligned. The bits of a number
-/// depend on its row of A and its column of B alone, wherever those stand.
+/// c = A B, or c += A B if `accumulate` is set. A (rows, reduced) and c (rows, columns) are row-major, with
+/// `a_stride` and `c_stride` elements between rows; the panels of B are 32-byte aligned. The bits of an
+/// element depend only on its row of A and its column of B, not on their positions.
 struct PanelProduct {
   const float* a = nullptr;
   const float* panels = nullptr;
@@ -27,11 +27,12 @@ struct PanelProduct {
 
 using PanelKernel = void (*)(const PanelProduct&);
 
-/// Out of a file built for AVX2, see tile_kernels.hpp; the caller has asked the CPU.
+/// Returns the kernel compiled for AVX2 in its own file, see tile_kernels.hpp. The caller must check that the
+/// CPU supports AVX2.
 PanelKernel avx2_panel_kernel();
-/// Null where this CPU has no AVX2.
+/// Returns the AVX2 kernel, or null if this CPU has no AVX2.
 PanelKernel make_avx2_panels();
-/// The kernel for this machine, where it is faster than the library: with AVX2 and no AVX-512. Else null.
+/// Returns the kernel if it is faster than oneDNN on this CPU (AVX2 without AVX-512), otherwise null.
 PanelKernel choose_panels();
 
 }  // namespace vaecf::cpu

@@ -6,7 +6,8 @@
 namespace vaecf::cpu {
 namespace {
 
-/// Operands are brought into fp32 and order first; the innermost loop runs along a row of b and of c.
+/// Products by plain loops. Operands are first converted to fp32 and untransposed; the innermost loop runs
+/// along a row of b and of c.
 class PortableEngine : public ProductEngine {
  public:
   void run(const ProductSpec& s, const void* a, const void* b, float* c) override {

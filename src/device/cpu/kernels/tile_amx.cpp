@@ -4,7 +4,7 @@
 namespace vaecf::cpu {
 namespace {
 
-// The instructions' register numbers have to be literals.
+// A matrix unit of AMX, see multiply_by_unit(). The tile register numbers of the intrinsics must be literals.
 struct AmxUnit {
   static void prefetch(const char* line) { _mm_prefetch(line, _MM_HINT_T1); }
 
@@ -55,13 +55,15 @@ struct alignas(64) TileConfiguration {
 };
 static_assert(sizeof(TileConfiguration) == 64);
 
-/// Built everywhere and tested on an emulated matrix unit, and on the real one if the CPU has it.
+/// Compiled on every x86-64 machine and tested with an emulated matrix unit, and with the real one if
+/// available.
 class AmxTiles : public TilesOfAvx512 {
  public:
   const char* name() const override { return "AMX"; }
 
   void enter() const override {
-    // In memory for good: the compiler believes that the instruction reads no more than a pointer.
+    // Static, because the compiler assumes that the instruction reads only a pointer and could drop the
+    // stores.
     static constexpr TileConfiguration configuration;
     _tile_loadconfig(&configuration);
   }

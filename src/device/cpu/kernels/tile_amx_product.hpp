@@ -6,11 +6,11 @@
 
 namespace vaecf::cpu {
 
-/// C (32, 32) (+)= A B by a matrix unit with eight tile registers of 16 rows of 64 bytes. `Unit` has, for
-/// register numbers as template arguments: zero<C>(), load<T>(address, bytes between rows), store<T>(..), and
-/// dot<C, A, B>(), which adds to C (16 x 16 fp32) the product of A (16 rows of 16 pairs) and B (16 pairs of
-/// rows by 16 columns); and prefetch(address). Registers 0 to 3 are the quarters of C, 4 and 5 halves of A, 6
-/// and 7 halves of B.
+/// C (32, 32) (+)= A B by a matrix unit with eight tile registers of 16 rows of 64 bytes. `Unit` has these
+/// functions, with register numbers as template arguments: zero<C>(), load<T>(address, bytes between rows),
+/// store<T>(..), and dot<C, A, B>(), which adds to C (16 x 16 fp32) the product of A (16 rows of 16 pairs)
+/// and B (16 pairs of rows by 16 columns). Its prefetch(address) has no register. Registers 0 to 3 are the
+/// quarters of C, 4 and 5 halves of A, 6 and 7 halves of B.
 template <class Unit>
 inline void multiply_by_unit(const TileProduct& x) {
   constexpr std::int64_t half = tile_numbers / 2;
@@ -43,7 +43,7 @@ inline void multiply_by_unit(const TileProduct& x) {
     Unit::template load<5>(a + half, 64);
     Unit::template dot<2, 5, 6>();
     Unit::template dot<3, 5, 7>();
-    // Some lines at a time: a burst of them would wait for the memory.
+    // A few lines at a time, because a burst of prefetches would stall on memory.
     for (std::int64_t l = 0; l < lines && ahead < ahead_end; ++l, ahead += line) Unit::prefetch(ahead);
   }
   Unit::template store<0>(c, row_bytes);

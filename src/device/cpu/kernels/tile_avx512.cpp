@@ -3,7 +3,7 @@
 namespace vaecf::cpu {
 namespace {
 
-/// Some lines at a time: a burst of them would wait for the memory.
+/// Prefetches a few lines at a time, because a burst of prefetches would stall on memory.
 struct Ahead {
   const char* next;
   const char* end;
@@ -14,8 +14,8 @@ struct Ahead {
   }
 };
 
-// Some rows by 2 registers of 16 columns. The sums stay in registers, 24 of 32 for 12 rows; for each of them
-// there is little more than half a load.
+// Multiplies `rows` rows by 2 registers of 16 columns. The sums stay in registers: 24 of 32 for 12 rows, with
+// little more than half a load per sum.
 template <int rows>
 inline void multiply_rows(const TileProduct& x, std::int64_t row, Ahead& ahead) {
   const std::uint16_t* a = x.a + tile_side * row;

@@ -6,13 +6,13 @@
 
 #include "device/cpu/kernels/tile_kernels.hpp"
 
-// What AMX and AVX-512 BF16 share: all but the product. For files built with AVX-512 BF16; see
-// tile_kernels.hpp.
+// The parts that the AMX and AVX-512 BF16 kernels share: everything except the product. Only for files
+// compiled for AVX-512 BF16; see tile_kernels.hpp.
 namespace vaecf::cpu {
 namespace {
 
-// exp by 2^n p(r), |r| <= ln(2) / 2 (Cephes' polynomial), of x in [-87.3, 88.3]. NaN is the second operand of
-// max and min, so it stays.
+// Returns exp(x) for x in [-87.3, 88.3] as 2^n p(r), |r| <= ln(2) / 2 (Cephes' polynomial). NaN stays NaN,
+// because it is the second operand of max and min.
 inline __m512 exp_of(__m512 x) {
   x = _mm512_max_ps(_mm512_set1_ps(-87.3F), x);
   x = _mm512_min_ps(_mm512_set1_ps(88.3F), x);
@@ -39,7 +39,7 @@ inline void exponentials_of_tile(const float* logits, const float* bias, const f
   __m512 largest_1 = _mm512_loadu_ps(largest + 16);
   for (int item = 0; item < 32; ++item) {
     const __m512 shift = _mm512_set1_ps(bias[item]);
-    // Bias first: a reference that is the largest logit leaves exactly 0 of it.
+    // Bias first, so that a reference equal to the largest logit gives exactly 0.
     const __m512 x_0 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item), shift), from_0);
     const __m512 x_1 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item + 16), shift), from_1);
     largest_0 = _mm512_max_ps(x_0, largest_0);
@@ -57,7 +57,7 @@ inline void exponentials_of_tile(const float* logits, const float* bias, const f
   _mm512_storeu_ps(largest + 16, largest_1);
 }
 
-// Rows 2p and 2p + 1 become one row of pairs for columns 0 .. 15 and one for columns 16 .. 31.
+// Interleaves rows 2p and 2p + 1: one row of pairs for columns 0 .. 15 and one for columns 16 .. 31.
 inline void pair_rows(const std::uint16_t* from, int p, __m512i& first, __m512i& second) {
   alignas(64) static constexpr std::uint16_t low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
                                                         37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
@@ -79,7 +79,7 @@ inline void pair_tile(const std::uint16_t* from, std::uint16_t* to) {
   }
 }
 
-// 16 x 16 numbers of 32 bits, in place.
+// Transposes 16 x 16 elements of 32 bits in place.
 inline void transpose_pairs(__m512i (&x)[16]) {
   __m512i y[16];
   for (int i = 0; i < 16; i += 2) {
@@ -92,7 +92,7 @@ inline void transpose_pairs(__m512i (&x)[16]) {
     x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
     x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
   }
-  // x[4 g + j] holds in its quarter q column 4 q + j of rows 4 g .. 4 g + 3.
+  // Quarter q of x[4 g + j] contains column 4 q + j of rows 4 g .. 4 g + 3.
   for (int j = 0; j < 4; ++j) {
     const __m512i even_01 = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);
     const __m512i odd_01 = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xDD);
@@ -117,7 +117,7 @@ inline void transpose_tile(const std::uint16_t* from, std::uint16_t* to) {
   }
 }
 
-/// Everything of tiles but their product, with the instructions of AVX-512.
+/// All functions of TileKernels except the product, with AVX-512 instructions.
 class TilesOfAvx512 : public TileKernels {
  public:
   void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,

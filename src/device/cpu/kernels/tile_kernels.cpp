@@ -22,7 +22,7 @@ bool cpu_has_amx_bf16() {
 
 std::shared_ptr<const TileKernels> make_amx_tiles() {
   if (!__builtin_cpu_supports("avx512bf16") || !cpu_has_amx_bf16()) return nullptr;
-  // Linux gives a process the tiles' 8 KiB of state on request, for all its threads.
+  // On Linux a process must request permission for the tiles' 8 KiB of state, once for all its threads.
   constexpr long request_permission = 0x1023;
   constexpr long tile_data = 18;
   if (syscall(SYS_arch_prctl, request_permission, tile_data) != 0) return nullptr;

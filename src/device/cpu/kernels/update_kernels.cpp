@@ -15,7 +15,7 @@ namespace {
 
 using device::UpdateRule;
 
-// The loops have a rule of their own, which no store can change.
+// `rule` is passed by value, so that no store can alias it.
 
 VAECF_INLINE void adam_plain(const UpdateRule rule, const float* gradient, float* m, float* v, float* w,
                              std::int64_t n) {
@@ -29,12 +29,12 @@ VAECF_INLINE void adam_plain(const UpdateRule rule, const float* gradient, float
 #if VAECF_VERSIONS
 #define VAECF_AVX512 __attribute__((target("arch=x86-64-v4")))
 
-/// Adam on the first elements of 16, those of `part`. The units for square roots and quotients would be what
-/// takes the time: so both are estimated to 14 bits and made good by one Newton step each, to within a few
-/// units in the last place.
+/// Applies Adam to the elements of `part` among 16. Square roots and divisions would dominate the time;
+/// instead, both are estimated to 14 bits and refined by one Newton step each, to within a few units in the
+/// last place.
 VAECF_AVX512 VAECF_INLINE void adam_16(const UpdateRule& rule, __mmask16 part, const float* gradient,
                                        float* m, float* v, float* w) {
-  // Without a mask these make GCC 12 warn of its own header.
+  // The unmasked intrinsics make GCC 12 warn about its own header.
   constexpr __mmask16 all = 0xFFFF;
   const __m512 w16 = _mm512_maskz_loadu_ps(part, w);
   const __m512 g = _mm512_fmadd_ps(_mm512_set1_ps(rule.gradient_scale), _mm512_maskz_loadu_ps(part, gradient),
@@ -43,7 +43,7 @@ VAECF_AVX512 VAECF_INLINE void adam_16(const UpdateRule& rule, __mmask16 part, c
                                      _mm512_mul_ps(_mm512_set1_ps(1.0F - rule.beta1), g));
   const __m512 v16 = _mm512_fmadd_ps(_mm512_set1_ps(rule.beta2), _mm512_maskz_loadu_ps(part, v),
                                      _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(1.0F - rule.beta2), g), g));
-  // Of zero the estimate would be infinite.
+  // The estimate for zero would be infinite.
   const __m512 y = _mm512_maskz_rsqrt14_ps(
       all, _mm512_maskz_max_ps(all, v16, _mm512_set1_ps(std::numeric_limits<float>::min())));
   const __m512 root = _mm512_mul_ps(v16, y);
@@ -102,7 +102,7 @@ VAECF_CLONES void sgd(const UpdateRule rule, const float* gradient, float* m, fl
 void update_elements(const UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
                      std::uint16_t* shadow, std::int64_t n) {
   const FlushDenormals guard;
-  // Small enough that the weights are still in the nearest cache when the bf16 copy is made of them.
+  // Small enough that the weights are still in the L1 cache when their bf16 copy is made.
   constexpr std::int64_t chunk = 2048;
   for (std::int64_t i = 0; i < n; i += chunk) {
     const std::int64_t count = n - i < chunk ? n - i : chunk;

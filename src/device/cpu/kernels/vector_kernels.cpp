@@ -10,7 +10,7 @@
 namespace vaecf::cpu {
 namespace {
 
-// exp by 2^n * p(r), |r| <= ln(2)/2 (Cephes' polynomial). NaN stays NaN.
+// Returns exp(x) as 2^n p(r), |r| <= ln(2)/2 (Cephes' polynomial). NaN stays NaN.
 VAECF_INLINE float fast_exp(float x) {
   x = x < -87.3F ? -87.3F : x;
   x = x > 88.3F ? 88.3F : x;
@@ -28,7 +28,8 @@ VAECF_INLINE float fast_exp(float x) {
   return p * std::bit_cast<float>(exponent);
 }
 
-// tanh as a rational function of minimax coefficients (as in Eigen): within a few units in the last place.
+// Returns tanh(x) by a rational function with minimax coefficients (as in Eigen), to within a few units in
+// the last place.
 VAECF_INLINE float fast_tanh(float x) {
   const float c = x < -7.90531110763549805F ? -7.90531110763549805F
                                             : (x > 7.90531110763549805F ? 7.90531110763549805F : x);
@@ -50,7 +51,7 @@ VAECF_INLINE float fast_tanh(float x) {
 }  // namespace
 
 #if VAECF_VERSIONS
-// Chosen as the clones are, so that it tells what runs.
+// Dispatched like the clones, so that the result names the version in use.
 __attribute__((target("arch=x86-64-v4"))) const char* chosen_version() {
   return "AVX-512";
 }
@@ -163,7 +164,8 @@ VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {
 
 VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, float score,
                                         std::int64_t target) {
-  // math::beats: before the target an equal score wins, after it only a greater one.
+  // As in math::beats: an equal score ranks ahead if its item is before the target; after it, only a greater
+  // score does.
   const std::int64_t before = target < 0 ? 0 : target < n ? target : n;
   const std::int64_t after = target < 0 ? 0 : target < n ? target + 1 : n;
   std::int32_t count = 0;

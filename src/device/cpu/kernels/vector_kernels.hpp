@@ -6,49 +6,49 @@
 #include <cstdint>
 #include <string>
 
-/// Loops over rows that the compiler turns into vector code, each built for several instruction sets and
-/// chosen when the program starts, so that one binary runs everywhere.
+/// Vectorizable loops over rows, compiled for several instruction sets. The version is selected at program
+/// start, so that one binary runs on all CPUs.
 namespace vaecf::cpu {
 
-/// Which of the instruction sets the loops below run with: "AVX-512", "AVX2" or "baseline".
+/// Returns the instruction set in use: "AVX-512", "AVX2" or "baseline".
 std::string vector_isa();
 
-/// y += scale * x.
+/// Computes y += scale * x.
 void add_scaled(float* y, const float* x, float scale, std::int64_t n);
-/// y = act(y + bias), act = tanh if `tanh`, else identity.
+/// Computes y = act(y + bias), act = tanh if `tanh` is set, otherwise identity.
 void add_bias(float* y, const float* bias, bool tanh, std::int64_t n);
-/// d *= 1 - y^2.
+/// Computes d *= 1 - y^2.
 void tanh_backward(float* d, const float* y, std::int64_t n);
-/// y += x.
+/// Computes y += x.
 void add(float* y, const float* x, std::int64_t n);
-/// to = bf16(from), rounded to nearest even.
+/// Converts fp32 to bf16, rounded to nearest even.
 void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
-/// And back.
+/// Converts bf16 to fp32.
 void widen(const std::uint16_t* from, float* to, std::int64_t n);
-/// x = what is left of it in bf16.
+/// Rounds x to bf16, stored as fp32.
 void round_to_bf16(float* x, std::int64_t n);
 double sum_of_squares(const float* x, std::int64_t n);
-/// x = exp(x), flushed to zero below 2^-126; relative error below 2e-7.
+/// Computes x = exp(x), flushed to zero below 2^-126; the relative error is below 2e-7.
 void exponentials(float* x, std::int64_t n);
 
-/// logits (rows, width) += bias per row; maximum[u] = max over the rows of column u.
+/// Computes logits (rows, width) += bias[row], and maximum[u] = maximum of column u.
 void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::int64_t width,
                       float* maximum);
-/// e[u] = exp(logit[u] - maximum[u]) for one row of users; sum[u] += e[u].
+/// Computes e[u] = exp(logit[u] - maximum[u]) for one row of users, and sum[u] += e[u].
 void exponentials_of_row(const float* logits, const float* maximum, float* e, float* sum, std::int64_t width);
-/// g[u] = e[u] * factor[u].
+/// Computes g[u] = e[u] * factor[u].
 void scale_row(const float* e, const float* factor, float* g, std::int64_t width);
 float sum_of_row(const float* x, std::int64_t n);
 
-/// How many of the n scores beat `score`: greater, or equal and before `target`, a place that may lie before
-/// or behind them all; what stands there does not count. NaN counts as beating.
+/// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `target`.
+/// The score at `target` itself is not counted; `target` may be outside [0, n). NaN scores are counted.
 std::int64_t count_beating(const float* scores, std::int64_t n, float score, std::int64_t target);
 
-/// A place at or before the first of x[begin, n) that is greater than `threshold`, and less than 64 before
-/// it; n where there is none. NaN is never greater.
+/// Returns an index less than 64 before, or at, the first element of x[begin, n) that is greater than
+/// `threshold`; n if there is none. NaN is never greater.
 std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, float threshold);
 
-/// One optimiser step on n elements; `shadow`, unless null, receives the new weights in bf16.
+/// Applies one optimizer step to n elements; `shadow`, unless null, receives the new weights in bf16.
 void update_elements(const device::UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
                      std::uint16_t* shadow, std::int64_t n);
 

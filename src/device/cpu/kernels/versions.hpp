@@ -1,8 +1,8 @@
 #pragma once
 
-// A header of its own, so that each source of kernels includes no other's.
-// Levels of x86-64, which are asked for by feature: the name of a processor would stand for that model alone.
-// Sanitizers instrument the resolvers that function multiversioning needs before their runtime is up.
+// Function multiversioning. Clones are selected by x86-64 feature level, because a CPU name would match that
+// model only. Not used with sanitizers: they would instrument the resolvers, which run before the sanitizer
+// runtime is initialized. In a header of its own, so that no kernel source includes another kernel's header.
 #if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define VAECF_VERSIONS 1
@@ -11,5 +11,5 @@
 #define VAECF_VERSIONS 0
 #define VAECF_CLONES
 #endif
-// Inlined into each clone, so that it is compiled for that clone's instruction set.
+// Inlined into each clone, so that it is compiled for the clone's instruction set.
 #define VAECF_INLINE inline __attribute__((always_inline))

@@ -15,7 +15,7 @@ using device::Activation;
 
 namespace {
 
-/// How much of its rows each user sums: nothing where dropout takes the whole history.
+/// Returns each user's input scale; 0 if dropout drops the user's history.
 std::vector<float> input_scales(const Batch& b, device::Keep keep, const device::StepNumbers& key) {
   const std::uint64_t threshold = math::dropout_threshold(keep.history);
   std::vector<float> scales;
@@ -27,14 +27,14 @@ std::vector<float> input_scales(const Batch& b, device::Keep keep, const device:
   return scales;
 }
 
-/// The weight gradient of single items, each a sum by one thread over the item's users, without those for
-/// whom dropout drops it: no atomics, the same bits every time.
+/// Computes the weight gradient of single items. One thread sums over the item's users, except those for
+/// which dropout drops the item. No atomics, so the result is bitwise reproducible.
 struct TableGradient {
-  const Batch& b;  // with its transpose
+  const Batch& b;  // must have its transpose
   const device::StepNumbers& key;
   float keep;
-  const Activations& d;             // before the activation
-  const std::vector<float>& scale;  // of users
+  const Activations& d;             // gradient before the activation
+  const std::vector<float>& scale;  // input scale of each user
   std::int64_t width;
   std::uint64_t threshold = math::dropout_threshold(keep);
 
@@ -49,7 +49,7 @@ struct TableGradient {
   }
 };
 
-/// Row by row into the gradients, `grain` rows at a time for each thread.
+/// Writes the gradient row by row; threads take `grain` rows at a time.
 void write_gradient(const TableGradient& gradient, const device::TensorLayout& table, std::int64_t grain,
                     int threads, FloatBuffer& gradients, const device::GradientReady& ready) {
   constexpr std::int64_t block_items = 4096;
@@ -100,7 +100,7 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, devi
   const Batch* beside = side != nullptr ? &side->batch : nullptr;
   const float* side_table = side != nullptr ? parameters.weights(side->table) : nullptr;
   if (beside != nullptr && beside->users() != batch.users()) {
-    throw std::logic_error("a side input is of the same users as the batch");
+    throw std::logic_error("encode_input: the side input must have the same users as the batch");
   }
   on_each(threads_, batch.users(), [&](int, std::int64_t u) {
     float* row = output.row(u);
@@ -128,9 +128,9 @@ void Device::input_gradient(const Batch& batch, const device::ParameterLayout& l
   const auto& table = layout.tensors[layer.weight];
   const auto& bias = layout.tensors[layer.bias];
   const std::int64_t width = table.spec.columns;
-  if (!batch.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
+  if (!batch.has_transpose) throw std::logic_error("input_gradient: the batch must have its transpose");
   if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
-    throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
+    throw std::logic_error("input_gradient: an update with clipping cannot be fused");
   }
 
   if (act == Activation::tanh) {
@@ -155,11 +155,12 @@ void Device::side_gradient(const SideInput& side, const device::ParameterLayout&
                            const device::GradientReady& ready) {
   const Batch& b = side.batch;
   const auto& table = layout.tensors[side.table];
-  if (!b.has_transpose) throw std::logic_error("a side's gradient needs a batch cut with its transpose");
-  if (d_before.rows() != b.users()) throw std::logic_error("a side's gradient needs a gradient of its users");
+  if (!b.has_transpose) throw std::logic_error("side_gradient: the batch must have its transpose");
+  if (d_before.rows() != b.users())
+    throw std::logic_error("side_gradient: the gradient must have one row per user");
   const device::StepNumbers no_dropout;
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
-  // Few columns, each of many users.
+  // grain 1: there are few columns, each with many users.
   write_gradient({b, no_dropout, 1.0F, d_before, scale, table.spec.columns}, table, 1, threads_, gradients,
                  ready);
 }

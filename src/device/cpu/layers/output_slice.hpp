@@ -14,7 +14,8 @@
 
 namespace vaecf::cpu {
 
-/// Some users of a batch in front of the output layer. Users are counted from the slice's first.
+/// A range of users of a batch and their operands of the output layer. User indices start at the slice's
+/// first user.
 class OutputSlice {
  public:
   OutputSlice(int threads, const Activations& hidden, const Batch& batch, const Parameters& parameters,
@@ -34,7 +35,7 @@ class OutputSlice {
   std::span<const std::int32_t> own_items(std::int64_t user) const {
     return batch_.rows().row(users_.begin + user);
   }
-  /// Calls use(user) for the slice's users of an item; the batch needs its transpose.
+  /// Calls use(user) for the slice's users of an item. The batch must have its transpose.
   template <class Use>
   void for_users_of(std::int64_t item, Use&& use) const {
     for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
@@ -51,10 +52,10 @@ class OutputSlice {
   std::int64_t items_;
   const float* bias_;
   const float* weights_;            // (padded items, K)
-  const std::uint16_t* weights16_;  // likewise in bf16; null in fp32 runs
+  const std::uint16_t* weights16_;  // (padded items, K) in bf16; null in fp32
 };
 
-/// A slice before the output layer's own kernel.
+/// The operands of a slice for the output layer's custom kernel.
 class TileSlice : protected OutputSlice {
  protected:
   using PerThread = Workspace::PerThread;
@@ -69,7 +70,7 @@ class TileSlice : protected OutputSlice {
     for (PerThread& t : w_.threads) t.bf16.reserve(2 * tile_numbers);
   }
 
-  /// f(this thread's memory, i) for each i of [0, n), with the kernels entered.
+  /// Calls f(this thread's memory, i) for each i of [0, n), between enter() and leave() of the kernels.
   template <class F>
   void for_each(std::int64_t n, F&& f) const {
     on_ranges(threads_, n, 1, [&](int thread, Range part) {
@@ -78,7 +79,7 @@ class TileSlice : protected OutputSlice {
     });
   }
 
-  /// A tile of hidden units in bf16: row-major (users, K), zeros behind both.
+  /// Writes a tile of hidden units in bf16: row-major (users, K), padded with zeros.
   void copy_hidden(std::int64_t user_tile, std::int64_t k_tile, std::uint16_t* tile) const {
     const std::int64_t first = user_tile * tile_side;
     const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
@@ -87,13 +88,14 @@ class TileSlice : protected OutputSlice {
       to_bf16(hidden(first + r) + k_tile * tile_side, tile + r * tile_side, columns);
     }
   }
-  /// A tile of a block's weights: row-major (items, K), zeros behind K; rows of items are padded in storage.
+  /// Writes a tile of a block's weights: row-major (items, K), padded with zeros along K; item rows are
+  /// padded in storage.
   void pack_weights(std::int64_t block, std::int64_t k_tile, std::uint16_t* tile) const {
     const std::int64_t columns = std::min(tile_side, k_ - k_tile * tile_side);
     const std::uint16_t* from = weights16_ + block * tile_side * k_ + k_tile * tile_side;
     for (std::int64_t r = 0; r < tile_side; ++r, tile += tile_side, from += k_) {
       if (columns == tile_side) {
-        std::memcpy(tile, from, 2 * tile_side);  // of a known size: a few instructions
+        std::memcpy(tile, from, 2 * tile_side);  // constant size: compiles to a few instructions
       } else {
         std::copy_n(from, columns, tile);
         std::fill_n(tile + columns, tile_side - columns, std::uint16_t{0});

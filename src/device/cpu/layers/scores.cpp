@@ -1,4 +1,4 @@
-// Metrics and lists of the best items, from one loop over the scores of users.
+// Metrics and top-k lists, computed from the same loop over the scores of users.
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/metric_rows.hpp>
 
@@ -13,19 +13,19 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Scores without bias by the output layer's own kernel.
+/// Scores without bias by the custom kernel of the output layer.
 class TileScores : private TileSlice {
  public:
   TileScores(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : TileSlice(kernels, workspace, slice) {
     for (PerThread& t : w_.threads) t.weights.reserve(k_tiles_ * tile_numbers);
-    // Users are the rows here: left operands, as they are.
+    // Users are the rows: left operands without conversion.
     on_each(threads_, user_tiles_, [&](int, std::int64_t u) {
       for (std::int64_t k = 0; k < k_tiles_; ++k) copy_hidden(u, k, hidden_tiles(u) + k * tile_numbers);
     });
   }
 
-  /// Writes a row of `stride` numbers per user; there is room for whole tiles of users.
+  /// Writes a row of `stride` elements per user. `rows` must have capacity for whole tiles of users.
   void write(float* rows, std::int64_t stride) const {
     const std::int64_t blocks = tiles_for(items_);
     for_each(blocks, [&](PerThread& mine, std::int64_t block) {
@@ -35,7 +35,7 @@ class TileScores : private TileSlice {
         kernels_.transpose(tile, tile + tile_numbers);
         kernels_.pair(tile + tile_numbers, mine.weights.data() + k * tile_numbers);
       }
-      // The next block's weights come nearer meanwhile.
+      // Prefetches the weights of the next block.
       const auto* next = reinterpret_cast<const char*>(weights16_ + (block + 1) * tile_side * k_);
       const std::int64_t piece = block + 1 < blocks ? tile_side * k_ * 2 / user_tiles_ : 0;
       for (std::int64_t u = 0; u < user_tiles_; ++u) {
@@ -56,8 +56,9 @@ class TileScores : private TileSlice {
   }
 };
 
-/// The rank of an item: how many scores beat its own, with those of the user's own items, `masked`, at minus
-/// infinity. These do not count, but they beat a score that is no better, or no number.
+/// Returns the rank of item `target`: the number of scores that rank ahead of its own. The user's own items,
+/// `masked`, have the score minus infinity. They do not count, but they rank ahead of a target whose score is
+/// minus infinity or NaN, so they are subtracted.
 std::int32_t rank_of(std::int32_t target, std::span<const float> scores,
                      std::span<const std::int32_t> masked) {
   const float score = scores[static_cast<std::size_t>(target)];
@@ -78,8 +79,9 @@ bool better(const Scored& a, const Scored& b) {
   return math::beats(a.score, a.item, b.score, b.item);
 }
 
-/// The k best items with scores above minus infinity, fewer where there are fewer, best first. Only scores
-/// above the k-th best so far are looked at, and items ascend, so an equal score comes too late anyway.
+/// Returns the k best items with scores above minus infinity, best first; fewer if there are not k. Only
+/// scores above the k-th best so far are inspected. Items ascend, so an equal score never replaces an earlier
+/// one.
 std::vector<Scored> best_of(std::span<const float> scores, std::size_t k) {
   const float* row = scores.data();
   const std::int64_t n = std::ssize(scores);
@@ -102,9 +104,8 @@ std::vector<Scored> best_of(std::span<const float> scores, std::size_t k) {
   return best;
 }
 
-/// Appends items that are neither masked nor in `best`, all other items with scores above minus infinity,
-/// until there are k: their scores are minus infinity or no number, which counts as that, since sorting needs
-/// an order.
+/// Appends items that are neither masked nor in `best` until there are k. Their scores are minus infinity or
+/// NaN; NaN is treated as minus infinity, because sorting requires an order.
 void append_others(std::span<const float> scores, std::span<const std::int32_t> masked, std::size_t k,
                    std::vector<Scored>& best) {
   if (best.size() >= k) return;
@@ -121,7 +122,7 @@ void append_others(std::span<const float> scores, std::span<const std::int32_t> 
 void Device::for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                         device::Layer layer,
                         const std::function<void(std::int64_t, std::span<const float>)>& use) {
-  // Users whose scores exist at a time: 256 rows of ML-20M's items are 20 MB.
+  // Maximum number of users whose scores are stored at the same time: 256 rows of ML-20M's items take 20 MB.
   constexpr std::int64_t most = 256;
   const std::int64_t k = hidden.columns();
   const auto items = static_cast<std::size_t>(parameters.layout().tensors[layer.weight].spec.columns);

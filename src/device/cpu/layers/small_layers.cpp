@@ -14,8 +14,8 @@ namespace vaecf::cpu {
 
 using device::Activation;
 
-// Kernels may sum the last rows of a product in another order. Forward products of fixed rows give every user
-// the same bits on any number of threads.
+// Kernels may sum the last rows of a product in a different order. Forward products of a fixed number of rows
+// give every user the same bits for any number of threads.
 constexpr std::int64_t users_of_product = 32;
 
 const void* Device::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
@@ -99,7 +99,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   });
 }
 
-/// Calls use(j, noise) for each latent of a user: the same noise forward and backward.
+/// Calls use(j, noise) for each latent dimension of a user, with the same noise in forward and backward pass.
 template <class Use>
 static void for_noise(const device::StepNumbers& key, std::uint32_t user, std::int64_t latents, Use&& use) {
   for (std::int64_t k = 0; k < latents; k += 4) {

@@ -11,15 +11,17 @@
 namespace vaecf::cpu {
 namespace {
 
-/// A slice through the output layer by fp32 products of `engines`, one per thread, in tiles of items. In bf16
-/// each operand of a product is rounded before.
+/// Computes a slice of the output layer by fp32 products of `engines`, one per thread, in tiles of items. In
+/// bf16, each product operand is rounded first.
 ///
-/// Pass 1 makes a tile of transposed logits, (tile_items, width), and keeps E = exp(logit - m_t), where m_t
-/// is the user's maximum within this tile: E is in [0, 1] whatever the logits are, so nothing can overflow,
-/// and bf16 keeps it to 2^-9 of itself. The tile's sums and maxima then give each user's log-sum-exp.
-/// Pass 2 turns E into the gradient, N_u softmax - x = E exp(m_t - lse) N_u - x, in cache, and uses it for
-/// dW (written tile by tile, or put into the weights at once, when d_hidden has seen them) and for this
-/// thread's share of d_hidden. One exp per logit, no (B, I) but E.
+/// Pass 1 computes a tile of transposed logits, (tile_items, width), and stores E = exp(logit - m_t), where
+/// m_t is the user's maximum within this tile. E is in [0, 1] for all logits, so nothing can overflow, and
+/// bf16 stores it with a relative error of 2^-9. The sums and maxima of all tiles give each user's
+/// log-sum-exp.
+///
+/// Pass 2 turns E into the gradient N_u softmax - x = E exp(m_t - lse) N_u - x in cache. It uses the gradient
+/// for dW and for this thread's part of d_hidden. dW is written tile by tile, or applied to the weights once
+/// d_hidden has used them. This takes one exp per logit, and E is the only (B, I) array.
 class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   using PerThread = Workspace::PerThread;
 
@@ -32,7 +34,8 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
         rounds_(weights16_ != nullptr),
         tiles_((items_ + tile_items - 1) / tile_items),
         width_((users_.size() + 3) / 4 * 4) {
-    if (!batch_.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+    if (!batch_.has_transpose)
+      throw std::logic_error("softmax_layer_step: the batch must have its transpose");
     w_.e32.reserve(tiles_ * tile_items * width_);
     w_.hidden.reserve(width_ * k_);
     for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
@@ -97,7 +100,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
 
   std::int64_t rows_of(std::int64_t tile) const { return std::min(tile_items, items_ - tile * tile_items); }
 
-  /// As an operand sees them.
+  /// Rounds to the precision of a product operand.
   void round(float* values, std::int64_t n) const {
     if (rounds_) round_to_bf16(values, n);
   }
@@ -196,7 +199,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused) {
   if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
-    throw std::logic_error("an update that is clipped waits for the whole gradient and cannot be fused");
+    throw std::logic_error("softmax_layer_step: an update with clipping cannot be fused");
   }
   step.users = hidden.rows();
   const auto& weight = parameters.layout().tensors[layer.weight];
@@ -215,7 +218,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     return;
   }
   const std::int64_t items = weight.spec.columns;
-  // Reported in stretches of whole tiles, several per thread: about the size of a bucket.
+  // Ranges of whole tiles, several per thread, are reported together: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
   for_slices(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
     const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});

@@ -10,8 +10,9 @@
 
 namespace vaecf::cpu {
 
-/// Takes the output layer's gradients: into the flat buffer, which the first slice overwrites and later ones
-/// add to, and with `fused`, on the last slice, from there or straight out of the cache into the weights.
+/// Receives the output layer's gradients. They go to the flat buffer, which the first slice overwrites and
+/// later slices add to. With `fused`, the last slice updates the weights, from the flat buffer or directly
+/// from cache.
 struct GradientSink {
   const device::TensorLayout& weight;
   const device::TensorLayout& bias;
@@ -22,10 +23,10 @@ struct GradientSink {
   bool last_slice = true;
 
   bool updates() const { return fused != nullptr && last_slice; }
-  /// No flat gradient is needed: all of it passes through the cache.
+  /// Returns whether the flat gradient is not needed, because the complete gradient is in cache.
   bool stays_in_cache() const { return updates() && first_slice; }
 
-  /// `gradient` is that of the `n` flat elements from `begin` on.
+  /// Updates the `n` flat elements from `begin`; `gradient` is their gradient.
   void update(const device::TensorLayout& tensor, std::int64_t begin, const float* gradient,
               std::int64_t n) const {
     Parameters& p = fused->parameters;
@@ -33,7 +34,7 @@ struct GradientSink {
                     fused->second_moment.data() + begin, p.master().data() + begin, p.shadow_of(begin), n);
   }
 
-  /// Takes this slice's gradient of the `n` flat elements from `begin` on, all of it; `slice` is overwritten.
+  /// Adds this slice's gradient of the `n` flat elements from `begin`; overwrites `slice`.
   void take(const device::TensorLayout& tensor, std::int64_t begin, float* slice, std::int64_t n) const {
     float* flat = gradients + begin;
     if (updates()) {
@@ -46,7 +47,7 @@ struct GradientSink {
     }
   }
 
-  /// Calls use(address, bytes) for all the memory that `take` will read for these elements.
+  /// Calls use(address, bytes) for all memory that take() will read for these elements.
   template <class Use>
   void for_needed_memory(std::int64_t begin, std::int64_t n, Use&& use) const {
     if (!first_slice) use(gradients + begin, n * 4);
@@ -57,20 +58,20 @@ struct GradientSink {
   }
 };
 
-/// A slice of users on its way through the output layer, in two passes over blocks of items: exponentials
-/// from the first become gradients in the second. SoftmaxLayer does it with the library's products,
-/// TileSoftmax with a kernel of our own. They do not share a loop over blocks, since sums would round
-/// differently: SoftmaxLayer scales E by a factor per tile and user before the products and adds later slices
-/// within them; TileSoftmax has one factor per user, which it moves from E to the hidden units, and adds
-/// slices in the sink.
+/// The output layer for a slice of users, in two passes over blocks of items: exponentials of the first pass
+/// become gradients in the second. SoftmaxLayer uses library products, TileSoftmax a custom kernel. They do
+/// not share a loop over blocks, because sums would round differently. SoftmaxLayer scales E by a factor per
+/// tile and user before the products and adds later slices within them. TileSoftmax has one factor per user,
+/// moves it from E to the hidden units, and adds slices in the sink.
 class SoftmaxSlice {
  public:
   virtual ~SoftmaxSlice() = default;
-  /// Pass 1; returns the slice's negative log-likelihood.
+  /// Runs pass 1 and returns the slice's negative log-likelihood.
   virtual double forward() = 0;
-  /// Pass 2 over some items, whole tiles of tile_items but for the last; those from 0 on have to come first.
+  /// Runs pass 2 for `items`: whole tiles of tile_items, except for the last one. The range that starts at 0
+  /// must come first.
   virtual void backward(Range items, const GradientSink& sink) = 0;
-  /// Sums up the threads' shares when all blocks are through.
+  /// Adds the threads' parts of d_hidden. Must be called after pass 2 of all items.
   virtual void finish_hidden_gradient(Activations& d_hidden) const = 0;
 };
 

@@ -13,15 +13,15 @@
 namespace vaecf::cpu {
 namespace {
 
-/// How far a logit may lie above its reference: e^40 times the items, and the inverse of that times a hidden
-/// value, are ordinary numbers in bf16.
+/// Maximum of logit - reference: e^40 times the number of items, and the inverse times a hidden value, are
+/// normal numbers in bf16.
 constexpr float largest_excess = 40.0F;
-/// A logit or reference that leaves nothing of its exponential.
+/// A logit or reference whose exponential is 0.
 constexpr float far = 3e38F;
-/// Items whose E and weights stay in the nearer caches while d_hidden passes by, in blocks.
+/// Number of blocks of items whose E and weights stay in the L1 and L2 caches while d_hidden is streamed.
 constexpr std::int64_t chunk_blocks = 8;
 
-/// Memory to be brought nearer in even pieces.
+/// Queue of memory ranges to be prefetched in even chunks.
 class MemoryAhead {
  public:
   using Piece = std::span<const char>;
@@ -30,7 +30,7 @@ class MemoryAhead {
     left_[count_++] = {static_cast<const char*>(from), static_cast<std::size_t>(bytes)};
     bytes_ += bytes;
   }
-  /// Returns the first of `parts` pieces of what is left, or of that much of it as lies together.
+  /// Returns the first of `parts` chunks of the remaining memory, or its part in the current range.
   Piece next(std::int64_t parts) {
     if (at_ == count_) return {};
     const Piece piece =
@@ -48,22 +48,24 @@ class MemoryAhead {
   std::int64_t bytes_ = 0;
 };
 
-/// A slice through the output layer in bf16 by a kernel of our own, in blocks of 32 items. Each pass reads
+/// Computes a slice of the output layer in bf16 by a custom kernel, in blocks of 32 items. Each pass reads
 /// the weights once.
 ///
-/// Pass 1 makes tiles of transposed logits (items x users) and keeps E = exp(logit - m_u) in bf16. The
-/// reference m_u is fixed before: the user's largest logit among the first items. So one factor per user,
-/// s_u = N_u / (sum of E), turns E into the gradient N_u softmax - x = s_u (E - x / s_u), and E itself is
-/// never scaled. A user whose logits leave the reference far behind would overflow: then the pass is done
-/// again with the largest logits as references.
-/// Pass 2 subtracts x / s_u at the few places where x is 1 and multiplies: dW = E^T (s H), with s in a column
-/// of its own for the bias, and d_hidden = s (E W), by chunks of blocks. Finished gradients go to the sink
-/// out of the cache.
+/// Pass 1 computes tiles of transposed logits (items x users) and stores E = exp(logit - m_u) in bf16. The
+/// reference m_u is chosen before the pass: the user's largest logit among the first items. One factor per
+/// user, s_u = N_u / (sum of E), turns E into the gradient N_u softmax - x = s_u (E - x / s_u), so E itself
+/// is never scaled. If logits of a user exceed the reference by so much that exponentials could overflow, the
+/// pass is repeated with the largest logits as references.
+///
+/// Pass 2 subtracts x / s_u at the few positions where x is 1 and multiplies: dW = E^T (s H), with s as an
+/// additional column for the bias, and d_hidden = s (E W), by chunks of blocks. Complete gradients go to the
+/// sink from cache.
 class TileSoftmax : private TileSlice, public SoftmaxSlice {
  public:
   TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)) {
-    if (!batch_.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+    if (!batch_.has_transpose)
+      throw std::logic_error("softmax_layer_step: the batch must have its transpose");
     const auto width = static_cast<std::size_t>(user_tiles_ * tile_side);
     w_.reference.resize(width);
     w_.factor.reserve(user_tiles_ * tile_side);
@@ -141,7 +143,8 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     });
   }
 
-  // The largest logit among the first items; absent users get one that leaves nothing of their exponentials.
+  // Sets each reference to the user's largest logit among the first items; absent users get one that makes
+  // all their exponentials 0.
   void choose_references() {
     on_ranges(threads_, user_tiles_, 1, [&](int thread, Range part) {
       const TileScope scope(kernels_);
@@ -172,7 +175,8 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     for_each(blocks_, [&](PerThread& mine, std::int64_t b) { forward_block(mine, b); });
   }
 
-  // Whether a user's exponentials might have overflowed, and all have to be made again.
+  // Returns whether exponentials of a user may have overflowed, so that pass 1 must be repeated; raises the
+  // references in that case.
   bool raise_references() {
     std::vector<float> largest(static_cast<std::size_t>(users_.size()), -far);
     bool raise = false;
@@ -185,7 +189,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     return true;
   }
 
-  // Places of the block's interactions in its tiles, row * 32 + column, by user tile.
+  // Sorts the positions of the block's interactions within its tiles, row * 32 + column, by user tile.
   void sort_own_items(PerThread& mine, std::int64_t block) const {
     mine.own_begin.assign(static_cast<std::size_t>(user_tiles_ + 1), 0);
     const auto for_each = [&](auto&& use) {
@@ -198,7 +202,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     std::int32_t end = 0;
     for (std::int32_t& begin : mine.own_begin) begin = end += begin;
     mine.own.resize(static_cast<std::size_t>(end));
-    // Filled from each tile's end, so that what is left is its beginning.
+    // Filled from each tile's end, so that own_begin ends as its beginning.
     for_each([&](std::int64_t tile, std::int64_t place) {
       mine.own[--mine.own_begin[tile]] = static_cast<std::uint16_t>(place);
     });
@@ -249,7 +253,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     return total;
   }
 
-  // s H, and s itself as column K.
+  // Writes s H, with s itself as column K.
   void weigh_hidden() {
     const std::int64_t tiles = tiles_for(k_ + 1);
     w_.weighted_hidden.reserve(tiles * user_tiles_ * tile_numbers);
@@ -272,7 +276,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     });
   }
 
-  // E - x / s.
+  // Subtracts x / s from E.
   void subtract_own_items(std::int64_t block) const {
     std::uint16_t* e = exponentials(block);
     for (std::int64_t r = 0; r < rows_of(block); ++r) {
@@ -297,7 +301,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
         kernels_.pair(mine.bf16.data(), mine.weights.data() + (k * n + j) * tile_numbers);
       }
     }
-    // Larger than the nearer caches: each tile is asked for while the one before it is in work.
+    // Larger than the L1 and L2 caches, so each tile is prefetched while the one before it is processed.
     constexpr std::int64_t tile_bytes = tile_numbers * 4;
     const auto place = [&](std::int64_t u, std::int64_t k) {
       return mine.d_hidden.data() + (k * user_tiles_ + u) * tile_numbers;

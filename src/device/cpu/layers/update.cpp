@@ -10,7 +10,8 @@
 namespace vaecf::cpu {
 namespace {
 
-/// Sum of squares in blocks of a fixed size: the same bits for any number of threads.
+/// Returns the sum of squares, in blocks of a fixed size, so that the bits do not depend on the number of
+/// threads.
 double sum_in_blocks(int threads, const float* values, std::int64_t n) {
   constexpr std::int64_t block = 1 << 16;
   const std::int64_t blocks = (n + block - 1) / block;
