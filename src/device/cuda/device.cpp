@@ -10,10 +10,10 @@ static_assert(device::Device<Device>);
 
 namespace {
 
-// A point stays valid for as many marks as this: far more than one step hands out.
+// A point remains valid for this many calls of mark(), far more than one step makes.
 constexpr std::size_t mark_count = 1024;
-// The host is so many steps ahead of the device at most: enough never to keep it waiting, and few enough that
-// it soon stands still beside a device that hangs, which the watchdog sees.
+// Maximum number of steps that the host runs ahead of the device. Enough to keep the device busy, and few
+// enough that the host soon blocks if the device hangs, which the watchdog then detects.
 constexpr std::size_t steps_ahead = 16;
 
 const char* products_of(device::Precision precision) {
@@ -58,7 +58,7 @@ Number Device::number() const {
 std::string Device::description() const {
   return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
          products_of(precision_) + " by cuBLASLt, steps " +
-         (options_.graph == Toggle::off ? "not recorded" : "recorded as CUDA graphs") +
+         (options_.graph == Toggle::off ? "not captured" : "captured as CUDA graphs") +
          (options_.deterministic ? ", deterministic" : "");
 }
 
@@ -99,7 +99,7 @@ std::unique_ptr<FloatBuffer> Device::make_buffer(std::int64_t size) {
 }
 
 std::unique_ptr<NarrowBuffer> Device::make_narrow_buffer(std::int64_t size) {
-  return std::make_unique<NarrowBuffer>(gpu_, size, "numbers between ranks");
+  return std::make_unique<NarrowBuffer>(gpu_, size, "bf16 communication buffers");
 }
 
 std::unique_ptr<Activations> Device::make_activations(std::int64_t max_rows, std::int64_t columns) {

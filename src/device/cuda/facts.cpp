@@ -16,20 +16,20 @@ namespace {
 std::string why_not(cudaError_t error) {
   int driver = 0;
   if (error == cudaErrorInsufficientDriver && (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)) {
-    return "no NVIDIA driver is loaded on this machine: install one, so that nvidia-smi lists its GPUs";
+    return "no NVIDIA driver is loaded on this machine; install one, so that nvidia-smi lists its GPUs";
   }
   if (error == cudaErrorNoDevice || error == cudaSuccess) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     if (visible != nullptr) {
-      return format("no GPU is visible to this process, whose CUDA_VISIBLE_DEVICES is '{}': change it",
+      return format("no GPU is visible to this process, because CUDA_VISIBLE_DEVICES is '{}'; change it",
                     visible);
     }
-    return "an NVIDIA driver is loaded, but it finds no GPU: see nvidia-smi";
+    return "an NVIDIA driver is loaded, but it finds no GPU; see nvidia-smi";
   }
   return explain(error, "starting CUDA");
 }
 
-/// Compute capabilities times ten; of a GPU that does not tell, one that is new enough.
+/// Returns the compute capabilities times ten. A GPU that cannot be queried counts as new enough.
 std::vector<int> generations(int devices) {
   std::vector<int> all(static_cast<std::size_t>(devices), oldest_generation);
   for (int i = 0; i < devices; ++i) {
@@ -43,7 +43,7 @@ std::vector<int> generations(int devices) {
   return all;
 }
 
-/// Returns it as nvidia-smi prints it.
+/// Returns the UUID in the format of nvidia-smi.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -55,13 +55,13 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 int attribute(cudaDeviceP2PAttr what, int first, int second) {
   int value = 0;
-  check(cudaDeviceGetP2PAttribute(&value, what, first, second), "asking how GPUs reach each other");
+  check(cudaDeviceGetP2PAttribute(&value, what, first, second), "querying the link between two GPUs");
   return value;
 }
 
 GpuFacts facts_of(int index) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, index), "asking what GPU it is");
+  check(cudaGetDeviceProperties(&properties, index), "querying the GPU's properties");
   return {properties.name, uuid_text(properties.uuid),
           format("{:04x}:{:02x}:{:02x}", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID),
           static_cast<std::int64_t>(properties.totalGlobalMem), 10 * properties.major + properties.minor};
@@ -76,7 +76,7 @@ Availability availability() {
     const std::string too_old = device::why_too_old(generations(devices));
     return {true, too_old.empty() ? devices : 0, too_old};
   }
-  cudaGetLastError();  // the runtime keeps the error for the next call to find
+  cudaGetLastError();  // clears the error, which the next call would return otherwise
   return {true, 0, why_not(error)};
 }
 
@@ -84,7 +84,7 @@ CudaFacts cuda_facts() {
   CudaFacts facts;
   if (cudaDriverGetVersion(&facts.driver) != cudaSuccess) facts.driver = 0;
   if (cudaRuntimeGetVersion(&facts.runtime) != cudaSuccess) facts.runtime = 0;
-  cudaGetLastError();  // the runtime keeps an error for the next call to find
+  cudaGetLastError();  // clears the error, which the next call would return otherwise
   const int devices = availability().devices;
   for (int i = 0; i < devices; ++i) facts.gpus.push_back(facts_of(i));
   for (int first = 0; first < devices; ++first) {

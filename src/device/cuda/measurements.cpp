@@ -10,7 +10,7 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Something in [-0.5, 0.5): a GPU multiplies zeros faster than it does numbers.
+/// Fills an array with values in [-0.5, 0.5), because GPUs multiply zeros faster than other values.
 template <class T>
 struct FillWithNoise {
   static constexpr int threads = 256;
@@ -28,11 +28,11 @@ struct FillWithNoise {
   }
 };
 
-// A measurement takes so many seconds at least, so that the start of the work does not count.
+// Minimum duration of a measurement in seconds, so that launch overhead is negligible.
 constexpr double enough = 20e-3;
 constexpr int repetitions = 8;
 
-/// Returns the seconds that `work` takes several times; a first time, which may be slower, does not count.
+/// Returns the seconds that `repetitions` runs of `work` take, after one run that is not timed.
 template <class F>
 double measure(Queue& queue, F&& work) {
   work();
@@ -54,7 +54,7 @@ std::int64_t Device::peak_device_bytes() const {
 }
 
 double Device::measure_gemm_rate() {
-  // As large as a few milliseconds allow: small products do not fill the device.
+  // Doubles the size until a run is long enough, because small products do not fill the device.
   constexpr std::int64_t largest = 8192;
   for (std::int64_t size = 128;; size *= 2) {
     const MatmulSpec spec{.m = size,
@@ -84,7 +84,7 @@ double Device::measure_gemm_rate() {
 }
 
 double Device::measure_memory_rate() {
-  // Up to sizes that no cache holds; device memory is fast, so these are a few milliseconds all the same.
+  // Up to sizes that exceed all caches; at device memory bandwidth these still take only milliseconds.
   constexpr std::int64_t largest = std::int64_t{1} << 30;
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
     const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
@@ -97,7 +97,7 @@ double Device::measure_memory_rate() {
 }
 
 void Stopwatch::mark() {
-  if (queue_.capturing()) throw std::logic_error("a recording would keep this mark");
+  if (queue_.capturing()) throw std::logic_error("Stopwatch::mark: must not be captured");
   if (used_ == events_.size()) events_.emplace_back(Timing::on);
   queue_.record(events_[used_++]);
 }

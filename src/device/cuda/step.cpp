@@ -62,7 +62,7 @@ struct EndStep {
 
   VAECF_HD static void move_scale(bool skipped, device::LossScale& scale) {
     if (skipped) {
-      // Far below what any gradient needs, and never zero.
+      // Far below any useful scale, and never zero.
       constexpr float smallest = 0x1p-24F;
       scale.scale = scale.scale > smallest ? 0.5F * scale.scale : smallest;
       scale.good_steps = 0;
@@ -84,7 +84,7 @@ void wait_on_host(const Event& event) {
   }
 }
 
-/// After an error, which says more than what the end of a spoilt capture has to say.
+/// Ends a failed capture. Ignores further errors, because the first one names the cause.
 void abandon_capture(Queue& queue) noexcept {
   try {
     queue.end_capture();
@@ -104,7 +104,7 @@ std::unique_ptr<StepState> Device::make_step_state() {
 
 void Device::begin_step(const device::StepNumbers& numbers, StepState& step) {
   const NvtxRange nvtx("step begins");
-  if (queue_.capturing()) throw std::logic_error("begin_step: a recording would keep this step's numbers");
+  if (queue_.capturing()) throw std::logic_error("begin_step: must not be captured");
   Event& begun = begun_[next_begun_];
   wait_on_host(begun);
   queue_.record(begun);
@@ -129,7 +129,7 @@ void Device::clear_losses(StepState& step) {
 void Device::set_losses(const device::LossSums& sums, StepState& step) {
   const device::LossSums start = sums.unbroken();
   queue_.copy_in(&step.record.data()->sums, &start, sizeof start);
-  // A look that is still on its way shows sums from before. Nobody reads it: the next one comes after it.
+  // A pending read-back contains sums from before; its result is discarded.
   step.looking = false;
   step.has_looked = false;
 }
@@ -165,16 +165,16 @@ device::LossScale Device::loss_scale(StepState& step) {
 }
 
 void Device::set_loss_scale(device::LossScale scale, StepState& step) {
-  // Only fp16 gradients carry one.
+  // Only fp16 gradients are scaled.
   if (precision_ != device::Precision::fp16) return;
   queue_.copy_in(&step.record.data()->scale, &scale, sizeof scale);
 }
 
 std::unique_ptr<Graph> Device::record(const std::function<void()>& work) {
-  if (queue_.capturing()) throw std::logic_error("record: a recording within a recording");
+  if (queue_.capturing()) throw std::logic_error("record: captures cannot be nested");
   work();
   if (options_.graph == Toggle::off) return nullptr;
-  // The first run has made room for everything, planned the products and loaded the kernels.
+  // The first run allocated all memory, planned the products and loaded the kernels.
   queue_.begin_capture();
   generation_.recording = true;
   try {

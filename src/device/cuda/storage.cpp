@@ -17,12 +17,12 @@ std::string size_text(std::int64_t bytes) {
   return text;
 }
 
-/// InputError for one that is no item: the device would read and write outside its tables.
+/// Throws InputError if an id is not below `items`: the device would access memory outside its tables.
 void check_ids(std::span<const std::int32_t> ids, std::int64_t items) {
   const auto bad = std::ranges::find_if(ids, [&](auto item) { return item < 0 || item >= items; });
   if (bad == ids.end()) return;
-  throw InputError("users' rows hold item " + std::to_string(*bad) + ", but there are " +
-                   std::to_string(items) + " items: the dataset is damaged; prepare it anew");
+  throw InputError("users' rows contain item " + std::to_string(*bad) + ", but there are only " +
+                   std::to_string(items) + " items: the dataset is damaged; prepare it again");
 }
 
 /// Writes ids of `size` bytes each.
@@ -39,7 +39,7 @@ void write_ids(std::span<const std::int32_t> ids, std::int64_t size, std::byte* 
 void Generation::require_free(const char* what) const {
   if (recording) {
     throw std::logic_error(std::string(what) +
-                           ": memory cannot grow while work is recorded; it must have run before");
+                           ": memory cannot grow during a capture; run the operation once before");
   }
 }
 
@@ -109,12 +109,12 @@ std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_use
   const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
-  // Unless told otherwise, a quarter of the memory stays free for weights, moments, activations and logits.
+  // Unless set to `on`, a quarter of the memory is kept free for weights, moments, activations and logits.
   const bool fits = needed <= free - (resident == Toggle::on ? 0 : gpu_.total_bytes() / 4);
   const std::string sizes = size_text(needed) + " are needed and " + size_text(free) + " free";
   if (resident == Toggle::on && !fits) {
     throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
-                   "; set it to auto or off, so that the GPU reads them in the host's memory");
+                   "; set it to auto or off, so that the GPU reads them from host memory");
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +

@@ -40,26 +40,24 @@ TEST(CudaErrors, TellWhatFailedAndCudasOwnName) {
                {"a copy to the GPU failed", "cudaErrorInvalidValue", "invalid argument"});
 }
 
-TEST(CudaErrors, SayWhatToDo) {
+TEST(CudaErrors, MessagesContainAdvice) {
   expect_says(explain(cudaErrorInsufficientDriver, "taking the GPU"),
-              {"driver knows CUDA up to", "this program needs", "update the driver"});
+              {"driver supports CUDA up to", "this program needs", "update the driver"});
   expect_says(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
   expect_says(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
   expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.graph: off"});
   expect_says(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
-  // A lost GPU and a fault of a kernel show at a later call.
+  // Faults of a GPU or a kernel are returned by a later call.
   for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress}) {
     expect_says(explain(error, "waiting for the GPU"),
                 {"earlier work", "`dmesg`", "Xid", "checkpoint", "compute-sanitizer"});
   }
 }
 
-TEST(CudaErrors, FullMemoryTellsNeedsRestAndRemedies) {
+TEST(CudaErrors, FullMemoryMessageNamesSizesAndRemedies) {
   EXPECT_EQ(
       explain_full_memory("the logits", std::int64_t{1} << 30, 300 << 20, std::int64_t{80} << 30, 5 << 20),
-      "GPU memory: 1.0 GiB for the logits are needed, 0.3 GiB of 80.0 GiB are free (5.0 MiB are this run's "
-      "own; for other programs see nvidia-smi); lower train.batch_size, or set backend.resident: off, or "
-      "spread the run over more GPUs");
+      "GPU memory: 1.0 GiB for the logits are needed, 0.3 GiB of 80.0 GiB are free (5.0 MiB are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: off, or use more GPUs");
 }
 
 TEST(CudaLibrary, IsLoadedAtTheFirstCall) {
@@ -68,10 +66,10 @@ TEST(CudaLibrary, IsLoadedAtTheFirstCall) {
   EXPECT_TRUE(cublaslt_is_loaded());
 }
 
-TEST(CudaLibrary, OneThatIsMissingOrAnotherIsNamed) {
+TEST(CudaLibrary, MissingOrIncompatibleLibraryIsNamed) {
   expect_error([] { load_cublaslt("libno-such-cublas.so", "/no/such/folder/libcublasLt.so"); },
                {"cuBLASLt cannot be loaded: libno-such-cublas.so", "LD_LIBRARY_PATH", "device: cpu"});
-  expect_error([] { load_cublaslt("libc.so.6", "libc.so.6"); }, {"libc.so.6 is no cuBLASLt that fits"});
+  expect_error([] { load_cublaslt("libc.so.6", "libc.so.6"); }, {"libc.so.6 is not a compatible cuBLASLt"});
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct AddBias {
   static constexpr int scratch_bytes = 0;
   const float* bias;
   bool tanh;
-  std::int64_t eights;  // in all
+  std::int64_t eights;  // total number of groups of eight
   std::int64_t eights_of_row;
   float* values;
   T* copy;
@@ -46,8 +46,8 @@ struct AddBias {
   }
 };
 
-// Eight columns of one strand to a thread: thread w begins with the w-th eight, and goes on so many rows
-// below.
+// Computes the gradient before the activation and column sums. Each thread has eight columns of one strand:
+// thread w starts at the w-th group of eight and continues `strands` rows further down.
 template <class T>
 struct BeforeActivation {
   static constexpr int threads = 256;
@@ -55,11 +55,11 @@ struct BeforeActivation {
   const float* output;
   bool tanh;
   std::int64_t rows;
-  std::int64_t eights;  // of a row
+  std::int64_t eights;  // groups of eight per row
   std::int64_t strands;
   float* values;
   T* copy;
-  float* partial;  // (strands, 8 eights)
+  float* partial;  // (strands, 8 * eights)
 
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
@@ -86,7 +86,7 @@ struct SumStrands {
   static constexpr int scratch_bytes = 0;
   const T* numbers;
   std::int64_t rows;
-  std::int64_t eights;  // of a row
+  std::int64_t eights;  // groups of eight per row
   std::int64_t strands;
   bool first;
   float* partial;
@@ -96,7 +96,7 @@ struct SumStrands {
     each_of_grid<threads>(lanes, block, strands * eights, [&](std::int64_t w) {
       Eight sums{};
       if (!first) sums = load_eight(partial + 8 * w);
-      constexpr int together = 4;  // rows on their way from memory at a time
+      constexpr int together = 4;  // rows loaded concurrently
       const T* const end = numbers + 8 * rows * eights;
       const std::int64_t step = 8 * strands * eights;
       const T* row = numbers + 8 * w;
@@ -111,7 +111,7 @@ struct SumStrands {
   }
 };
 
-// 128 columns to a block: 16 threads for each eight of them.
+// Adds the strands. Each block has 128 columns, with 16 threads for each eight of them.
 struct AddStrands {
   static constexpr int threads = 256;
   static constexpr int eights_of_block = 16;
@@ -162,7 +162,7 @@ struct AddLosses {
   }
 };
 
-// Threads enough to keep the memory busy; more strands are more partial sums to write and to add.
+// Enough threads to saturate memory; more strands mean more partial sums to write and add.
 constexpr std::int64_t threads_wanted = 65536;
 constexpr std::int64_t most_strands = 512;
 constexpr std::int64_t rows_of_strand = 8;

@@ -13,8 +13,9 @@
 #include <cuda_fp16.h>
 #endif
 
-/// Eight numbers at a time: 16 bytes of 16-bit numbers or 32 of fp32, moved by 128-bit instructions. Rows
-/// start at multiples of eight numbers and are that long, with zeros behind their columns.
+/// Access to eight elements at a time, 16 bytes of 16-bit values or 32 bytes of fp32, by 128-bit
+/// instructions. Rows start at multiples of eight elements and have such a length, with zeros after their
+/// columns.
 namespace vaecf::cuda {
 
 static_assert(row_alignment == 8);
@@ -27,8 +28,8 @@ struct alignas(16) FourWords {
   std::uint32_t word[4];
 };
 
-/// Two 16-bit numbers, the first one in the lower half. T::from and T::value say what they are; on the device
-/// an instruction does the same, but for the bits of a NaN.
+/// Packs two 16-bit values, the first one in the lower half. T::from and T::value define the conversion;
+/// device instructions give the same result except for the bits of a NaN.
 template <class T>
 VAECF_HD inline std::uint32_t narrow_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
@@ -58,14 +59,14 @@ VAECF_HD inline void widen_pair(std::uint32_t pair, float& first, float& second)
   second = T{static_cast<std::uint16_t>(pair >> 16)}.value();
 }
 
-/// As those instructions need it.
+/// Returns whether the address has the alignment that 128-bit instructions require.
 inline bool aligned(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
 }
 
 VAECF_HD inline FourWords load_words(const void* from) {
 #ifdef __CUDA_ARCH__
-  // One instruction, which a memcpy or a struct of our own need not become.
+  // uint4 guarantees a single instruction; a memcpy or a plain struct does not.
   const uint4 four = *static_cast<const uint4*>(from);
   return {{four.x, four.y, four.z, four.w}};
 #else
@@ -83,7 +84,7 @@ VAECF_HD inline void store_words(void* to, const FourWords& words) {
 #endif
 }
 
-/// Half as many, in one instruction.
+/// Four fp32 elements, accessed by one instruction.
 struct Four {
   float at[4];
 };
@@ -94,7 +95,7 @@ VAECF_HD inline Four load_four(const float* from) {
   return four;
 }
 
-/// T: float, Bf16 or Fp16.
+/// Loads eight elements; T: float, Bf16 or Fp16.
 template <class T>
 VAECF_HD inline Eight load_eight(const T* from) {
   Eight eight;
@@ -144,8 +145,8 @@ VAECF_HD inline T narrowed(float value) {
     return T{static_cast<std::uint16_t>(narrow_pair<T>(value, 0.0F))};
 }
 
-/// Calls f(w) for those of `work` things to do that fall to this block, one to a thread. Launched on
-/// `blocks_for(work, threads)` blocks.
+/// Calls f(w) for the work items of this block among `work`, one per thread. The kernel must have
+/// blocks_for(work, threads) blocks.
 template <int threads, class Lanes, class F>
 VAECF_HD inline void each_of_grid(Lanes& lanes, std::int64_t block, std::int64_t work, F&& f) {
   const std::int64_t begin = block * threads;
@@ -157,7 +158,7 @@ inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
   return (work + threads - 1) / threads;
 }
 
-/// Calls f(T{}) with the type that holds `number`.
+/// Calls f(T{}) with the element type of `number`.
 template <class F>
 void with_number(Number number, F&& f) {
   switch (number) {

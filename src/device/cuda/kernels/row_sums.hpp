@@ -7,7 +7,7 @@
 
 #include "device/cuda/kernels/eights.hpp"
 
-/// Weighted sums of rows of a table, a block to each sum: the sparse products both ways.
+/// Weighted sums of table rows, one block per sum: the sparse products of forward and backward pass.
 namespace vaecf::cuda {
 
 /// A row of the table and its weight in the sum.
@@ -16,24 +16,24 @@ struct alignas(8) Pick {
   float weight;
 };
 
-/// The picks of one pass, in shared memory: threads look at `share` candidates each, and those that stay are
-/// put next to one another, so that the long loop over rows has nothing to skip.
+/// The picks of one pass in shared memory. Each thread tests `share` candidates; the selected ones are
+/// compacted, so that the long loop over rows has no gaps.
 template <int threads>
 struct PickedRows {
   static constexpr int share = 8;
   static constexpr int size = threads * share;
 
   Pick picks[size];
-  std::int32_t count[threads];   // of each thread's candidates, how many stay
-  std::uint32_t stays[threads];  // which, as bits
+  std::int32_t count[threads];   // number of selected candidates of each thread
+  std::uint32_t stays[threads];  // bit mask of the selected candidates
   std::int32_t total;
 };
 
-/// sum += picks[k].weight * columns [column, column + 8) of row picks[k].row, in the order of k.
+/// Computes sum += picks[k].weight * columns [column, column + 8) of row picks[k].row, in the order of k.
 template <class T>
 VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column, const Pick* picks,
                               std::int32_t n, Eight& sum) {
-  constexpr int at_once = 4;  // loads under way together
+  constexpr int at_once = 4;  // concurrent loads
   std::int32_t k = 0;
   for (; k + at_once <= n; k += at_once) {
     Eight rows[at_once];
@@ -48,10 +48,10 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
   }
 }
 
-/// Sums rows of `table` over those of `n` candidates that stay: `stays(k)` says whether, `pick(k)` which row
-/// and weight. `done(column, sum)` gets eight columns at a time. In passes of PickedRows::size candidates,
-/// between which `unfinished` (stride) holds the sums; with `adds`, to what it holds before the first. The
-/// same order of addition every time.
+/// Sums the rows of `table` that are selected from `n` candidates: `stays(k)` returns whether candidate k is
+/// selected, `pick(k)` its row and weight. Calls `done(column, sum)` for eight columns at a time. Works in
+/// passes of PickedRows::size candidates, and `unfinished` (stride) stores the sums between passes. With
+/// `adds`, the sums start from the contents of `unfinished`. The order of additions is fixed.
 template <int threads, class T, class Lanes, class Stays, class PickOf, class Done>
 VAECF_HD void sum_rows(Lanes& lanes, PickedRows<threads>& shared, std::int64_t n, const T* table,
                        std::int64_t stride, float* unfinished, bool adds, Stays&& stays, PickOf&& pick,

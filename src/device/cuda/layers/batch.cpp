@@ -15,11 +15,11 @@ constexpr const char* order_name = "the order of batches";
 constexpr const char* row_sizes = "the sizes of users' rows";
 constexpr std::int64_t nothing[] = {0};
 
-/// Which rows of a source make the batch: user u is row(u).
+/// Selects the rows of a source that form the batch: user u is row(u).
 struct Choice {
   const std::int64_t* rows = nullptr;
-  const std::int64_t* begin = nullptr;  // of each batch in `rows`; null: 0
-  const StepRecord* record = nullptr;   // says which batch, where there is `begin`
+  const std::int64_t* begin = nullptr;  // start of each batch in `rows`; null: 0
+  const StepRecord* record = nullptr;   // selects the batch if `begin` is set
 
   VAECF_HD std::int64_t row(std::int64_t u) const {
     return rows[(begin != nullptr ? begin[record->numbers.batch] : 0) + u];
@@ -46,16 +46,16 @@ struct CountEntries {
   }
 };
 
-/// One user to a block; they have 5 to some thousands of items.
+/// One user per block, each with 5 to a few thousand items.
 struct GatherRows {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
   Choice choice;
   const std::int64_t* source_offsets;
   ItemIds ids;
-  const std::int64_t* offsets;  // (users + 1), of the batch
+  const std::int64_t* offsets;  // offsets of the batch, (users + 1)
   std::int32_t* columns;
-  std::uint32_t* keys;  // with `entry_users`; null: no transpose is wanted
+  std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
 
   template <class Lanes>
@@ -72,7 +72,7 @@ struct GatherRows {
   }
 };
 
-/// Keys behind the last entry sort behind all items.
+/// Keys after the last entry sort after all items.
 struct MarkRest {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -92,7 +92,7 @@ struct MarkRest {
   }
 };
 
-/// item_begin[i] = how many entries are of items before i.
+/// Computes item_begin[i] = number of entries of items before i.
 struct FindItems {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -119,8 +119,8 @@ struct FindItems {
   }
 };
 
-/// Gathers the rows that `choice` names of `from` into `batch`, which has room for `room` entries; `exact`:
-/// they are as many.
+/// Gathers the rows of `from` that `choice` selects into `batch`, which has capacity for `room` entries;
+/// `exact`: that is the exact number.
 void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const UserRows& from,
             const Choice& choice, std::int64_t users, std::int64_t room, bool exact, bool transpose,
             Batch& batch) {
@@ -138,7 +138,7 @@ void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const Us
                     entry_users});
   if (!transpose) return;
 
-  // The transpose: a stable sort by item, users of an item stay in ascending order.
+  // The transpose by a stable sort: users of an item stay in ascending order.
   const std::int64_t* entries = batch.offsets.data() + users;
   if (!exact) {
     launch(queue, blocks_for(room, MarkRest::threads),
@@ -163,7 +163,7 @@ void Device::set_batch_order(const UserRows& source, std::span<const std::int64_
   const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
-    throw std::out_of_range("an order of batches names rows that are not there");
+    throw std::out_of_range("set_batch_order: a row index is out of range");
   }
   order.begin.assign(begin.begin(), begin.end());
   std::int64_t users = 0;
@@ -192,7 +192,7 @@ void Device::gather_step(const UserRows& source, const BatchOrder& order, const 
   const NvtxRange nvtx("input: batch");
   const std::int64_t t = step.numbers.batch;
   if (t < 0 || t >= order.batches() || users != order.users(t)) {
-    throw std::logic_error("the step's batch is not one of its order, or has another number of users");
+    throw std::logic_error("gather_step: the step's batch is not in the order, or `users` is not its size");
   }
   batch.reserve(order.max_users, order.max_entries, source.items(), true);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, order.max_users, row_sizes);
@@ -203,14 +203,14 @@ void Device::gather_step(const UserRows& source, const BatchOrder& order, const 
 void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                           Batch& batch) {
   const NvtxRange nvtx("batch");
-  generation_.require_free("a batch of rows that the host names");
+  generation_.require_free("gather_batch");
   const auto users = static_cast<std::int64_t>(rows.size());
   for (const std::int64_t row : rows) {
-    if (row < 0 || row >= source.rows()) throw std::out_of_range("a batch of rows that are not there");
+    if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
   }
   const std::int64_t entries = source.entries_of(rows);
   batch.reserve(users, entries, source.items(), with_transpose);
-  auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the numbers of a batch's rows");
+  auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
   queue_.copy_in(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
   gather(queue_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);

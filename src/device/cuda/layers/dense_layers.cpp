@@ -5,8 +5,8 @@
 
 namespace vaecf::cuda {
 
-// Products take padded columns along as if they were real ones, wherever these are zero on all sides: the
-// padding of rows is, what lies behind a tensor's last row is not.
+// Products include padded columns if these are zero on all sides. The padding of rows is zero; memory after
+// the last row of a tensor is not.
 
 void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
                     device::Activation act, Activations& output) {

@@ -11,8 +11,8 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Users' targets on the device: those of user u are entries offsets[u] .. offsets[u + 1] of `ids`, and what
-/// is known of each entry stands offsets[0] earlier.
+/// Users' targets on the device. Those of user u are entries offsets[u] .. offsets[u + 1] of `ids`; arrays
+/// with one value per entry start at offsets[0].
 struct TargetLists {
   const std::int64_t* offsets = nullptr;
   ItemIds ids;
@@ -20,10 +20,10 @@ struct TargetLists {
   VAECF_HD std::int64_t place(std::int64_t entry) const { return entry - offsets[0]; }
 };
 
-/// Ranks of targets among the scores of their user. A block counts for up to eight targets of one user in one
-/// pass over the row, its counts in registers: ML-20M's users have 14 targets on average, so a row is read
-/// from L2 twice or thrice; a warp for each target would read it 14 times. With eight the comparisons, not
-/// the reads, should be what takes time; with more, most would be for targets that are not there.
+/// Computes ranks of targets among the scores of their user. A block counts for up to eight targets of one
+/// user in one pass over the row, with its counts in registers. ML-20M's users have 14 targets on average, so
+/// a row is read from L2 two or three times; one warp per target would read it 14 times. With eight targets,
+/// comparisons rather than reads should dominate; with more, most slots would be unused.
 struct CountBeating {
   static constexpr int threads = 128;
   static constexpr int piece = 8;
@@ -35,13 +35,13 @@ struct CountBeating {
   TargetLists targets;
   std::int32_t* ranks;
 
-  /// Block from which on the targets of the `user`-th of these users are counted, given the offsets of the
-  /// first one. Nobody need list the pieces: each user has at least as many blocks as pieces, from here to
-  /// where the next user's begin.
+  /// Returns the first block that counts targets of the `user`-th of these users, given the offsets of the
+  /// first one. No list of pieces is needed: each user has at least as many blocks as pieces, up to the first
+  /// block of the next user.
   VAECF_HD static std::int64_t first_block(const std::int64_t* offsets, std::int64_t user) {
     return (offsets[user] - offsets[0]) / piece + user;
   }
-  /// Blocks for `users` users with `entries` targets together.
+  /// Returns the number of blocks for `users` users with `entries` targets in total.
   static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
 
   VAECF_HD static std::int64_t user_of(const std::int64_t* offsets, std::int64_t users, std::int64_t block) {
@@ -103,13 +103,13 @@ struct CountBeating {
       for (int lane = 0; lane < threads; ++lane) rank += counts[lane * piece + t];
       const std::int32_t target = targets.ids[begin + t];
       const float score = row[target];
-      if (math::beats(score, target, score, target)) --rank;  // a NaN beats even itself
+      if (math::beats(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
       ranks[targets.place(begin + t)] = held.holds(user, target) ? scores.items : rank;
     });
   }
 };
 
-/// values[user] of one metric; 0 where the user has no target.
+/// Computes values[user] of one metric; 0 if the user has no target.
 struct MetricOfUser {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
@@ -128,7 +128,7 @@ struct MetricOfUser {
   }
 };
 
-/// Adds values (metrics, users) to the totals, a metric a block.
+/// Adds values (metrics, users) to the totals, one metric per block.
 struct AddUpMetric {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -149,7 +149,7 @@ struct AddUpMetric {
   }
 };
 
-/// Counts the ranks of `targets`, whose offsets the host knows, too.
+/// Computes the ranks of `targets`, whose offsets the host has as well.
 void count_ranks(Scorer& scorer, const Batch& batch, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
   scorer.for_each_part([&](const ScoreRows& scores) {
@@ -187,7 +187,7 @@ void Device::add_metrics(const Activations& hidden, const Batch& batch, const Us
   const NvtxRange nvtx("evaluation: metrics");
   const std::int64_t users = rows.size();
   if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != totals.sums.size()) {
-    throw std::logic_error("add_metrics: as many target rows as users, as many metrics as totals");
+    throw std::logic_error("add_metrics: needs one target row per user and one total per metric");
   }
   const auto offsets =
       std::span<const std::int64_t>(targets.host_offsets)

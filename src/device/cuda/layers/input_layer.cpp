@@ -10,18 +10,18 @@
 #include "device/cuda/kernels/row_sums.hpp"
 #include "device/cuda/platform/launch.hpp"
 
-// Kernels of our own and not cuSPARSE: its products read stored values, where dropout and scale are computed
-// on the fly and stored nowhere; it fuses neither bias nor tanh nor the narrow copy; and its product with the
-// transpose, which the gradient is, adds in an order that changes from run to run.
+// Custom kernels instead of cuSPARSE: its products need stored values, but dropout and scale are computed on
+// the fly. It cannot fuse bias, tanh and the 16-bit copy. And its product with the transpose, which the
+// gradient requires, adds in an order that varies between runs.
 namespace vaecf::cuda {
 namespace {
 
 using device::Activation;
 
-// 75 threads have work where the width is 600.
+// At a width of 600, 75 threads have work.
 constexpr int row_threads = 96;
 
-/// The dropout of one step. Nothing of it is stored: forward and backward ask Philox alike.
+/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
 struct Dropout {
   const StepRecord* record = nullptr;
   std::uint64_t threshold = 0;
@@ -44,7 +44,8 @@ Dropout dropout_of(device::Keep keep, const StepState& step) {
           math::dropout_threshold(keep.history), keep.history < 1.0F};
 }
 
-/// One user to a block: output = act(bias + sum of s_ui W_i), with `adds` + what stands there already.
+/// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
+/// `act`.
 template <class T>
 struct EncodeUser {
   static constexpr int threads = row_threads;
@@ -55,7 +56,7 @@ struct EncodeUser {
   Dropout dropout;
   float keep;
   const T* table;     // (items, stride)
-  const float* bias;  // null: none yet
+  const float* bias;  // null: not added here
   bool tanh;
   std::int64_t stride;
   float* values;  // (users, stride)
@@ -108,11 +109,11 @@ struct ScaleUsers {
   }
 };
 
-// An item that many of a large batch's users hold would keep one block busy long after all others are done:
-// it is summed in parts of so many users, and the parts then, in order.
+// An item of many users in a large batch would keep one block busy long after all others. Such an item is
+// summed in parts of this many users; the parts are then added in order.
 constexpr std::int64_t users_of_part = 1024;
 
-/// Which parts there are: those of item i are [begin[i], begin[i + 1]); none where a block does it alone.
+/// Computes the parts: those of item i are [begin[i], begin[i + 1]); empty if one block sums the item.
 struct CountParts {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -130,7 +131,7 @@ struct CountParts {
   }
 };
 
-/// sum over users [begin, end) of the transpose, all of one item, of s_ui d_u.
+/// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item.
 template <class T>
 struct SumUsers {
   static constexpr int threads = row_threads;
@@ -160,7 +161,7 @@ struct SumUsers {
 template <class T>
 struct SumPart {
   static constexpr int threads = row_threads;
-  // Left to itself, the compiler wants more of the narrow ones, and spills.
+  // Without the bound, the compiler uses more registers in the 16-bit versions, and spills.
   static constexpr int blocks_at_once = std::is_same_v<T, float> ? 0 : 12;
   static constexpr int scratch_bytes = sizeof(PickedRows<threads>);
   SumUsers<T> users;
@@ -172,7 +173,7 @@ struct SumPart {
   template <class Lanes>
   VAECF_HD void operator()(Lanes& lanes, std::int64_t part, std::byte* scratch) const {
     if (part >= part_begin[items]) return;
-    // The last item whose parts begin at or before this one.
+    // Binary search for the last item whose parts begin at or before this one.
     std::int64_t item = 0;
     for (std::int64_t high = items; high - item > 1;) {
       const std::int64_t middle = (item + high) / 2;
@@ -189,7 +190,7 @@ struct SumPart {
   }
 };
 
-/// One item to a block; zeros for one that nobody holds.
+/// One item per block; writes zeros for an item without users.
 template <class T>
 struct SumItem {
   static constexpr int threads = row_threads;
@@ -222,11 +223,11 @@ struct SumItem {
   }
 };
 
-// Rows of the gradient are read once for each of the user's items: as fp32 where they stay in the L2 cache,
-// in narrow runs by their copy where they are more than this.
+// Gradient rows are read once per item of the user: as fp32 if they fit into the L2 cache; in 16-bit
+// precisions their copy is read if they are larger than this.
 constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
-// Told to those who wait for the gradient in so many pieces at most, of so many items at least.
+// Limits on gradient reports: maximum number of ranges, and minimum number of items per range.
 constexpr std::int64_t most_reports = 8;
 constexpr std::int64_t least_items = 4096;
 
@@ -238,7 +239,7 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, devi
   const NvtxRange nvtx("input: gather");
   output.set_rows(batch.users());
   if (side != nullptr && side->batch.users() != batch.users()) {
-    throw std::logic_error("a side input is of the same users as the batch");
+    throw std::logic_error("encode_input: the side input must have the same users as the batch");
   }
   with_number(number(), [&]<class T>(T) {
     const auto encode = [&](const Batch& of, int table, device::Keep kept) {
@@ -269,7 +270,7 @@ void Device::input_gradient(const Batch& batch, const device::ParameterLayout& l
                             const Activations& output, Activations& d_output, FloatBuffer& gradients,
                             const device::GradientReady& ready, const FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
-  if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
+  if (fused != nullptr) throw std::logic_error("input_gradient: this device does not fuse updates");
   const Range bias = layout.tensors[layer.bias].range;
   float* d_bias = gradients.data() + bias.begin;
   if (d_output.rows() == 0) {
@@ -293,9 +294,9 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table, d
                             const device::GradientReady& ready) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
-  if (!b.has_transpose) throw std::logic_error("the input gradient needs a batch cut with its transpose");
+  if (!b.has_transpose) throw std::logic_error("input_gradient: the batch must have its transpose");
   if (d.rows() != users || items != b.items) {
-    throw std::logic_error("the input gradient needs a gradient of its batch, and a batch of its items");
+    throw std::logic_error("input_gradient: gradient, batch and table must have the same users and items");
   }
   auto* scale = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
   const Dropout dropout = step != nullptr ? dropout_of(keep, *step) : Dropout{};
@@ -304,7 +305,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table, d
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
-  // As many at most: an item's last part may hold few users, but then it is not its only one.
+  // An upper bound: an item's last part may have few users, but then it is not its only one.
   const std::int64_t parts = users > users_of_part ? 2 * b.max_entries / users_of_part : 0;
   if (parts > 0) {
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");

@@ -8,13 +8,13 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Numbers in memory, cut into shares, a block to each: how many depends on how many numbers there are, and
-/// on nothing else, so that sums over them keep their order.
+/// Divides an array into shares, one per block. Their number depends only on the size of the array, so that
+/// sums keep their order.
 class Shares {
  public:
   static constexpr int threads = 256;
   static constexpr std::int64_t most_blocks = 1024;
-  /// What callers keep: a sum of each share, and one of them all.
+  /// Number of sums that callers store: one per share and the total.
   static constexpr std::int64_t most_sums = most_blocks + 1;
 
   Shares(const float* values, std::int64_t n)
@@ -24,7 +24,7 @@ class Shares {
         aligned_(aligned(values)) {}
   std::int64_t blocks() const { return (n_ + share_ - 1) / share_; }
 
-  /// Sum of f(number) over the share of `block`, on all its threads.
+  /// Returns the sum of f(element) over the share of `block`, computed by all its threads.
   template <class Lanes, class F>
   VAECF_HD double sum(Lanes& lanes, std::int64_t block, F&& f) const {
     return lanes.sum(share_ / 8, [&](std::int64_t group) {
@@ -47,7 +47,7 @@ class Shares {
   bool aligned_;
 };
 
-/// In fp64: neither large numbers nor many of them are lost.
+/// In fp64, which neither overflows nor loses small terms.
 struct Square {
   VAECF_HD double operator()(float value) const {
     return static_cast<double>(value) * static_cast<double>(value);
@@ -71,7 +71,7 @@ struct SumShares {
   }
 };
 
-/// Calls done(sum of `sums`).
+/// Calls done(total of `sums`).
 template <class Done>
 struct AddUp {
   static constexpr int threads = 256;
@@ -87,7 +87,7 @@ struct AddUp {
   }
 };
 
-/// A part of the gradient joins the parts before.
+/// Adds the squares of a part of the gradient to those of earlier parts.
 struct AddSquares {
   StepRecord* record;
   float* squares;
@@ -99,7 +99,7 @@ struct AddSquares {
   }
 };
 
-/// A loss that is no number counts too: its step must be skipped on all ranks alike.
+/// A non-finite loss counts too: its step must be skipped on all ranks.
 struct AddBroken {
   const StepRecord* record;
   float* overflow;

@@ -9,8 +9,7 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Activations to be written number by number, and their narrow copies, of which there are none where T is
-/// float.
+/// Activations that are written element by element, with their 16-bit copies (none if T is float).
 template <class T>
 struct Written {
   explicit Written(Activations& to)
@@ -26,8 +25,8 @@ struct Written {
   std::int64_t stride;
 };
 
-// One Philox block, four latents of one user, to a thread. Rows of statistics are [mu | logvar]: logvar need
-// not be aligned to anything, so numbers move one by one; there are few of them.
+// One Philox block, that is four latent dimensions of one user, per thread. Rows of statistics are [mu |
+// logvar]; logvar may be unaligned, so elements are accessed one by one.
 template <class T>
 struct SampleLatent {
   static constexpr int threads = 128;
@@ -79,7 +78,7 @@ struct TakeMean {
   }
 };
 
-// One user to a block.
+// One user per block.
 template <class T>
 struct LatentBackward {
   static constexpr int threads = 64;
@@ -100,7 +99,7 @@ struct LatentBackward {
     const double sum =
         lanes.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
     lanes.each(1, [&](std::int64_t) { kl[user] = sum; });
-    // What comes in carries the loss scale, and so must what is added to it.
+    // Incoming gradients include the loss scale, so the added terms must, too.
     const float beta = record->numbers.beta * record->scale.scale;
     lanes.each((latents + 3) / 4, [&](std::int64_t four) {
       float noise[4];

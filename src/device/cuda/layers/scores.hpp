@@ -7,8 +7,8 @@
 
 namespace vaecf::cuda {
 
-/// Scores (users, items) of the users from `first_user` of a batch on, nothing masked. Rows are 16-byte
-/// aligned; what stands behind the items is rubbish.
+/// Unmasked scores (users, items) of the users of a batch from `first_user` on. Rows are 16-byte aligned;
+/// values after the last item are undefined.
 struct ScoreRows {
   const float* values = nullptr;
   std::int64_t stride = 0;
@@ -19,7 +19,7 @@ struct ScoreRows {
   VAECF_HD const float* row(std::int64_t user) const { return values + (user - first_user) * stride; }
 };
 
-/// The users' own items, which no list may recommend to them.
+/// The users' own items, which must not be recommended.
 class HeldItems {
  public:
   explicit HeldItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
@@ -44,8 +44,8 @@ class HeldItems {
   const std::int32_t* columns_;
 };
 
-/// Scores a batch in parts, always the same ones: scores of ranks and of best items are the same bits. fp32,
-/// as bf16 would make ties.
+/// Computes the scores of a batch in parts. The parts are always the same, so scores for ranks and for top-k
+/// lists are bitwise equal. fp32, because bf16 would cause ties.
 class Scorer {
  public:
   Scorer(Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number, const Activations& hidden,
@@ -68,7 +68,7 @@ class Scorer {
   Queue& queue() const { return queue_; }
   std::int64_t items() const { return items_; }
 
-  /// use(const ScoreRows&) for one part after the other.
+  /// Calls use(const ScoreRows&) for each part in turn.
   template <class Use>
   void for_each_part(Use&& use) {
     for (std::int64_t first = 0; first < hidden_.rows(); first += part_) {
@@ -90,9 +90,9 @@ class Scorer {
   }
 
  private:
-  // ML-20M's 512 rows of 20,224 scores are 40 MiB: they fit into the L2 of an H100 (50 MB), and four times 79
-  // tiles give all of its 132 multiprocessors work. The weights are read once a part, so catalogues of
-  // millions get 64 users all the same.
+  // ML-20M's 512 rows of 20,224 scores are 40 MiB: they fit into the L2 cache of an H100 (50 MB), and four
+  // times 79 tiles occupy all of its 132 multiprocessors. The weights are read once per part, so a part has
+  // at least 64 users even for catalogs of millions of items.
   static constexpr std::int64_t part_bytes = std::int64_t{40} << 20;
   static constexpr std::int64_t fewest_users = 64;
   static constexpr std::int64_t most_users = 512;

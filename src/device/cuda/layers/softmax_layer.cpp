@@ -12,25 +12,25 @@
 namespace vaecf::cuda {
 namespace {
 
-/// One user's logits to a block: the loss, and in their place the gradient
-///   scale (N_u softmax_i - x_i),   zero in the padding.
-/// Each logit is read twice, eight at a time, and written once. The user's own logits are kept apart before
-/// they are overwritten, so that their gradient, a difference that may be small, is rounded once and not on
-/// the way.
+/// One user per block: computes the loss and replaces the logits by the gradient
+///   scale (N_u softmax_i - x_i),
+/// with zeros in the padding. Each logit is read twice, eight at a time, and written once. The user's own
+/// logits are saved before they are overwritten, so that their gradient, a possibly small difference, is
+/// rounded only once.
 template <class T>
 struct SoftmaxOfUser {
   using Part = math::SoftmaxPart<float>;
-  // With 32 registers each, eight blocks to a multiprocessor: the 640 users of a chunk are one wave.
+  // With 32 registers per thread, a multiprocessor holds eight blocks: the 640 users of a chunk are one wave.
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = threads * sizeof(Part);
 
   T* logits;  // (users, stride) of a chunk
   std::int64_t stride;
   std::int64_t items;
-  std::int64_t first_user;      // of the chunk, in the batch
-  const std::int64_t* offsets;  // of the batch
-  const std::int32_t* columns;  // likewise
-  const StepRecord* record;     // holds the loss scale
+  std::int64_t first_user;      // first user of the chunk in the batch
+  const std::int64_t* offsets;  // offsets of the batch
+  const std::int32_t* columns;  // columns of the batch
+  const StepRecord* record;     // contains the loss scale
   double* nll;                  // (users of the batch)
   float* own_logits;            // (entries of the batch)
 
@@ -44,7 +44,7 @@ struct SoftmaxOfUser {
     const Part softmax = softmax_of(lanes, row, reinterpret_cast<Part*>(scratch));
     const double own = lanes.sum(
         count, [&](std::int64_t k) { return static_cast<double>(widened(row[columns[begin + k]])); });
-    // One logarithm in fp64, which many GPUs are slow at, not 256.
+    // One fp64 logarithm instead of 256, because many GPUs are slow in fp64.
     lanes.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
     write_gradient(lanes, row, softmax, begin, count);
   }
@@ -83,19 +83,19 @@ struct SoftmaxOfUser {
   }
 };
 
-// Logits are made, and turned into gradients, in chunks of users that stay in the L2 meanwhile (50 MB on an
-// H100): 640 users of ML-20M in 16 bits. Their 5 x 79 tiles of 128 x 256 are also just three waves of 132
+// Logits are computed and replaced by gradients in chunks of users that fit into the L2 cache (50 MB on an
+// H100): 640 users of ML-20M in 16 bits. Their 5 x 79 tiles of 128 x 256 are also exactly three waves of 132
 // multiprocessors.
 constexpr std::int64_t chunk_bytes = 640 * 20224 * 2;
 constexpr std::int64_t chunk_step = 64;       // users
-constexpr std::int64_t smallest_chunk = 128;  // with fewer, products starve
-// The gradients of so many users are kept for the products behind; more users are cut into slices, whose
-// weight gradients add up. A matter of the machine alone, not of what else happens on it: sums keep their
-// order from run to run.
+constexpr std::int64_t smallest_chunk = 128;  // fewer users make products inefficient
+// The gradients of a slice of users are stored for the later products. More users are divided into slices,
+// whose weight gradients are added. The size depends on the GPU only, not on its current load, so that sums
+// keep their order from run to run.
 constexpr std::int64_t slice_bytes = std::int64_t{3} << 29;
 constexpr std::int64_t share_of_memory = 8;
 
-/// Calls f(part) for `whole` in parts of `size`, the last one smaller.
+/// Calls f(part) for `whole` in parts of `size`; the last one may be smaller.
 template <class F>
 void for_parts(Range whole, std::int64_t size, F&& f) {
   for (std::int64_t begin = whole.begin; begin < whole.end; begin += size) {
@@ -103,11 +103,11 @@ void for_parts(Range whole, std::int64_t size, F&& f) {
   }
 }
 
-/// The output layer over one batch.
+/// The output layer for one batch.
 ///
-/// Rounded to 16 bits in narrow runs: the logits (as by any product with a 16-bit result, softmax sees
-/// e^logit with a relative error of |logit| 2^-9 in bf16, |logit| 2^-12 in fp16), and their gradients, as
-/// operands always are. Everything between is fp32, the loss fp64.
+/// In 16-bit precisions, logits and their gradients are rounded to 16 bits. As with any product with a 16-bit
+/// result, softmax then gets e^logit with a relative error of |logit| 2^-9 in bf16 and |logit| 2^-12 in fp16.
+/// Everything in between is fp32, the loss fp64.
 class OutputLayer {
  public:
   OutputLayer(Gpu& gpu, Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number,
@@ -125,7 +125,7 @@ class OutputLayer {
         weights_(parameters.operand(layer.weight)),
         bias_(parameters.operand(layer.bias)),
         record_(record) {
-    if (!batch.has_transpose) throw std::logic_error("the loss needs a batch cut with its transpose");
+    if (!batch.has_transpose) throw std::logic_error("softmax_layer_step: the batch must have its transpose");
     chunk_ = std::max(chunk_bytes / row_bytes_ / chunk_step * chunk_step, smallest_chunk);
     const std::int64_t memory = std::min(slice_bytes, gpu.total_bytes() / share_of_memory);
     slice_ = std::max<std::int64_t>(memory / row_bytes_ / chunk_, 1) * chunk_;
@@ -134,17 +134,16 @@ class OutputLayer {
 
   std::int64_t users() const { return hidden_.rows(); }
 
-  /// `weights_done` is called when d_weight and d_bias are final.
+  /// Runs loss and gradients. `weights_done` is called when d_weight and d_bias are complete.
   ///
-  /// Gradients of the weights come first, in one product over the slice, and those of the hidden units after
-  /// them, whether or not somebody waits:
-  ///  - the reduction of the largest tensor starts as early as can be, and all that follows hides it;
-  ///  - the hidden units' product then reads the logits' gradients from memory and not from the L2, but does
-  ///    1200 operations on each of them (600 hidden units), 600 to a byte: twice what an H100 needs to wait
-  ///    for its arithmetic and not for its memory. Chunk by chunk it would be 25 tiles for 132
-  ///    multiprocessors;
-  ///  - the weights' product in pieces, each reported on its own, would cost another wave of tiles, more than
-  ///    its reduction can win by an earlier start.
+  /// The weights' gradients come first, in one product over the slice, and those of the hidden units after
+  /// them, whether or not they are reduced over ranks:
+  /// - The reduction of the largest tensor starts as early as possible and overlaps with all that follows.
+  /// - The hidden units' product then reads the logits' gradients from memory, not from L2. But it does 1200
+  ///   operations on each of them (600 hidden units), 600 per byte: twice what an H100 needs to be bound by
+  ///   arithmetic rather than memory. Chunk by chunk it would be 25 tiles for 132 multiprocessors.
+  /// - Dividing the weights' product into separately reported ranges would cost another wave of tiles, more
+  ///   than its reduction can gain by an earlier start.
   template <class F>
   void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
     logits_ = room_for_logits(std::min(slice_, users()));
@@ -156,8 +155,8 @@ class OutputLayer {
       for_parts(slice, chunk_, [&](Range chunk) {
         std::byte* logits = logits_ + (chunk.begin - slice.begin) * row_bytes_;
         forward(chunk, logits, own_logits);
-        // A pass of its own over the L2: in the softmax kernel, where a block has one user, the partial sums
-        // would be as many bytes again.
+        // A separate pass over the L2 cache: in the softmax kernel, with one user per block, partial sums
+        // would take as many bytes again.
         sum_strands(queue_, number_, logits, chunk.size(), stride_, strands, chunk.begin == 0, partial);
       });
       weight_gradient(slice, d_weight);
@@ -180,7 +179,7 @@ class OutputLayer {
     return static_cast<const std::byte*>(hidden_.operand()) + user * hidden_.stride() * size_of(number_);
   }
 
-  /// Logits and losses of `chunk`, with gradients in the logits' place.
+  /// Computes logits and losses of `chunk`, and replaces the logits by gradients.
   void forward(Range chunk, std::byte* logits, float* own_logits) {
     const MatmulSpec spec{.m = chunk.size(),
                           .n = stride_,
@@ -256,7 +255,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused) {
   const NvtxRange nvtx("loss: output layer");
-  if (fused != nullptr) throw std::logic_error("this backend does not fuse updates into gradients");
+  if (fused != nullptr) throw std::logic_error("softmax_layer_step: this device does not fuse updates");
   const Range weight = parameters.layout().tensors[layer.weight].range;
   const Range bias = parameters.layout().tensors[layer.bias].range;
   float* d_weight = gradients.data() + weight.begin;

@@ -11,17 +11,16 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Unsigned numbers that ascend as scores descend. What is no number counts as minus infinity; both zeros are
-/// one.
+/// Returns a key that ascends as scores descend. NaN counts as minus infinity; both zeros have the same key.
 VAECF_HD std::uint32_t descending_key(float score) {
   if (std::isnan(score)) score = -std::numeric_limits<float>::infinity();
   const auto bits = std::bit_cast<std::uint32_t>(score == 0.0F ? 0.0F : score);
   const std::uint32_t ascending = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
   return ~ascending;
 }
-constexpr std::uint32_t masked_key = 0xFFFFFFFFU;  // behind minus infinity's 0xFF800000
+constexpr std::uint32_t masked_key = 0xFFFFFFFFU;  // after minus infinity's key 0xFF800000
 
-/// Entries (user, item) of some users, numbered through, to be sorted by score.
+/// Writes a sort key for each entry (user, item) of some users.
 struct WriteScoreKeys {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -61,7 +60,7 @@ struct WriteUserKeys {
   }
 };
 
-/// Takes the first k of each user's sorted entries.
+/// Takes the first k sorted entries of each user.
 struct TakeBest {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
@@ -89,9 +88,9 @@ struct TakeBest {
 
 }  // namespace
 
-/// All of a row is sorted, whatever k is: entries of many users at once, stably by score and then by user, as
-/// equal scores stay in the order of items. For k = 10 that costs about as much as picking one after the
-/// other would, and for large k far less.
+/// Rows are sorted completely, for any k: the entries of many users at once, stably by score and then by
+/// user, so that equal scores stay in item order. For k = 10 this costs about as much as selecting one item
+/// after the other, and for large k far less.
 void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                    device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const NvtxRange nvtx("recommendation: top k");

@@ -15,10 +15,10 @@ namespace {
 using device::ParameterLayout;
 using device::TensorLayout;
 
-// Host memory that every copy between pageable memory and the device goes through, in floats: 8 MiB.
+// Size of the pinned staging buffer, in floats, for copies between pageable memory and the device: 8 MiB.
 constexpr std::int64_t staging_size = std::int64_t{2} << 20;
 
-/// to[i] = from[i] as another kind of number, eight at a time where `whole` says that both are aligned.
+/// Converts from[i] to to[i], eight at a time if `whole` is set, which requires both to be aligned.
 template <class From, class To>
 struct Convert {
   static constexpr int threads = 256;
@@ -63,14 +63,14 @@ struct Fill {
 };
 
 void require(bool inside) {
-  if (!inside) throw std::logic_error("a range that its buffer does not hold");
+  if (!inside) throw std::logic_error("a range exceeds its buffer");
 }
 
 bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
   return begin >= 0 && n >= 0 && begin + n <= size;
 }
 
-/// Calls move(first, n) for so many rows at a time as fit into `memory`, which holds one row at least.
+/// Calls move(first, n) for as many rows at a time as fit into `memory`, which must hold at least one row.
 template <class F>
 void for_pieces(PinnedArray<float>& memory, std::int64_t rows, std::int64_t stride, F&& move) {
   if (rows == 0 || stride == 0) return;
@@ -80,7 +80,7 @@ void for_pieces(PinnedArray<float>& memory, std::int64_t rows, std::int64_t stri
   for (std::int64_t first = 0; first < rows; first += at_once) move(first, std::min(at_once, rows - first));
 }
 
-/// Unpadded rows on the host to rows `stride` apart on the device, with zeros between.
+/// Copies rows without padding from the host to rows `stride` apart on the device, with zeros in between.
 void rows_in(Queue& queue, PinnedArray<float>& memory, const float* logical, std::int64_t rows,
              std::int64_t columns, std::int64_t stride, float* to) {
   for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
@@ -154,7 +154,7 @@ void Device::weights_changed(Parameters& parameters) {
 void Device::weights_changed(Parameters& parameters, Range range) {
   if (!narrow_run()) return;
   require(holds(parameters.master().size(), range.begin, range.size()));
-  // Behind the layout there may be room that no product reads.
+  // Elements after the layout are not read by products.
   const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
   if (n <= 0) return;
   make_copies(queue_, number(), parameters.master().data() + range.begin, parameters.copies() + range.begin,

@@ -11,21 +11,21 @@
 namespace vaecf::cuda {
 namespace {
 
-/// One pass over gradient, moments and weights, 30 bytes an element: as fast as memory is. Groups of eight
-/// are counted from the buffers' begin, so that all accesses are aligned wherever the range begins. Copies
-/// are of type T; float: there are none.
+/// One pass over gradient, moments and weights, 30 bytes per element, bound by memory bandwidth. Groups of
+/// eight are aligned to the start of the buffers, wherever the range begins. T is the type of the copies;
+/// float: no copies.
 template <class T>
 struct Update {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const StepRecord* record;
-  const float* verdict;  // overflows; squares of the whole gradient, if the rule clips
+  const float* verdict;  // number of overflows; squared norm of the gradient, if the rule clips
   bool decays;
   Range range;
   const float* gradients;
   float* first;
   float* second;
-  std::int64_t moments_offset;  // element i has moments i + moments_offset, a multiple of 64
+  std::int64_t moments_offset;  // moments of element i are at i + moments_offset, a multiple of 64
   float* weights;
   T* copies;
 
@@ -87,7 +87,7 @@ template <class T>
 void run(Queue& queue, const Update<T>& update) {
   for (const void* memory : std::initializer_list<const void*>{update.gradients, update.first, update.second,
                                                                update.weights, update.copies}) {
-    if (!aligned(memory)) throw std::logic_error("update: buffers begin at multiples of 16 bytes");
+    if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
   }
   if (update.range.size() <= 0) return;
   const std::int64_t groups = (update.range.end + 7) / 8 - update.range.begin / 8;

@@ -15,7 +15,7 @@ std::string version_text(int version) {
 std::string explain_old_driver() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  return format("the NVIDIA driver knows CUDA up to {}, this program needs {}: update the driver",
+  return format("the NVIDIA driver supports CUDA up to {}, but this program needs {}; update the driver",
                 version_text(driver), version_text(CUDART_VERSION));
 }
 
@@ -31,17 +31,15 @@ std::string advice(cudaError_t status) {
     case cudaErrorMemoryAllocation:
       return "see nvidia-smi for other programs; lower train.batch_size, or set backend.resident: off";
     case cudaErrorSystemNotReady:
-      return "see systemctl status nvidia-fabricmanager, which GPUs joined by NVSwitch need";
+      return "see systemctl status nvidia-fabricmanager, which GPUs connected by NVSwitch require";
     default:
       break;
   }
   if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
-    return "this is a bug: set backend.graph: off";
+    return "this is a bug; set backend.graph: off";
   }
-  // A fault of a kernel or of the GPU comes up at whatever call is next, which is innocent.
-  return "unless this call is to blame, earlier work on the GPU is: see `dmesg` for Xid messages and nvidia-smi for the GPU's state and processes; "
-         "start again, from the last checkpoint if there is one; "
-         "if it comes again, compute-sanitizer names the kernel";
+  // Kernel and GPU faults are asynchronous: an unrelated later call returns them.
+  return "if this call is not the cause, earlier work on the GPU is: see `dmesg` for Xid messages and nvidia-smi for the GPU's state and processes; start again from the last checkpoint; if the error recurs, compute-sanitizer names the kernel";
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -58,7 +56,7 @@ std::string explain(cudaError_t status, const char* what) {
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  // Errors that pass would otherwise show again at the next kernel's start.
+  // Clears non-sticky errors, which the next kernel launch would return otherwise.
   cudaGetLastError();
   throw RunError(explain(status, what));
 }
@@ -66,9 +64,7 @@ void check(cudaError_t status, const char* what) {
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
                                 std::int64_t ours) {
   return format(
-      "GPU memory: {} for {} are needed, {} of {} are free ({} are this run's own; "
-      "for other programs see nvidia-smi); "
-      "lower train.batch_size, or set backend.resident: off, or spread the run over more GPUs",
+      "GPU memory: {} for {} are needed, {} of {} are free ({} are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: off, or use more GPUs",
       size_text(bytes), what, size_text(free), size_text(total), size_text(ours));
 }
 

@@ -7,14 +7,14 @@
 
 namespace vaecf::cuda {
 
-/// RunError naming `what` and what to do where `status` is no success.
+/// Throws RunError with `what` and advice unless `status` is cudaSuccess.
 void check(cudaError_t status, const char* what);
 
-/// The text of that error: what failed, CUDA's name for it, what to do.
+/// Returns the message of that error: what failed, CUDA's description, and advice.
 std::string explain(cudaError_t status, const char* what);
 
-/// The text of the error that `bytes` more for `what` do not fit into a GPU's memory, of which `ours` are
-/// used by this run.
+/// Returns the message of the error that `bytes` for `what` do not fit into GPU memory, of which this run
+/// uses `ours`.
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
                                 std::int64_t ours);
 

@@ -23,8 +23,7 @@ CublasLt load_cublaslt(const char* library, const char* built_with) {
     handle = dlopen(built_with, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       throw RunError(format(
-          "GPU: cuBLASLt cannot be loaded: {}; "
-          "install it from the CUDA toolkit, or add its folder to LD_LIBRARY_PATH, or train with device: cpu",
+          "GPU: cuBLASLt cannot be loaded: {}; install it from the CUDA toolkit, add its folder to LD_LIBRARY_PATH, or train with device: cpu",
           reason));
     }
   }
@@ -32,7 +31,7 @@ CublasLt load_cublaslt(const char* library, const char* built_with) {
 #define VAECF_FIND(name)                                                                        \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(handle, "cublasLt" #name)); \
   if (functions.name == nullptr) {                                                              \
-    throw RunError(format("GPU: {} is no cuBLASLt that fits: {}", library, dlerror()));         \
+    throw RunError(format("GPU: {} is not a compatible cuBLASLt: {}", library, dlerror()));     \
   }
   VAECF_CUBLASLT_FUNCTIONS(VAECF_FIND);
 #undef VAECF_FIND

@@ -20,18 +20,19 @@ namespace vaecf::cuda {
   f(MatrixLayoutCreate);            \
   f(MatrixLayoutDestroy)
 
-/// The functions of cuBLASLt, without their prefix.
+/// Function pointers to cuBLASLt, without its prefix.
 struct CublasLt {
 #define VAECF_MEMBER(name) decltype(&::cublasLt##name) name = nullptr
   VAECF_CUBLASLT_FUNCTIONS(VAECF_MEMBER);
 #undef VAECF_MEMBER
 };
 
-/// Loads the library at the first call, on any thread: its start takes 0.1 s and 200 MB of every process,
-/// also of those that use no GPU. RunError where it cannot be loaded.
+/// Returns the functions of cuBLASLt. The first call loads the library; thread-safe. Loading at program start
+/// would cost every process 0.1 s and 200 MB, even without a GPU. Throws RunError if the library cannot be
+/// loaded.
 const CublasLt& cublaslt();
 
-/// From the first of the two files that can be loaded: `library` as the loader finds it, or `built_with`.
+/// Loads the first available of two libraries: `library`, found by the loader's search path, or `built_with`.
 CublasLt load_cublaslt(const char* library, const char* built_with);
 
 }  // namespace vaecf::cuda

@@ -11,25 +11,25 @@
 
 namespace vaecf::cuda {
 
-/// One thread block shares the work on one row. The threads take elements `threads` apart; the partial
-/// results of a warp meet by a butterfly, those of the warps in shared memory, always in the same order: a
-/// row gives the same bits however often it is computed.
+/// math::Lanes on a thread block, which processes one row together. Elements are distributed with stride
+/// `threads`. Partial results are combined within a warp by butterfly shuffles and between warps in shared
+/// memory, always in the same order, so results are bitwise reproducible.
 ///
-/// Every thread of the block makes one, with the same arguments, and calls the verbs together with all
-/// others. `THREADS` is blockDim.x, a multiple of 32. The block is one-dimensional.
+/// Every thread of the block makes an object with the same arguments and calls each function together with
+/// all other threads. `THREADS` is blockDim.x, a multiple of 32. The block is one-dimensional.
 template <int THREADS>
 class BlockLanes {
   static_assert(THREADS % 32 == 0 && THREADS >= 32 && THREADS <= 1024);
 
  public:
-  /// What the lanes of one block exchange partial results through; put one into shared memory.
+  /// Exchange buffer for partial results; must be in shared memory.
   struct Shared {
-    double slots[THREADS / 32 + 1];  // the last one carries the result to all
+    double slots[THREADS / 32 + 1];  // the last slot broadcasts the result
   };
 
   __device__ explicit BlockLanes(Shared& shared) : shared_(shared) {}
 
-  // The type is spelled out: nvcc's host pass drops the body, so that `auto` would be void there.
+  // The return type is explicit: nvcc's host pass drops the body, so `auto` would be void there.
   template <class F, class T = std::decay_t<std::invoke_result_t<F&, std::int64_t>>>
   __device__ T sum(std::int64_t n, F&& f) const {
     T part{};
@@ -78,7 +78,7 @@ class BlockLanes {
     }
     __syncthreads();
     const T result = slots[warps];
-    __syncthreads();  // the slots are free again only when all have read
+    __syncthreads();  // slots may be reused only when all threads have read them
     return result;
   }
 
@@ -87,7 +87,7 @@ class BlockLanes {
 
 static_assert(math::Lanes<BlockLanes<256>>);
 
-/// How many blocks of a body a multiprocessor should have room for; 0: as the compiler thinks best.
+/// Returns the number of blocks of a body that a multiprocessor should hold; 0: the compiler decides.
 template <class Body>
 constexpr int blocks_at_once() {
   if constexpr (requires { Body::blocks_at_once; }) return Body::blocks_at_once;

@@ -12,8 +12,8 @@
 
 namespace vaecf::cuda {
 
-/// A range that NVIDIA's profilers show by its name, from here to the end of the block; a few nanoseconds
-/// where none is attached. The header is all there is to NVTX: it looks for the profiler's library by itself.
+/// A named range in NVIDIA's profilers that lasts as long as this object. Costs a few nanoseconds if no
+/// profiler is attached. NVTX is header-only and locates the profiler's library itself.
 class NvtxRange {
  public:
 #if defined(VAECF_HAS_NVTX)
@@ -23,7 +23,7 @@ class NvtxRange {
   ~NvtxRange() {
     nvtxRangePop();
   }
-#else  // the twin, or a toolkit without the header
+#else  // host emulation, or a toolkit without the header
   explicit NvtxRange(const char*) {}
   ~NvtxRange() {}
 #endif
@@ -31,17 +31,17 @@ class NvtxRange {
   NvtxRange& operator=(const NvtxRange&) = delete;
 };
 
-/// Runs `body` on `blocks` blocks; none: nothing.
+/// Runs `body` on `blocks` blocks; 0 blocks: does nothing.
 ///
-/// Kernels are function objects: copyable, with pointers and numbers as members, and
+/// Kernels are function objects: copyable, with pointers and plain values as members, and
 ///   static constexpr int threads = 128;         // per block, a multiple of 32
-///   static constexpr int scratch_bytes = 4096;  // shared memory that a block's threads see; may be 0
-///   static constexpr int blocks_at_once = 12;   // of a multiprocessor: bounds registers; may be absent
+///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; may be 0
+///   static constexpr int blocks_at_once = 12;   // per multiprocessor: bounds registers; optional
 ///   template <class Lanes>
 ///   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const;
-/// All threads of a block run the whole body. What they do together they do through the verbs of math::Lanes
-/// (sum, max, each; each ends in a barrier); whatever stands outside a verb must give the same on every
-/// thread and write nothing.
+/// All threads of a block run the whole body. They cooperate only through the functions of math::Lanes (sum,
+/// max, each; each ends in a barrier). Code outside these functions must compute the same values on every
+/// thread and must not write to memory.
 template <class Body>
 void launch(Queue& queue, std::int64_t blocks, const Body& body);
 

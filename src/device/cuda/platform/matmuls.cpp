@@ -17,19 +17,17 @@
 namespace vaecf::cuda {
 namespace {
 
-/// What NVIDIA advises for Hopper; split sums of the products that need them fit many times.
+/// NVIDIA's recommendation for Hopper; large enough for the split sums of all products here.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr int most_candidates = 8;
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  // Behind a failed start there often is an older error of the device, which says more.
+  // A failed call is often caused by an older error of the device, which is more specific.
   vaecf::cuda::check(cudaGetLastError(), what);
-  throw RunError(
-      format("GPU: {} failed: {} ({}); "
-             "see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; "
-             "of all train.precision: fp32 asks a GPU for least",
-             what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
+  throw RunError(format(
+      "GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; train.precision: fp32 requires the least support from a GPU",
+      what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
 }
 
 struct Destroy {
@@ -50,7 +48,7 @@ cudaDataType_t type_of(Number number) {
     case Number::fp16:
       return CUDA_R_16F;
   }
-  throw std::logic_error("no such number");
+  throw std::logic_error("not a Number");
 }
 
 template <class T>
@@ -64,7 +62,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "describing a product");
 }
 
-/// A row-major matrix of `rows` rows is, to cuBLASLt, its column-major transpose.
+/// To cuBLASLt, a row-major matrix of `rows` rows is its column-major transpose.
 Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std::int64_t columns,
                                           std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
@@ -74,18 +72,18 @@ Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std:
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
 
-/// A power of two that divides the address, 256 at most.
+/// Returns a power of two that divides the address, at most 256.
 std::uint32_t alignment_of(const void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory) | 256U;
   return static_cast<std::uint32_t>(address & -address);
 }
 
-/// A product as cuBLASLt wants it. Row-major c = a b is column-major c' = b' a': it gets b first, and the
-/// bias that our rows share runs down its columns, as its epilogue wants.
+/// A product in cuBLASLt's terms. Row-major c = a b is column-major c' = b' a', so b is the first operand.
+/// The bias, shared by our rows, applies along columns, as the epilogue requires.
 struct Plan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c;
-  std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< the one that runs, and what stands in should it not
+  std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< fallbacks follow the one in use
 };
 
 Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
@@ -110,7 +108,7 @@ Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
   return plan;
 }
 
-/// What a product takes.
+/// The buffers of a product.
 struct Operands {
   const void* a;
   const void* b;
@@ -118,7 +116,7 @@ struct Operands {
   const void* bias;
 };
 
-/// What decides on a product's algorithm: besides the product, how its operands are aligned.
+/// The properties that determine a product's algorithm: its spec and the alignment of its operands.
 using PlanKey = std::pair<MatmulSpec, std::array<std::uint32_t, 3>>;
 
 }  // namespace
@@ -142,14 +140,14 @@ struct Matmuls::State {
                              workspace.data(), workspace_bytes, static_cast<cudaStream_t>(queue.native()));
   }
 
-  /// The algorithms that cuBLASLt expects to be fastest, best first.
+  /// Returns the algorithms that cuBLASLt expects to be fastest, best first.
   std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x) {
     cublasLtMatmulPreference_t made = nullptr;
     check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
     const Owned<cublasLtMatmulPreference_t> preference(made);
     set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-    // Parts of a split sum meet in fp32, never in a narrow result; and where runs must repeat, in one fixed
-    // order, after the last part, not as they come.
+    // Partial sums are combined in fp32, never in a 16-bit result. For deterministic results they are
+    // combined in a fixed order after the last part.
     const bool in_order = deterministic || spec.result != Number::fp32;
     set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
@@ -173,7 +171,7 @@ struct Matmuls::State {
     return algorithms;
   }
 
-  /// Seconds of the fastest of a few runs; infinite if it does not run.
+  /// Returns the fastest of a few runs in seconds; infinity if the algorithm does not run.
   double seconds(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x) {
     Event begin(Timing::on);
     Event end(Timing::on);
@@ -207,16 +205,15 @@ struct Matmuls::State {
     if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
     made.algorithms = candidates(made, spec, x);
     if (made.algorithms.empty()) {
-      throw RunError(
-          format("GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); "
-                 "set train.precision: fp32, which needs the least support",
-                 spec.m, spec.k, spec.k, spec.n));
+      throw RunError(format(
+          "GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: fp32, which requires the least support",
+          spec.m, spec.k, spec.k, spec.n));
     }
-    // Trials overwrite the result and wait for the device: where either matters, the first guess stands.
-    // Small products are not worth it.
+    // Trials overwrite the result and block until the device is done. If either is not allowed, or the
+    // product is small, the heuristic's first algorithm is used.
     const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
     if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
-      queue.finish();  // trials then wait for nobody but themselves
+      queue.finish();  // so that trials measure only themselves
       std::swap(made.algorithms.front(), made.algorithms[fastest(queue, made, x)]);
     }
     return plans.emplace(key, std::move(made)).first->second;
@@ -243,7 +240,7 @@ void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const voi
     const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
                          status == CUBLAS_STATUS_ARCH_MISMATCH;
     if (!refused || plan.algorithms.size() == 1) return check(status, "a product");
-    cudaGetLastError();  // nothing ran: the advice was wrong, the next may be better
+    cudaGetLastError();  // nothing ran; try the next algorithm
     plan.algorithms.erase(plan.algorithms.begin());
   }
 }

@@ -16,10 +16,10 @@ namespace vaecf::cuda {
 
 struct Gpu::State {
   explicit State(int index) : number(index) {
-    // First of all: any other call would wake device 0, and hold memory there.
-    check(cudaSetDevice(index), "taking the GPU");
+    // Must be the first CUDA call: any other would create a context on device 0, with its memory.
+    check(cudaSetDevice(index), "selecting the GPU");
     facts = cuda_facts().gpus.at(static_cast<std::size_t>(index));
-    check(cudaStreamCreateWithFlags(&clearing, cudaStreamNonBlocking), "making a stream");
+    check(cudaStreamCreateWithFlags(&clearing, cudaStreamNonBlocking), "creating a stream");
   }
   ~State() { cudaStreamDestroy(clearing); }
   State(const State&) = delete;
@@ -48,7 +48,7 @@ std::string Gpu::id() const {
 std::int64_t Gpu::free_bytes() const {
   std::size_t free = 0;
   std::size_t total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking how much memory is free");
+  check(cudaMemGetInfo(&free, &total), "querying free memory");
   return static_cast<std::int64_t>(free);
 }
 std::int64_t Gpu::total_bytes() const {
@@ -63,15 +63,15 @@ void* Gpu::allocate(std::int64_t bytes, const char* what) {
   const auto size = static_cast<std::size_t>(bytes);
   const cudaError_t status = cudaMalloc(&memory, size);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // passes: the next call must not find it
+    cudaGetLastError();  // clears the error, which the next call would return otherwise
     throw RunError(explain_full_memory(what, bytes, free_bytes(), total_bytes(), state_->used));
   }
   check(status, what);
   state_->used += bytes;
   state_->peak = std::max(state_->peak, state_->used);
   try {
-    // The queues do not wait for the default stream, where a plain cudaMemset would run: zeros first, then
-    // the pointer.
+    // Streams here do not synchronize with the default stream, on which cudaMemset runs. So the zeros must be
+    // complete before the address is returned.
     check(cudaMemsetAsync(memory, 0, size, state_->clearing), what);
     check(cudaStreamSynchronize(state_->clearing), what);
   } catch (...) {
@@ -82,7 +82,7 @@ void* Gpu::allocate(std::int64_t bytes, const char* what) {
 }
 
 void Gpu::release(void* memory, std::int64_t bytes) noexcept {
-  // cudaFree may wait for what still uses the memory, but does not promise to.
+  // cudaFree may wait for work that uses the memory, but does not guarantee it.
   cudaDeviceSynchronize();
   cudaFree(memory);
   cudaGetLastError();
@@ -95,8 +95,7 @@ void* allocate_pinned(std::int64_t bytes) {
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     throw RunError(format(
-        "{:.1f} MiB of pinned host memory are not to be had: free host memory, or raise the limit of locked memory (ulimit -l; "
-        "in containers --ulimit memlock=-1)",
+        "cannot allocate {:.1f} MiB of pinned host memory; free host memory, or raise the limit of locked memory (ulimit -l; in containers --ulimit memlock=-1)",
         static_cast<double>(bytes) / (1 << 20)));
   }
   check(status, "pinned host memory");
@@ -104,7 +103,7 @@ void* allocate_pinned(std::int64_t bytes) {
 }
 
 void release_pinned(void* memory) noexcept {
-  cudaDeviceSynchronize();  // copies may be under way
+  cudaDeviceSynchronize();  // copies may be in progress
   cudaFreeHost(memory);
   cudaGetLastError();
 }
@@ -112,7 +111,7 @@ void release_pinned(void* memory) noexcept {
 struct Event::State {
   explicit State(Timing timing) {
     check(cudaEventCreateWithFlags(&event, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
-          "making an event");
+          "creating an event");
   }
   ~State() { cudaEventDestroy(event); }
   State(const State&) = delete;
@@ -128,7 +127,7 @@ bool Event::done() const {
     cudaGetLastError();
     return false;
   }
-  check(status, "looking at an event");
+  check(status, "querying an event");
   return true;
 }
 
@@ -139,7 +138,7 @@ void* Event::native() const {
 double Event::seconds_between(const Event& from, const Event& to) {
   float milliseconds = 0.0F;
   check(cudaEventElapsedTime(&milliseconds, from.state_->event, to.state_->event),
-        "taking the time between events");
+        "measuring the time between events");
   return 1e-3 * static_cast<double>(milliseconds);
 }
 
@@ -155,12 +154,12 @@ struct CapturedGraph::State {
 
 struct Queue::State {
   State() {
-    // Non-blocking: never ordered with the default stream, which libraries may use.
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    // Non-blocking: not synchronized with the default stream, which libraries may use.
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
   }
   ~State() {
     if (capturing) abandon_capture();
-    cudaStreamDestroy(stream);  // what is in it still runs to its end
+    cudaStreamDestroy(stream);  // work in it still completes
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -214,9 +213,8 @@ void Queue::wait_for(void* event) {
 }
 
 void Queue::finish() {
-  if (state_->capturing) throw std::logic_error("waiting for a queue that captures");
-  // Short waits spin; in longer ones the core goes to other threads, and in long ones a little sleep costs
-  // nothing.
+  if (state_->capturing) throw std::logic_error("Queue::finish: must not be called during a capture");
+  // Short waits spin; longer ones yield the core to other threads, and still longer ones sleep.
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   for (;;) {
@@ -236,31 +234,32 @@ void Queue::finish() {
 
 void Queue::begin_capture() {
   if (state_->capturing) throw std::logic_error("a capture within a capture");
-  // Thread local: calls that a capture cannot hold (allocation, waiting) are refused on this thread, where
-  // they would be our bug, while other threads, as NCCL's and a watchdog's, go on. Global would refuse theirs
-  // and void our capture; relaxed would let ours pass, to fail at replay.
+  // Thread local: operations that a capture does not allow (allocation, waiting) fail on this thread, which
+  // would be a bug of this program, while other threads, such as NCCL's and the watchdog's, are not affected.
+  // Mode global would fail their calls and invalidate the capture; relaxed would allow this thread's calls,
+  // which then fail at replay.
   check(cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal),
-        "starting to record a step");
+        "starting a graph capture");
   state_->capturing = true;
 }
 
 CapturedGraph Queue::end_capture() {
-  if (!state_->capturing) throw std::logic_error("ending no capture");
+  if (!state_->capturing) throw std::logic_error("Queue::end_capture: no capture is active");
   state_->capturing = false;
   cudaGraph_t captured = nullptr;
-  check(cudaStreamEndCapture(state_->stream, &captured), "recording a step");
+  check(cudaStreamEndCapture(state_->stream, &captured), "capturing a step");
   auto graph = std::make_shared<CapturedGraph::State>();
-  // Work keeps the priority of the queue that it was put into: the communicator's stays urgent.
+  // Nodes keep the priority of their stream, so that communication remains urgent.
   const cudaError_t status =
       cudaGraphInstantiate(&graph->runnable, captured, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(captured);
-  check(status, "making a recorded step ready to run");
+  check(status, "instantiating a graph");
   return CapturedGraph(std::move(graph));
 }
 
 void Queue::run(const CapturedGraph& graph) {
   if (state_->capturing) throw std::logic_error("a graph within a capture");
-  check(cudaGraphLaunch(graph.state().runnable, state_->stream), "starting a recorded step");
+  check(cudaGraphLaunch(graph.state().runnable, state_->stream), "launching a graph");
 }
 
 bool Queue::capturing() const {

@@ -17,7 +17,7 @@ struct Widen {
   __host__ __device__ std::int64_t operator()(std::int32_t value) const { return value; }
 };
 
-// The scan's sums have the type of what it reads: 64 bits from the start, or they would overflow at 2^31.
+// The scan accumulates in its input's type, so the input is converted to 64 bits to avoid overflow at 2^31.
 cudaError_t scan(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out, std::int64_t n,
                  cudaStream_t stream) {
   return cub::DeviceScan::InclusiveSum(scratch, bytes, thrust::make_transform_iterator(in, Widen{}), out, n,
@@ -36,13 +36,13 @@ cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* keys, s
 struct Primitives::State {
   explicit State(Gpu& owner) : gpu(owner) {}
 
-  /// Scratch memory of at least `bytes`. What was outgrown stays: captured work still refers to it. Doubling
-  /// bounds it by what is in use.
+  /// Returns scratch memory of at least `bytes`. Outgrown blocks are kept, because graphs may refer to them;
+  /// doubling limits their total to the size in use.
   void* take(const Queue& queue, std::size_t bytes) {
     const auto size = static_cast<std::int64_t>(bytes);
     const std::int64_t has = scratch.empty() ? 0 : scratch.back().size();
     if (has < size) {
-      if (queue.capturing()) throw std::logic_error("a scan or sort without room in a capture");
+      if (queue.capturing()) throw std::logic_error("a scan or sort must run once before it is captured");
       scratch.emplace_back(gpu, std::max(size, 2 * has), "scratch of scan and sort");
     }
     return scratch.back().data();
