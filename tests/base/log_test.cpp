@@ -19,19 +19,19 @@ std::string spoken(Verbosity verbosity, bool speaks, bool over_bar = false) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(Log, SaysWhatItsVerbosityAllows) {
+TEST(Log, VerbosityFiltersLevels) {
   EXPECT_EQ(spoken(Verbosity::quiet, true), "warning: warn {}\n");
   EXPECT_EQ(spoken(Verbosity::normal, true), "info {} 2\nwarning: warn {}\n");
   EXPECT_EQ(spoken(Verbosity::verbose, true), "debug 1\ninfo {} 2\nwarning: warn {}\n");
 }
 
-TEST(Log, OtherRanksAreSilent) {
+TEST(Log, DisabledLogWritesNothing) {
   EXPECT_EQ(spoken(Verbosity::verbose, false), "");
   Log silent;
   silent.warn("nobody hears {}", "this");
 }
 
-TEST(Log, WipesTheBarBeforeALine) {
+TEST(Log, ErasesTheProgressBarBeforeALine) {
   EXPECT_EQ(spoken(Verbosity::quiet, true, true), "\r\033[Kwarning: warn {}\n");
 }
 

@@ -6,7 +6,7 @@
 namespace vaecf {
 namespace {
 
-TEST(TimelineRings, KeepTheNewestOfEachTrackAndCountTheRest) {
+TEST(TimelineRings, KeepNewestEventsPerTrackAndCountDropped) {
   Timeline timeline(3);
   EXPECT_TRUE(timeline.take().first.empty());
   for (int i = 0; i < 8; ++i) timeline.add({"step", Track::compute, i, i + 1, "step", i});
@@ -18,7 +18,7 @@ TEST(TimelineRings, KeepTheNewestOfEachTrackAndCountTheRest) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(events[static_cast<std::size_t>(1 + i)].number, 5 + i);
 }
 
-TEST(TimelineSpans, StandInOneAnotherByTheRanksOwnClock) {
+TEST(TimelineSpans, NestAndUseTheRanksClock) {
   std::int64_t now = 100;
   const auto timeline = std::make_shared<Timeline>(8, [&](Timeline::Clock::time_point) { return now; });
   {
@@ -38,7 +38,7 @@ TEST(TimelineSpans, StandInOneAnotherByTheRanksOwnClock) {
   EXPECT_EQ(events[1].number_name, nullptr);
 }
 
-TEST(TimelineRings, TakeEventsOfSeveralThreads) {
+TEST(TimelineRings, AcceptEventsOfSeveralThreads) {
   Timeline timeline(1000);
   const auto work = [&] {
     for (int i = 0; i < 500; ++i) timeline.add({"x", Track::compute, i, i});

@@ -10,7 +10,7 @@ namespace vaecf::math {
 namespace {
 
 // Numbers worked out by hand from the published update formulas.
-TEST(Optimisers, Adam) {
+TEST(Optimizers, Adam) {
   double m = 0.2;
   double v = 0.04;
   double w = 1.0;
@@ -20,7 +20,7 @@ TEST(Optimisers, Adam) {
   EXPECT_NEAR(w, 1.0 - 0.01 * 0.23 / (std::sqrt(0.0421) + 0.01), 1e-15);
 }
 
-TEST(Optimisers, RmspropWithMomentum) {
+TEST(Optimizers, RmspropWithMomentum) {
   double m = 0.1;
   double v = 0.5;
   double w = -1.0;
@@ -30,7 +30,7 @@ TEST(Optimisers, RmspropWithMomentum) {
   EXPECT_NEAR(w, -1.1, 1e-15);
 }
 
-TEST(Optimisers, SgdWithMomentum) {
+TEST(Optimizers, SgdWithMomentum) {
   double m = 0.5;
   double w = 2.0;
   sgd_element(3.0, 0.1, 0.9, m, w);
@@ -38,7 +38,7 @@ TEST(Optimisers, SgdWithMomentum) {
   EXPECT_NEAR(w, 1.655, 1e-15);
 }
 
-TEST(Optimisers, DecayAndScaleEnterTheGradient) {
+TEST(Optimizers, GradientIncludesDecayAndScale) {
   EXPECT_DOUBLE_EQ(step_gradient(10.0, 0.25, 0.5, -2.0), 1.5);
 }
 
@@ -80,7 +80,7 @@ TEST(Kl, AgreesWithItsIntegral) {
   EXPECT_NEAR(kl_term(mu, logvar), integral, 1e-6);
 }
 
-TEST(InputScale, MakesTheRowAUnitVector) {
+TEST(InputScale, NormalizesTheRow) {
   EXPECT_EQ(input_scale(0), 0.0F);
   for (const std::int64_t n : {1, 2, 3, 100, 4711}) {
     const double scale = input_scale(n);
@@ -98,7 +98,7 @@ TEST(Bf16, RoundsToNearestEven) {
   EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3FFFFFFFU)), 0x4000);  // the carry reaches the exponent
 }
 
-TEST(Bf16, EdgesOfTheRangeAndNan) {
+TEST(Bf16, RangeLimitsAndNan) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(from_bf16(to_bf16(infinity)), infinity);
   EXPECT_EQ(from_bf16(to_bf16(-infinity)), -infinity);
@@ -110,7 +110,7 @@ TEST(Bf16, EdgesOfTheRangeAndNan) {
   }
 }
 
-TEST(Bf16, ErrorIsHalfAUnitAndExactValuesStay) {
+TEST(Bf16, ErrorIsAtMostHalfAUlp) {
   for (std::uint32_t bits = 0; bits < 0x7F80; bits += 3) {
     const float exact = from_bf16(static_cast<std::uint16_t>(bits));
     EXPECT_EQ(to_bf16(exact), bits);

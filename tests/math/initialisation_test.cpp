@@ -26,7 +26,7 @@ TEST(XavierUniform, LimitsMomentsAndEnds) {
   EXPECT_NEAR(squares / n, variance, 4.0 * limit * limit * std::sqrt(4.0 / 45.0 / n));
 }
 
-TEST(InitialWeight, IndexBeyond32BitsIsAWordOfItsOwn) {
+TEST(InitialWeight, IndexBeyond32BitsUsesASeparateCounterWord) {
   const std::uint64_t far = (7ULL << 32) + 6;
   const std::uint32_t word = random_word(3, RandomPurpose::initialisation, 7, 1, 6);
   EXPECT_EQ(initial_weight(3, 1, far, 10, 20), xavier_limit(10, 20) * (2.0F * uniform01(word) - 1.0F));
@@ -50,7 +50,7 @@ TEST(TruncatedNormal, MomentsAndBound) {
   EXPECT_NEAR(squares / n, variance, 0.015);
 }
 
-TEST(TruncatedNormal, FirstDrawStandsUnlessItLiesOutside) {
+TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {
   const int n = 20000;
   const std::uint32_t key[2] = {4, 0};
   int redrawn = 0;

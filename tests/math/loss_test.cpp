@@ -22,7 +22,7 @@ SoftmaxPart<float> softmax_of(float first, float step) {
   return {maximum, low.sum_below(maximum) + high.sum_below(maximum)};
 }
 
-TEST(Loss, OfEqualLogitsIsTheLogarithmOfTheirNumber) {
+TEST(Loss, EqualLogitsGiveTheLogarithmOfTheirCount) {
   for (const float logit : {0.0F, -90.0F, 1000.0F}) {
     const SoftmaxPart<float> all = softmax_of(logit, 0.0F);
     EXPECT_EQ(all.maximum, logit);
@@ -31,7 +31,7 @@ TEST(Loss, OfEqualLogitsIsTheLogarithmOfTheirNumber) {
   }
 }
 
-TEST(Loss, PartsMayRiseOrFallAndOverflowNothing) {
+TEST(Loss, PartsInAnyOrderDoNotOverflow) {
   for (const float step : {0.01F, 1.0F, 1e30F}) {
     const double geometric = 1.0 / (1.0 - std::exp(-static_cast<double>(step)));
     for (const float sign : {1.0F, -1.0F}) {
@@ -42,7 +42,7 @@ TEST(Loss, PartsMayRiseOrFallAndOverflowNothing) {
   }
 }
 
-TEST(Loss, ScaleIsItsDerivative) {
+TEST(Loss, ScaleIsTheDerivative) {
   const double logits[] = {0.3, -1.2, 2.0};  // the user holds the first and the last
   const auto softmax = [&](double change) {
     return SoftmaxPart<double>{0.0F,
@@ -53,7 +53,7 @@ TEST(Loss, ScaleIsItsDerivative) {
               1e-7);
 }
 
-TEST(Loss, OfBrokenLogits) {
+TEST(Loss, NonFiniteLogitsGiveNan) {
   SoftmaxPart<float> part;
   part.add(-infinity);
   part.add(0.0F);

@@ -10,7 +10,7 @@
 namespace vaecf::math {
 namespace {
 
-TEST(MetricName, ReadsAndWrites) {
+TEST(MetricName, ParsesAndPrints) {
   EXPECT_EQ(parse_metric("recall@20").k, 20);
   EXPECT_NE(parse_metric("recall@20"), parse_metric("recall_n@20"));
   for (const std::string name : {"ndcg@1", "recall@2147483647", "coverage@10"})
@@ -19,7 +19,7 @@ TEST(MetricName, ReadsAndWrites) {
     EXPECT_EQ(to_string(parse_metric(name + "@10")), name + "@10");
 }
 
-TEST(MetricName, BadNamesAreInputErrors) {
+TEST(MetricName, InvalidNamesThrowInputError) {
   for (const char* name :
        {"", "ndcg", "ndcg@", "@10", "NDCG@10", "no_metric@10", "ndcg@0", "ndcg@-5", "ndcg@1.5", "ndcg@10 ",
         "ndcg@ 10", "ndcg@010", "ndcg@ten", "recall@2147483648", "ndcg@10@20"}) {
@@ -39,7 +39,7 @@ double value(const char* name, const std::vector<std::int32_t>& ranks, std::int6
 }
 
 // metrics_reference_test.cpp compares all others.
-TEST(Variants, BestListsAndEmptyOnes) {
+TEST(Variants, PerfectAndEmptyLists) {
   for (const char* name : {"recall_n@3", "hit@3", "mrr@3", "map@3", "ndcg@3", "recall@3"}) {
     EXPECT_DOUBLE_EQ(value(name, {2, 0, 1}), 1.0) << name;
     EXPECT_EQ(value(name, {3, 4, 5}), 0.0) << name;
@@ -49,7 +49,7 @@ TEST(Variants, BestListsAndEmptyOnes) {
   EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked ones count as targets
 }
 
-TEST(Beats, HigherScoresThenLowerItemsAndNeverToFlatterTheTarget) {
+TEST(Beats, HigherScoreThenLowerItemAndNanAgainstTheTarget) {
   EXPECT_TRUE(beats(2.0F, 9, 1.0F, 3));
   EXPECT_FALSE(beats(1.0F, 3, 2.0F, 9));
   EXPECT_TRUE(beats(1.0F, 3, 1.0F, 9));
@@ -58,7 +58,7 @@ TEST(Beats, HigherScoresThenLowerItemsAndNeverToFlatterTheTarget) {
   EXPECT_TRUE(beats(1.0F, 9, std::nanf(""), 3));
 }
 
-TEST(MetricSums, MeanAndStandardErrorInAnySplit) {
+TEST(MetricSums, MeanAndStandardErrorDoNotDependOnTheSplit) {
   MetricSums whole;
   MetricSums left;
   MetricSums right;
@@ -77,7 +77,7 @@ TEST(MetricSums, MeanAndStandardErrorInAnySplit) {
   EXPECT_EQ(MetricSums{}.standard_error(), 0.0);
 }
 
-TEST(MetricSums, EqualValuesHaveNoError) {
+TEST(MetricSums, EqualValuesHaveZeroStandardError) {
   MetricSums sums;
   for (int i = 0; i < 1000; ++i) sums.add(0.1);
   EXPECT_NEAR(sums.standard_error(), 0.0, 1e-9);

@@ -33,7 +33,7 @@ TEST(Philox, KnownAnswers) {
   }
 }
 
-TEST(Philox, CounterAndKeyAreLaidOutAsDocumented) {
+TEST(Philox, CounterAndKeyHaveTheDocumentedLayout) {
   const std::uint64_t seed = 0x0123456789abcdefULL;
   const std::uint32_t key[2] = {0x89abcdef, 0x01234567};
   for (const std::uint32_t index : {0U, 3U, 4U, 30U, 0xffffffffU}) {
@@ -43,7 +43,7 @@ TEST(Philox, CounterAndKeyAreLaidOutAsDocumented) {
   }
 }
 
-TEST(Philox, UniformStaysInItsInterval) {
+TEST(Philox, UniformIsInItsInterval) {
   EXPECT_EQ(uniform01(0), 0x1p-33F);
   EXPECT_EQ(uniform01(0xffffffffU), 1.0F);
   EXPECT_EQ(uniform01(0x80000000U), 0.5F);
@@ -55,7 +55,7 @@ TEST(Philox, DropoutThresholds) {
   EXPECT_EQ(dropout_threshold(0.0F), 0U);
 }
 
-TEST(Philox, DropoutKeepsItsShare) {
+TEST(Philox, DropoutKeepsTheGivenFraction) {
   for (const float keep : {0.1F, 0.5F, 0.9F}) {
     const std::uint64_t threshold = dropout_threshold(keep);
     const int n = 200000;

@@ -118,7 +118,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   }
 }
 
-TEST_P(Gradient, AnEmptyBatchGivesZeros) {
+TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   const auto device = fp32_device();
   CpuNetwork model(GetParam().options, {items, GetParam().features}, *device, 0);
   initialize(model, model.shape(), 11);
@@ -139,7 +139,7 @@ TEST_P(Gradient, AnEmptyBatchGivesZeros) {
   }
 }
 
-TEST(ModelFeatures, AreTakenWhereTheModelKnowsThem) {
+TEST(ModelFeatures, MustMatchTheModel) {
   const auto device = fp32_device();
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);

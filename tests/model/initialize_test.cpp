@@ -13,7 +13,7 @@ namespace {
 const ModelOptions wide = {"mult_vae", {40}, 6, 0.5};
 constexpr std::int64_t many_items = 30011;  // encoder_1 takes more than one block of rows
 
-TEST(Initialize, WeightsAreThoseOfSeedTensorAndIndex) {
+TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
   const auto device = fp32_device();
   CpuNetwork model(wide, many_items, *device, 1);
   initialize(model, model.shape(), (std::uint64_t{5} << 32) + 9);
@@ -40,7 +40,7 @@ TEST(Initialize, BiasesAreSmallAndTruncated) {
   EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
 }
 
-TEST(Initialize, FeaturesLeaveAllElseAsItIs) {
+TEST(Initialize, FeaturesDoNotChangeOtherTensors) {
   const auto device = fp32_device();
   CpuNetwork with(wide, {50, 7}, *device, 1);
   CpuNetwork without(wide, 50, *device, 1);

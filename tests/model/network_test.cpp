@@ -44,7 +44,7 @@ TEST(Network, MultDaeWithoutHiddenLayers) {
   EXPECT_EQ(rows_of({"mult_dae", {}, 200, 0.5}, 30), expected);
 }
 
-TEST(Network, FeaturesHaveRowsOfTheirOwnInTheFirstLayer) {
+TEST(Network, FeaturesHaveASeparateTableInTheFirstLayer) {
   std::vector<Row> expected = rows_of({"mult_vae", {12}, 3, 0.5}, 30);
   expected.emplace_back("encoder_1/feature_weight", 7, 12, TensorKind::input_table, true);
   EXPECT_EQ(rows_of({"mult_vae", {12}, 3, 0.5}, {30, 7}), expected);
@@ -52,7 +52,7 @@ TEST(Network, FeaturesHaveRowsOfTheirOwnInTheFirstLayer) {
             Row("encoder_1/feature_weight", 7, 6, TensorKind::input_table, true));
 }
 
-TEST(Network, ModelsOfOtherTypesHaveNoLayers) {
+TEST(Network, OtherModelTypesThrow) {
   EXPECT_THROW(network_shape({"popularity", {12}, 3, 0.5}, 30), InputError);
 }
 
@@ -68,7 +68,7 @@ TEST(Network, ReversesHiddenWidthsInTheDecoder) {
   EXPECT_EQ(shape.decoder[2].outputs, 30);
 }
 
-TEST(Network, InitialisationNumbersFollowTheRoadOfTheData) {
+TEST(Network, InitializationIndicesFollowTheDataFlow) {
   const NetworkShape shape = network_shape({}, 50);
   const std::vector<std::string> names = {"encoder_1/weight", "encoder_1/bias",   "encoder_2/weight",
                                           "encoder_2/bias",   "decoder_1/weight", "decoder_1/bias",

@@ -117,7 +117,7 @@ class Reference : public ::testing::TestWithParam<Case> {
   std::unique_ptr<cpu::FloatBuffer> gradients_;
 };
 
-TEST_P(Reference, MasksAndNoiseAreTheSame) {
+TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
   const auto step = static_cast<std::uint32_t>(number("config/step"));
   const std::uint64_t threshold = math::dropout_threshold(static_cast<float>(number("config/keep")));
   const std::uint64_t of_histories =
@@ -170,7 +170,7 @@ TEST_P(Reference, ScoresOfEvaluation) {
 }
 
 // The items that they have are left out all the same.
-TEST_P(Reference, ScoresOfUsersKnownByTheirFeaturesAlone) {
+TEST_P(Reference, ScoresFromFeaturesOnly) {
   if (beside_) expect_scores(History::none, "evaluation/cold_logits");
 }
 

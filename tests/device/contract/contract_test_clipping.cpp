@@ -57,7 +57,7 @@ class Clipping : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Clipping, ::testing::ValuesIn(contract_devices()), contract_name);
 
-TEST_P(Clipping, BelowTheNormNothingChanges) {
+TEST_P(Clipping, SmallNormDoesNotChangeTheUpdate) {
   for (const UpdateRule& rule : rules) {
     Side plain = make_side();
     Side clips = make_side();
@@ -73,7 +73,7 @@ TEST_P(Clipping, BelowTheNormNothingChanges) {
   }
 }
 
-TEST_P(Clipping, AboveItTheWholeGradientIsScaledAndTheDecayIsNot) {
+TEST_P(Clipping, LargeNormScalesTheGradientButNotTheDecay) {
   for (const UpdateRule& rule : rules) {
     for (const double share : {0.999, 0.3, 1e-6}) {
       SCOPED_TRACE(format("rule {} share {}", static_cast<int>(rule.kind), share));
@@ -105,7 +105,7 @@ TEST_P(Clipping, AboveItTheWholeGradientIsScaledAndTheDecayIsNot) {
 }
 
 // Ranks that look at parts of their own, and give each other the sums.
-TEST_P(Clipping, PartsAddUpToTheWhole) {
+TEST_P(Clipping, InspectedPartsAddUp) {
   const UpdateRule rule = clipped(rules[0], 1.0);
   for (const std::int64_t inputs : {1, 7, 2100}) {
     Side side = make_side(inputs, 257);
@@ -132,7 +132,7 @@ TEST_P(Clipping, PartsAddUpToTheWhole) {
 }
 
 // The sum may be lost to fp32 where single squares are not, and the other way round.
-TEST_P(Clipping, LargeAndSmallNumbersAreNotLost) {
+TEST_P(Clipping, LargeAndSmallElementsCount) {
   const TestLayer layer = random_layer(TensorKind::matrix, 300, 300);
   const UpdateRule rule = clipped(UpdateRule{.gradient_scale = 0x1p-70F}, 1.0);
   for (const float value : {0x1p75F, 1.0F}) {
@@ -144,7 +144,7 @@ TEST_P(Clipping, LargeAndSmallNumbersAreNotLost) {
   }
 }
 
-TEST_P(Clipping, AFusedUpdateIsRefused) {
+TEST_P(Clipping, FusedUpdateThrows) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   Side side = make_side();
   TestBatch batch;
@@ -160,7 +160,7 @@ TEST_P(Clipping, AFusedUpdateIsRefused) {
       std::logic_error);
 }
 
-TEST_P(Clipping, TheLossScaleIsNoPartOfTheNorm) {
+TEST_P(Clipping, NormExcludesTheLossScale) {
   if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
   const UpdateRule rule = rules[2];
   Side plain = make_side();
@@ -183,7 +183,7 @@ TEST_P(Clipping, TheLossScaleIsNoPartOfTheNorm) {
   EXPECT_EQ(flat(scaled.layer.parameters->master()), flat(plain.layer.parameters->master()));
 }
 
-TEST_P(Clipping, AnOverflowIsSkippedAndNotClipped) {
+TEST_P(Clipping, OverflowIsSkippedInsteadOfClipped) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   Side side = make_side();
   side.gradient[0].at(3, 4) = std::numeric_limits<float>::infinity();

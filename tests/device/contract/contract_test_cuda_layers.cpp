@@ -125,7 +125,7 @@ TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
   }
 }
 
-TEST_P(CudaInputLayer, RecordingsOfSumsInPartsGiveTheSameBits) {
+TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   const Csr rows = popular_items(1500);
   const TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
   const auto held = device().hold_rows(rows.view(), 0, items);
@@ -194,7 +194,7 @@ TEST_P(CudaInputLayer, ReportsAFewRanges) {
 }
 
 // With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
-TEST_P(CudaLayers, OwnGradientsAreDifferencesBeforeTheyAreRounded) {
+TEST_P(CudaLayers, GradientsOfOwnItemsAreRoundedOnce) {
   const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
   TestBatch batch;
   gather(Csr{{0, 1, 1}, {0}}, 1, true, batch);

@@ -42,7 +42,7 @@ class Fused : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
 
-TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
+TEST_P(Fused, EqualsSeparateOperations) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;
@@ -78,7 +78,7 @@ TEST_P(Fused, EqualsTheVerbsOneAfterTheOther) {
   }
 }
 
-TEST_P(Fused, TheInputTableEqualsTheVerbsOneAfterTheOther) {
+TEST_P(Fused, InputTableEqualsSeparateOperations) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
   constexpr std::int64_t width = 33;
   constexpr std::int64_t items = 700;

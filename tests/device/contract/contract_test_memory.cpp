@@ -52,7 +52,7 @@ struct Shape {
 };
 constexpr Shape shapes[] = {{1, 1, 1}, {33, 7, 3}, {257, 32, 31}, {1000, 33, 5}};
 
-TEST_P(Memory, SaysWhatItIs) {
+TEST_P(Memory, DescriptionNamesDeviceAndPrecision) {
   EXPECT_FALSE(device().description().empty());
   EXPECT_TRUE(device().device() == "cpu" || device().device() == "cuda");
   EXPECT_NE(device().precision(), device::Precision::automatic);
@@ -80,7 +80,7 @@ TEST_P(Memory, LayoutTilesTheFlatBuffer) {
   }
 }
 
-TEST_P(Memory, MastersHoldEachTensorBitForBitAndItsSumOfSquares) {
+TEST_P(Memory, MastersStoreTensorsBitwiseWithSumsOfSquares) {
   for (const Shape& shape : shapes) {
     const ParameterLayout layout =
         device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
@@ -127,7 +127,7 @@ TEST_P(Memory, RowRangesStreamInAndOut) {
   expect_zero_padding(layout, *buffer);
 }
 
-TEST_P(Memory, BuffersStartAsZerosAndFill) {
+TEST_P(Memory, BuffersAreZeroInitializedAndFill) {
   for (const std::int64_t size : {0, 1, 31, 257, 100000}) {
     const auto buffer = device().make_buffer(size);
     EXPECT_EQ(buffer->size(), size);
@@ -146,7 +146,7 @@ Matrix awkward_numbers(std::int64_t n) {
   return values;
 }
 
-TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
+TEST_P(Memory, Bf16CastsRoundAndConvertBack) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = awkward_numbers(size).floats();
   const auto from = buffer_of(values);
@@ -167,7 +167,7 @@ TEST_P(Memory, NarrowRoundsAndWidenBringsBack) {
   }
 }
 
-TEST_P(Memory, CopyMovesARangeAndNothingElse) {
+TEST_P(Memory, CopyChangesOnlyTheGivenRange) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = random_values(size, 61);
   const auto from = buffer_of(values);
@@ -182,7 +182,7 @@ TEST_P(Memory, CopyMovesARangeAndNothingElse) {
 }
 
 // Weights that arrive range by range, from other ranks say: products see all of them.
-TEST_P(Memory, ChangedRangesAreRenewed) {
+TEST_P(Memory, WeightsChangedUpdatesCopiesOfTheRange) {
   const std::int64_t users = 33;
   TestBatch batch;
   gather(random_rows(users, 257, 1), 257, true, batch);
@@ -213,7 +213,7 @@ TEST_P(Memory, ChangedRangesAreRenewed) {
   }
 }
 
-TEST_P(Memory, ActivationsComeBackAsStored) {
+TEST_P(Memory, ActivationsRoundTrip) {
   const auto made = device().make_activations(257, 33);
   EXPECT_EQ(made->columns(), 33);
   for (const std::int64_t rows : {0, 1, 31, 32, 33, 257, 2}) {
@@ -225,7 +225,7 @@ TEST_P(Memory, ActivationsComeBackAsStored) {
   }
 }
 
-TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
+TEST_P(Memory, RowsOfASliceAreGathered) {
   // A view whose first offset is not 0, as a shard of a larger matrix has it.
   const Csr all = random_rows(20, 50, 7);
   const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
@@ -241,7 +241,7 @@ TEST_P(Memory, RowsOfASubviewKeepTheirPlace) {
               "encode_input");
 }
 
-TEST_P(Memory, MeasuresItsRates) {
+TEST_P(Memory, MeasuresPeakRates) {
   if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
   const double rate = device().measure_gemm_rate();
   EXPECT_GT(rate, 0.0);
@@ -251,7 +251,7 @@ TEST_P(Memory, MeasuresItsRates) {
   EXPECT_LT(memory, 1e6) << "GB/s";
 }
 
-TEST_P(Memory, AStopwatchTimesVerbsWhereTheyRun) {
+TEST_P(Memory, StopwatchMeasuresOperations) {
   const auto stopwatch = device().make_stopwatch();
   EXPECT_TRUE(stopwatch->read().empty());
   const auto small = device().make_buffer(64);

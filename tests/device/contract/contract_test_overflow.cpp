@@ -25,7 +25,7 @@ Matrix times(Matrix values, double factor) {
   return values;
 }
 
-TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
+TEST_P(Overflow, UpdateRemovesTheScaleFromAllGradients) {
   if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
   constexpr std::int64_t users = 33;
   constexpr std::int64_t items = 40;
@@ -71,7 +71,7 @@ TEST_P(Overflow, TheScaleIsInAllGradientsAndUpdateTakesItOut) {
   EXPECT_NEAR(sums.kl, latent.kl, 1e-2 * latent.kl);
 }
 
-TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
+TEST_P(Overflow, OverflowingStepIsSkipped) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   const TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
   const TestMoments moments = make_moments(layer);
@@ -106,7 +106,7 @@ TEST_P(Overflow, AStepThatOverflowsIsSkipped) {
 }
 
 // A logit that fp16 has no room for: the loss is infinite, and no gradient shows it.
-TEST_P(Overflow, ALossThatIsNoNumberIsAnOverflowToo) {
+TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   constexpr std::int64_t items = 40;
   const Matrix hidden = random_matrix(3, 6, 1, 0.1F);

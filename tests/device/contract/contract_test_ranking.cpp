@@ -88,13 +88,13 @@ TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
   expect_ranks(whole_case(1100, 61, 5, 8), random_rows(1100, 61, 5).view());
 }
 
-TEST_P(Ranking, TargetsMayBeASubview) {
+TEST_P(Ranking, TargetsMayBeASlice) {
   const Csr all = random_rows(17, 100, 5, 12);
   expect_ranks(whole_case(10, 100, 8),
                {std::span(all.offsets).subspan(7), std::span(all.columns).subspan(all.offsets[7])});
 }
 
-TEST_P(Ranking, EqualScoresGoToTheLowerItem) {
+TEST_P(Ranking, LowerItemWinsTies) {
   const Case c = make_case(make_layer(TensorKind::output_table, Matrix(3, 257), Matrix(1, 257)),
                            random_matrix(1, 3, 1), {{0, 2}, {5, 100}});
   const Csr targets{{0, 5}, {0, 5, 6, 101, 256}};
@@ -105,7 +105,7 @@ TEST_P(Ranking, EqualScoresGoToTheLowerItem) {
 }
 
 // A model that broke must not look good, nor break the sort.
-TEST_P(Ranking, ScoresThatAreNoNumberComeLast) {
+TEST_P(Ranking, NanScoresComeLast) {
   constexpr std::int64_t items = 300;
   Matrix bias(1, items);
   for (std::int64_t i = 0; i < items; ++i)

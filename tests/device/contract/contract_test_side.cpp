@@ -67,7 +67,7 @@ struct SideShape {
 };
 constexpr SideShape side_shapes[] = {{1, 1, 1}, {33, 5, 7}, {1000, 31, 33}, {257, 4500, 8}};
 
-TEST_P(Side, IsAddedToTheInput) {
+TEST_P(Side, FeaturesAreAddedToTheInput) {
   for (const auto& [items, columns, width] : side_shapes) {
     make(items, columns, width);
     for (const std::int64_t users : user_counts) {
@@ -95,7 +95,7 @@ TEST_P(Side, IsAddedToTheInput) {
   }
 }
 
-TEST_P(Side, HasAGradientOfItsOwn) {
+TEST_P(Side, FeatureTableHasACorrectGradient) {
   for (const auto& [items, columns, width] : side_shapes) {
     make(items, columns, width);
     for (const std::int64_t users : user_counts) {
@@ -132,7 +132,7 @@ TEST_P(Side, HasAGradientOfItsOwn) {
   }
 }
 
-TEST_P(Side, IsOfTheSameUsers) {
+TEST_P(Side, DifferentNumberOfUsersThrows) {
   make(33, 5, 7);
   cut(31, true);
   gather(random_rows(30, 5, 2), 5, true, side);

@@ -45,7 +45,7 @@ TEST_P(Softmax, LargeBatchThenSmallOne) {
   }
 }
 
-TEST_P(Softmax, OneItemIsCertain) {
+TEST_P(Softmax, OneItemHasProbabilityOne) {
   const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
   TestBatch batch;
   gather(random_rows(33, 1, 1), 1, true, batch);
@@ -137,7 +137,7 @@ TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
   reports.check();
 }
 
-TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
+TEST_P(Softmax, MissingTransposeThrows) {
   const TestLayer layer = random_layer(TensorKind::output_table, 8, 33);
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, false, batch);
@@ -145,7 +145,7 @@ TEST_P(Softmax, SaysThatItNeedsTheTranspose) {
   EXPECT_THROW(add_loss(*hidden, batch, layer, begin()), std::logic_error);
 }
 
-TEST_P(Softmax, SameResultTwice) {
+TEST_P(Softmax, ResultIsReproducible) {
   const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
   TestBatch batch;
   gather(random_rows(100, 1000, 1), 1000, true, batch);

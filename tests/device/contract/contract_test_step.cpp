@@ -22,7 +22,7 @@ using device::UpdateRule;
 class Step : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Step, ::testing::ValuesIn(contract_devices()), contract_name);
 
-TEST_P(Step, LossesAndLooksAtThemAddUpOverStepsEachWithItsOwnBeta) {
+TEST_P(Step, LossesAddUpOverStepsWithDifferentBeta) {
   const std::int64_t latents = 9;
   const TestLayer layer = random_layer(TensorKind::output_table, latents, 100);
   const auto z = device().make_activations(33, latents);
@@ -80,7 +80,7 @@ TEST_P(Step, LossesAndLooksAtThemAddUpOverStepsEachWithItsOwnBeta) {
 }
 
 // As a resume from the middle of an epoch does.
-TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
+TEST_P(Step, LossesContinueFromGivenSums) {
   const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, true, batch);
@@ -122,7 +122,7 @@ TEST_P(Step, LossesGoOnFromTheSumsThatWereSet) {
   EXPECT_EQ(polled.value_or(sums).nll, sums.nll);
 }
 
-TEST_P(Step, TheFirstBrokenStepIsKept) {
+TEST_P(Step, FirstNonFiniteStepIsRecorded) {
   if (fp16()) GTEST_SKIP() << "fp16 skips steps that overflow; its own tests say how";
   const std::int64_t latents = 4;
   const auto statistics = device().make_activations(5, 2 * latents);
@@ -154,7 +154,7 @@ std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
   return rows;
 }
 
-TEST_P(Step, BatchesByNumberEqualBatchesByRows) {
+TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
   const std::int64_t items = 200;
   const Csr all = random_rows(400, items, 1);
   const auto held = device().hold_rows(all.view(), 3000, items);
@@ -290,7 +290,7 @@ struct SmallModel {
   std::unique_ptr<Device::Activations> statistics, d_statistics, z, d_z;
 };
 
-TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
+TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
   SmallModel plain(device());
   SmallModel recorded(device());
   std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by users
@@ -331,7 +331,7 @@ TEST_P(Step, ARecordingRunsOnNewNumbersAndANewOrder) {
 
 // Work that needs more room than what was recorded comes in between: the recording must not use the old
 // place.
-TEST_P(Step, ARecordingSurvivesLargerWork) {
+TEST_P(Step, GraphRemainsValidAfterLargerWork) {
   SmallModel plain(device());
   SmallModel recorded(device());
   for (SmallModel* model : {&plain, &recorded}) {

@@ -97,7 +97,7 @@ TEST_P(Update, EveryRuleOnEveryKindOfTensor) {
   }
 }
 
-TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
+TEST_P(Update, PartialUpdatesEqualTheFullUpdate) {
   for (const UpdateRule& rule : update_rules) {
     TestLayer whole = random_layer(TensorKind::output_table, 33, 257);
     TestLayer pieces = random_layer(TensorKind::output_table, 33, 257);
@@ -119,7 +119,7 @@ TEST_P(Update, PiecesEqualTheWholeAndTouchNothingElse) {
 }
 
 // A rank that keeps the moments of its part alone gets the same as one that keeps all of them.
-TEST_P(Update, PackedMomentsEqualTheWhole) {
+TEST_P(Update, PackedMomentsEqualFullMoments) {
   for (const UpdateRule& rule : update_rules) {
     for (const std::int64_t n : {0, 1, 31, 32, 33, 257, 3000}) {
       SCOPED_TRACE(format("rule {} decay {} elements {}", static_cast<int>(rule.kind), rule.decay, n));
@@ -150,7 +150,7 @@ TEST_P(Update, PackedMomentsEqualTheWhole) {
   }
 }
 
-TEST_P(Update, ProductsSeeTheNewWeights) {
+TEST_P(Update, ProductsUseTheNewWeights) {
   const UpdateRule rule{OptimizerKind::sgd, 1.0F, 0.0F, 0.0F, 0.0F, 0.02F, 0.0F};
   const Matrix hidden = random_matrix(9, 33, 50);
   const auto input = activations(hidden);

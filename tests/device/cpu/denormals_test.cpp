@@ -89,7 +89,7 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
 }
 
 // Whoever calls, in whatever mode: the main thread, one of another kind, one that flushes already.
-TEST(Denormals, ComeOutOfNoThreadAndTheCallersModeChangesNoBit) {
+TEST(Denormals, AreFlushedOnAllThreadsInAnyModeOfTheCaller) {
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::rmsprop, OptimizerKind::sgd}) {
     for (const int users : {0, 7}) {
       SCOPED_TRACE(::testing::Message() << "rule " << static_cast<int>(kind) << ", " << users << " users");

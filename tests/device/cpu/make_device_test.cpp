@@ -12,7 +12,7 @@
 namespace vaecf::device {
 namespace {
 
-TEST(MakeDevice, Fp16IsRefusedOnTheCpu) {
+TEST(MakeDevice, Fp16ThrowsOnTheCpu) {
   for (const auto& [precision, name] : {std::pair{Precision::fp16, "fp16"}, {Precision::tf32, "tf32"}}) {
     try {
       cpu::make_device({.device = device::DeviceChoice::cpu, .precision = precision}, "there is no GPU");
@@ -25,7 +25,7 @@ TEST(MakeDevice, Fp16IsRefusedOnTheCpu) {
   }
 }
 
-TEST(ChooseGpu, RanksOfAHostTakeOneEach) {
+TEST(ChooseGpu, EachRankOfAHostGetsItsOwnGpu) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(choose_gpu(4, {.local_rank = rank, .local_size = 4}), rank);
     EXPECT_EQ(choose_gpu(8, {.local_rank = rank, .local_size = 4}), rank);
@@ -34,7 +34,7 @@ TEST(ChooseGpu, RanksOfAHostTakeOneEach) {
   }
 }
 
-TEST(ChooseGpu, FewerGpusThanRanksAreRefusedUnlessShared) {
+TEST(ChooseGpu, FewerGpusThanRanksThrowUnlessShared) {
   for (int rank = 0; rank < 3; ++rank) {
     try {
       choose_gpu(2, {.local_rank = rank, .local_size = 3});
@@ -49,21 +49,21 @@ TEST(ChooseGpu, FewerGpusThanRanksAreRefusedUnlessShared) {
   }
 }
 
-TEST(ChooseGpu, LeavesOldOnesAlone) {
+TEST(ChooseGpu, OldGpusAreRejected) {
   EXPECT_EQ(why_too_old({90}), "");
   EXPECT_EQ(why_too_old({75, 80}), "") << "one that can be used";
   const std::string why = why_too_old({70, 75});
   EXPECT_NE(why.find("compute capability 7.5, and this program needs 8.0"), std::string::npos) << why;
 }
 
-TEST(MakeDevice, AutoTakesBf16OnlyWithAmx) {
+TEST(MakeDevice, AutoSelectsBf16OnlyWithAmx) {
   const auto expected = cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
   EXPECT_EQ(cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1})->precision(), expected);
   EXPECT_EQ(cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->precision(),
             Precision::fp32);
 }
 
-TEST(MakeDevice, TheDescriptionNamesTheKernelsThatRun) {
+TEST(MakeDevice, DescriptionNamesTheKernelsInUse) {
   const auto text =
       cpu::make_device({.device = device::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 2})
           ->description();

@@ -20,7 +20,7 @@ std::int64_t threads_of_this_process() {
 
 // As each of two ranks on two cores has it: products on one thread, though OpenMP would start more. With them
 // ranks get into each other's way, and training took fifteen times as long.
-TEST(OneThread, IsAllThatAProductTakes) {
+TEST(OneThread, ProductUsesOneThread) {
   constexpr std::int64_t m = 250;
   constexpr std::int64_t n = 600;
   constexpr std::int64_t k = 600;

@@ -72,7 +72,7 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
   }
 }
 
-TEST_F(PanelProduct, BitsDoNotDependOnThePlace) {
+TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t m = 23, n = 37, k = 129;
   const cpu::ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .b_transposed = true};
   auto a = random_values(m * k, 3);
@@ -88,7 +88,7 @@ TEST_F(PanelProduct, BitsDoNotDependOnThePlace) {
 }
 
 // A weight that is no number, or a user without any, must be seen by the check for a broken loss.
-TEST_F(PanelProduct, WhatIsNoNumberStaysInItsColumn) {
+TEST_F(PanelProduct, NanStaysInItsColumn) {
   constexpr std::int64_t m = 7, n = 20, k = 9;
   const cpu::ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
   const auto a = random_values(m * k, 5);
@@ -98,7 +98,7 @@ TEST_F(PanelProduct, WhatIsNoNumberStaysInItsColumn) {
   for (std::int64_t i = 0; i < m * n; ++i) ASSERT_EQ(std::isnan(c[i]), i % n == 17) << i;
 }
 
-TEST_F(PanelProduct, NothingToDoIsNoFault) {
+TEST_F(PanelProduct, EmptyProductsAreValid) {
   const cpu::ProductSpec none{.m = 0, .n = 16, .k = 4, .lda = 4, .ldb = 16, .ldc = 16};
   EXPECT_EQ(product(none, {}, random_values(64, 7), {}), std::vector<float>{});
   const cpu::ProductSpec nothing_reduced{.m = 3, .n = 5, .k = 0, .lda = 0, .ldb = 5, .ldc = 5};

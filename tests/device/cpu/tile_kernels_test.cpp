@@ -73,7 +73,7 @@ AlignedArray<std::uint16_t> random_tiles(std::int64_t count, unsigned seed) {
 }
 
 // What ranking relies on: it makes some scores first and compares them with the same ones later.
-TEST_P(TileVerbs, TheBitsOfANumberDoNotDependOnItsPlace) {
+TEST_P(TileVerbs, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t tiles = 3;
   const AlignedArray<std::uint16_t> a = random_tiles(tiles, 1);
   const AlignedArray<std::uint16_t> b = random_tiles(tiles, 2);
@@ -104,7 +104,7 @@ TEST_P(TileVerbs, TheBitsOfANumberDoNotDependOnItsPlace) {
 }
 
 // Whole numbers: exact, in whatever order they are added. Behind `reduced` one operand is zero, as promised.
-TEST_P(TileVerbs, ProductsAreExactOnWholeNumbers) {
+TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
   for (const std::int64_t reduced : {1, 2, 3, 31, 32, 33, 64, 500, 600}) {
     const std::int64_t tiles = (reduced + tile_side - 1) / tile_side;
     std::mt19937 engine(7);
@@ -205,7 +205,7 @@ TEST_P(TileVerbs, ExponentialsOfATile) {
   EXPECT_TRUE(std::isfinite(from_bf16(e.data()[7 * 32 + 11])));
 }
 
-TEST(TileMachines, TheBestOfThisOneIsChosen) {
+TEST(TileMachines, BestAvailableKernelIsChosen) {
   const auto chosen = choose_tiles();
   if (make_amx_tiles())
     EXPECT_STREQ(chosen->name(), "AMX");
@@ -215,7 +215,7 @@ TEST(TileMachines, TheBestOfThisOneIsChosen) {
     EXPECT_EQ(chosen, nullptr);
 }
 
-TEST(AmxOnPaper, FetchesAheadWhatItIsToldToAndNoMore) {
+TEST(AmxOnPaper, PrefetchesExactlyTheGivenRange) {
   const AlignedArray<std::uint16_t> a = random_tiles(19, 1);
   const AlignedArray<std::uint16_t> b = random_tiles(19, 2);
   AlignedArray<float> c(tile_numbers), memory(4000);

@@ -81,7 +81,7 @@ TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
 }
 
 // The first items tell the references; others may leave them far behind, for all users or for some.
-TEST_P(TileSoftmax, LogitsFarAboveTheirReference) {
+TEST_P(TileSoftmax, LogitsFarAboveTheReference) {
   constexpr std::int64_t users = 40;
   constexpr std::int64_t items = 300;
   constexpr std::int64_t width = 9;
@@ -97,7 +97,7 @@ TEST_P(TileSoftmax, LogitsFarAboveTheirReference) {
   }
 }
 
-TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
+TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
   const auto kernels = std::make_shared<EmulatedTiles>();
   Device cpu(2, device::Precision::bf16, false, kernels);
   constexpr std::int64_t users = 33;   // 2 tiles
@@ -135,7 +135,7 @@ TEST(TileSoftmaxPasses, AreTwoOnlyWhereAnExponentialMightOverflow) {
   }
 }
 
-TEST(TileScores, RankAlikeOnAnyNumberOfThreads) {
+TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
   constexpr std::int64_t users = 300;  // more than are scored at a time
   constexpr std::int64_t items = 700;  // that no tile divides
   constexpr std::int64_t width = 65;

@@ -43,7 +43,7 @@ void update(const UpdateRule& rule, const std::vector<float>& gradient, Elements
   update_elements(rule, gradient.data(), e.m.data(), e.v.data(), e.w.data(), nullptr, e.size());
 }
 
-TEST(UpdateKernels, AdamIsAccurateWhateverTheSizesOfMomentsAre) {
+TEST(UpdateKernels, AdamIsAccurateForMomentsOfAnySize) {
   for (const float epsilon : {1e-8F, 1e-20F, 1.0F}) {
     const UpdateRule rule{OptimizerKind::adam, 1e-3F, 0.9F, 0.999F, epsilon, 1.0F / 500, 0.0F};
     Elements found(2003);
@@ -90,7 +90,7 @@ Sums sums_on(int threads) {
 }
 
 // Else a gradient at the very norm would be clipped with some threads and not with others.
-TEST(Squares, AreTheSameBitsOnAnyNumberOfThreads) {
+TEST(Squares, BitsDoNotDependOnTheNumberOfThreads) {
   const Sums one = sums_on(1);
   EXPECT_NEAR(one.weights, 0.5 * 701 * 997, 2.0);
   for (const int threads : {2, 3, 5}) EXPECT_EQ(sums_on(threads), one) << threads << " threads";

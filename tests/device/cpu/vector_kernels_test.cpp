@@ -49,7 +49,7 @@ TEST(VectorKernels, TanhIsAccurateNearZeroAndSaturates) {
   }
 }
 
-TEST(VectorKernels, CountBeatingFollowsTheRuleOfTies) {
+TEST(VectorKernels, CountBeatingResolvesTies) {
   std::mt19937 random(1);
   for (const std::int64_t n : {1, 2, 17, 64, 1001}) {
     std::vector<float> scores(static_cast<std::size_t>(n));
@@ -65,7 +65,7 @@ TEST(VectorKernels, CountBeatingFollowsTheRuleOfTies) {
   }
 }
 
-TEST(FlushDenormals, FadingMomentsBecomeZeroOnEveryThreadAndTheCallerKeepsItsMode) {
+TEST(FlushDenormals, FlushesOnEveryThreadAndRestoresTheCallersMode) {
   volatile float tiny = 2e-38F;
   std::vector<float> halves(4);
   on_each_thread(4, [&](int t) { halves[t] = tiny / 4.0F; });
@@ -73,7 +73,7 @@ TEST(FlushDenormals, FadingMomentsBecomeZeroOnEveryThreadAndTheCallerKeepsItsMod
   EXPECT_GT(tiny / 4.0F, 0.0F);
 }
 
-TEST(OnEachThread, HandsTheFirstExceptionToTheCaller) {
+TEST(OnEachThread, RethrowsTheFirstException) {
   EXPECT_THROW(on_each_thread(3,
                               [](int t) {
                                 if (t == 1) throw std::runtime_error("broken");
@@ -81,7 +81,7 @@ TEST(OnEachThread, HandsTheFirstExceptionToTheCaller) {
                std::runtime_error);
 }
 
-TEST(Split, CoversEverythingOnceInMultiplesOfTheGrain) {
+TEST(Split, CoversTheRangeOnceInMultiplesOfTheGrain) {
   for (const std::int64_t n : {0, 1, 15, 16, 17, 1000}) {
     for (const int parts : {1, 2, 3, 7}) {
       std::int64_t next = 0;
@@ -96,7 +96,7 @@ TEST(Split, CoversEverythingOnceInMultiplesOfTheGrain) {
   }
 }
 
-TEST(VectorKernels, SkipToAboveMissesNothing) {
+TEST(VectorKernels, SkipToAboveSkipsNoGreaterElement) {
   for (const std::int64_t n : {0, 1, 63, 64, 65, 200}) {
     std::vector<float> x(static_cast<std::size_t>(n), 1.0F);
     if (n > 1) x[1] = std::nanf("");

@@ -4,11 +4,11 @@
 #include <string>
 
 // Runs in every build and on every machine: VAECF_TEST_HAS_CUDA is 1 where the CUDA code was compiled.
-TEST(CudaDevice, SaysWhetherCudaWasCompiledIn) {
+TEST(CudaDevice, AvailabilityReportsCompiledCuda) {
   EXPECT_EQ(vaecf::cuda::availability().compiled, VAECF_TEST_HAS_CUDA == 1);
 }
 
-TEST(CudaDevice, GivesAReasonExactlyWhereThereIsNoDevice) {
+TEST(CudaDevice, ReasonIsGivenOnlyWithoutDevice) {
   const vaecf::cuda::Availability found = vaecf::cuda::availability();
   EXPECT_GE(found.devices, 0);
   EXPECT_EQ(found.reason.empty(), found.devices > 0);

@@ -34,7 +34,7 @@ bool cublaslt_is_loaded() {
   return text.find("libcublasLt") != std::string::npos;
 }
 
-TEST(CudaErrors, TellWhatFailedAndCudasOwnName) {
+TEST(CudaErrors, MessagesNameTheCallAndTheCudaError) {
   EXPECT_NO_THROW(check(cudaSuccess, "a copy"));
   expect_error([] { check(cudaErrorInvalidValue, "a copy to the GPU"); },
                {"a copy to the GPU failed", "cudaErrorInvalidValue", "invalid argument"});

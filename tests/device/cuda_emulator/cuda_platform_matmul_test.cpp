@@ -176,7 +176,7 @@ TEST_P(MatmulKinds, EqualSumsInFp64) {
   }
 }
 
-TEST_P(MatmulKinds, LongSumsHoldAndAreTheSameEveryTime) {
+TEST_P(MatmulKinds, LongSumsAreAccurateAndReproducible) {
   cuda::Matmuls matmuls(gpu(), true);
   MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
   spec.operands = GetParam().first;
@@ -235,7 +235,7 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   }
 }
 
-TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
+TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   cuda::Matmuls matmuls(gpu(), false);
   MatmulSpec spec{.m = 20, .n = 32, .k = 40, .lda = 40, .ldb = 32, .ldc = 32, .bias = true};
   spec.operands = Number::bf16;
@@ -259,7 +259,7 @@ TEST_F(Matmul, CapturedProductsRunOnWhatTheirOperandsHoldThen) {
 }
 
 // Large enough that algorithms are tried out; sums of many, as the decoder's backward pass has, and of few.
-TEST_F(Matmul, LargeProductsHold) {
+TEST_F(Matmul, LargeProductsAreCorrect) {
   if (!on_gpu()) GTEST_SKIP() << "plain loops do not choose";
   cuda::Matmuls matmuls(gpu(), false);
   cuda::Matmuls fixed(gpu(), true);

@@ -23,7 +23,7 @@ std::vector<std::int64_t> counted(std::size_t size) {
   return values;
 }
 
-TEST_F(Platform, TheDeviceTellsWhatItIs) {
+TEST_F(Platform, DeviceHasNameAndId) {
   EXPECT_EQ(gpu().index(), 0);
   EXPECT_FALSE(gpu().name().empty());
   EXPECT_GT(gpu().total_bytes(), 0);
@@ -52,7 +52,7 @@ TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
   EXPECT_EQ(DeviceArray<float>(gpu(), 0, "a test").data(), nullptr);
 }
 
-TEST_F(Platform, FullMemoryIsAnErrorThatNamesWhatAskedForIt) {
+TEST_F(Platform, OutOfMemoryErrorNamesThePurpose) {
   try {
     gpu().allocate(std::int64_t{1} << 50, "the moon");
     FAIL() << "a pebibyte was had";
@@ -65,7 +65,7 @@ TEST_F(Platform, FullMemoryIsAnErrorThatNamesWhatAskedForIt) {
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
 
-TEST_F(Platform, CopiesKeepTheOrderOfTheQueue) {
+TEST_F(Platform, CopiesAreOrderedWithinAStream) {
   const auto values = counted(1000);
   PinnedArray<std::int64_t> in(1000);
   PinnedArray<std::int64_t> out(1000);
@@ -89,7 +89,7 @@ TEST_F(Platform, CopiesKeepTheOrderOfTheQueue) {
   queue().finish();
 }
 
-TEST_F(Platform, PageableMemoryMayChangeOnceItsCopyIsUnderWay) {
+TEST_F(Platform, PageableMemoryMayChangeAfterTheCall) {
   auto values = counted(100);
   DeviceArray<std::int64_t> a(gpu(), 100, "a test");
   queue().copy_in(a.data(), values.data(), a.bytes());
@@ -97,7 +97,7 @@ TEST_F(Platform, PageableMemoryMayChangeOnceItsCopyIsUnderWay) {
   EXPECT_EQ(download(a), counted(100));
 }
 
-TEST_F(Platform, KernelsRunAllBlocksWithScratchOfTheirOwn) {
+TEST_F(Platform, KernelsRunAllBlocksWithSeparateScratch) {
   const std::size_t blocks = on_gpu() ? 70001 : 701;  // more than a grid's second dimension could hold
   std::vector<std::int64_t> rows(blocks * 38);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 7 % 1001);
@@ -122,7 +122,7 @@ TEST_F(Platform, KernelsReadAndWritePinnedMemory) {
   EXPECT_EQ(rows.data()[37], 5);
 }
 
-TEST_F(Platform, EventsOrderQueues) {
+TEST_F(Platform, EventsOrderStreams) {
   Queue other;
   Event event;
   EXPECT_TRUE(event.done());
@@ -146,7 +146,7 @@ TEST_F(Platform, EventsOrderQueues) {
   EXPECT_TRUE(moved.done());
 }
 
-TEST_F(Platform, TimedEventsTellWhenTheDeviceReachedThem) {
+TEST_F(Platform, TimedEventsMeasureDeviceTime) {
   DeviceArray<std::int64_t> array = upload(counted(100000));
   Event begin(cuda::Timing::on);
   Event end(cuda::Timing::on);
@@ -162,7 +162,7 @@ TEST_F(Platform, TimedEventsTellWhenTheDeviceReachedThem) {
   EXPECT_GE(Event::seconds_between(end, begin), 0.0);
 }
 
-TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
+TEST_F(Platform, CapturedWorkRunsOnlyOnReplay) {
   DeviceArray<std::int64_t> array(gpu(), 300, "a test");
   EXPECT_FALSE(queue().capturing());
   queue().begin_capture();
@@ -183,7 +183,7 @@ TEST_F(Platform, CapturedWorkRunsOnlyWhenItIsReplayed) {
   EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 127));
 }
 
-TEST_F(Platform, ReplayedCopiesSeeWhatPinnedMemoryHoldsThen) {
+TEST_F(Platform, ReplayedCopiesReadCurrentPinnedMemory) {
   PinnedArray<std::int64_t> in(1);
   PinnedArray<std::int64_t> out(1);
   DeviceArray<std::int64_t> array(gpu(), 1, "a test");
@@ -200,7 +200,7 @@ TEST_F(Platform, ReplayedCopiesSeeWhatPinnedMemoryHoldsThen) {
   }
 }
 
-TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
+TEST_F(Platform, CaptureIncludesStreamsThatJoin) {
   Queue other;
   Event fork;
   Event join;
@@ -225,7 +225,7 @@ TEST_F(Platform, ACaptureSpreadsOverQueuesThatJoinIt) {
   EXPECT_EQ(download(b), std::vector<std::int64_t>(100, 31));
 }
 
-TEST_F(Platform, AllocatingSpoilsACaptureAndNothingElse) {
+TEST_F(Platform, AllocationInvalidatesOnlyTheCapture) {
   DeviceArray<std::int64_t> array(gpu(), 10, "a test");
   queue().begin_capture();
   double_and_add_one(queue(), array);
@@ -236,7 +236,7 @@ TEST_F(Platform, AllocatingSpoilsACaptureAndNothingElse) {
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
 
-TEST_F(Platform, RunningSumsGoBeyond32Bits) {
+TEST_F(Platform, PrefixSumsExceed32Bits) {
   cuda::Primitives primitives(gpu());
   for (const std::int64_t n : {0, 1, 31, 257, 100000}) {
     std::vector<std::int32_t> in(static_cast<std::size_t>(n));
@@ -250,7 +250,7 @@ TEST_F(Platform, RunningSumsGoBeyond32Bits) {
   }
 }
 
-TEST_F(Platform, SortsAreStableAndLookAtTheLowestBits) {
+TEST_F(Platform, SortsAreStableAndUseTheLowestBits) {
   cuda::Primitives primitives(gpu());
   std::mt19937 random(7);
   for (const std::int64_t n : {0, 1, 31, 257, 5000, on_gpu() ? 500000 : 20000}) {

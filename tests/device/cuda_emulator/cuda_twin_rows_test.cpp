@@ -71,12 +71,12 @@ class CudaTwinRows : public ::testing::TestWithParam<Toggle> {
 INSTANTIATE_TEST_SUITE_P(Resident, CudaTwinRows, ::testing::Values(Toggle::on, Toggle::off),
                          [](const auto& place) { return to_string(place.param); });
 
-TEST_P(CudaTwinRows, HoldIdsOfBothWidthsAndInPieces) {
+TEST_P(CudaTwinRows, StoreIdsOfBothWidthsAcrossStagingChunks) {
   for (const std::int64_t items : {1, 50, 65536, 65537, 70001}) expect_held(make_rows(200, items), items);
   expect_held(one_row(2300000, 50000), 50000);
 }
 
-TEST_P(CudaTwinRows, RecordingsEndWhereAnOrderOutgrowsThem) {
+TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
   const auto held = hold(make_rows(2000, 50), 50);
   const auto order = device_.make_batch_order();
   const auto step = device_.make_step_state();
@@ -113,7 +113,7 @@ TEST_P(CudaTwinRows, RecordingsEndWhereAnOrderOutgrowsThem) {
   device_.synchronize();
 }
 
-TEST_P(CudaTwinRows, RowsThatAreNotThereAreRefused) {
+TEST_P(CudaTwinRows, RowsOutOfRangeThrow) {
   const auto held = hold(make_rows(20, 50), 50);
   const auto order = device_.make_batch_order();
   const auto step = device_.make_step_state();
@@ -142,7 +142,7 @@ TEST_P(CudaTwinRows, RowsThatAreNotThereAreRefused) {
   EXPECT_THROW(gather(0, 0), std::logic_error);
 }
 
-TEST_P(CudaTwinRows, ItemsThatAreNoneAreRefused) {
+TEST_P(CudaTwinRows, ItemsOutOfRangeThrow) {
   for (const std::int32_t item : {50, -1, 70000}) {
     Csr rows = make_rows(200, 50);
     rows.columns[300] = item;
@@ -150,7 +150,7 @@ TEST_P(CudaTwinRows, ItemsThatAreNoneAreRefused) {
   }
 }
 
-TEST(CudaTwinRowsPlace, StayOnTheHostWhereTheyDoNotFit) {
+TEST(CudaTwinRowsPlace, StayOnTheHostIfTheyDoNotFit) {
   const auto place = [&](Toggle resident, std::int64_t entries) {
     // The twin with number n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);

@@ -41,7 +41,7 @@ class CudaTwin : public ::testing::Test {
   PinnedArray<float> pinned_{4};
 };
 
-TEST_F(CudaTwin, IsLazy) {
+TEST_F(CudaTwin, RunsWorkOnlyOnSynchronization) {
   set(1.0F);
   copy_in();
   set(2.0F);  // too early: the copy has not run
@@ -53,7 +53,7 @@ TEST_F(CudaTwin, IsLazy) {
   EXPECT_EQ(host(), 2.0F);
 }
 
-TEST_F(CudaTwin, EventsGetDoneWhileTheHostAsks) {
+TEST_F(CudaTwin, EventsCompleteWhenPolled) {
   Event event;
   copy_in();
   copy_in();
@@ -62,7 +62,7 @@ TEST_F(CudaTwin, EventsGetDoneWhileTheHostAsks) {
   EXPECT_TRUE(event.done());
 }
 
-TEST_F(CudaTwin, RefusesWhatACaptureCannotHold) {
+TEST_F(CudaTwin, RejectsOperationsForbiddenInACapture) {
   Queue other;
   Event before;
   Event within;
@@ -88,7 +88,7 @@ TEST_F(CudaTwin, RefusesWhatACaptureCannotHold) {
   EXPECT_THROW(capture([&] { extra.reset(); }), std::logic_error);
 }
 
-TEST_F(CudaTwin, RefusesMemoryThatIsNotTheDevices) {
+TEST_F(CudaTwin, RejectsMemoryOutsideTheDevice) {
   float value = 0.0F;
   EXPECT_THROW(queue_.copy_in(&value, pinned_.data(), 4), std::logic_error);
   EXPECT_THROW(queue_.copy_in(values_.data() + 1, pinned_.data(), 16), std::logic_error);
@@ -111,7 +111,7 @@ class CudaTwinBackend : public ::testing::Test {
   std::unique_ptr<StepState> step = backend.make_step_state();
 };
 
-TEST_F(CudaTwinBackend, MemoryEndsWithAnErrorAndComesBack) {
+TEST_F(CudaTwinBackend, OutOfMemoryThrowsAndMemoryIsReleased) {
   Device small(options(Precision::fp32), 1);
   auto half = small.make_buffer(128 << 10);
   EXPECT_THROW(small.make_buffer(200 << 10), RunError);
@@ -120,7 +120,7 @@ TEST_F(CudaTwinBackend, MemoryEndsWithAnErrorAndComesBack) {
   EXPECT_GE(small.peak_device_bytes(), 800 << 10);
 }
 
-TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
+TEST_F(CudaTwinBackend, CaptureRunsOnceAndReplays) {
   const auto from = backend.make_buffer(3);
   const auto to = backend.make_buffer(3);
   int calls = 0;
@@ -140,14 +140,14 @@ TEST_F(CudaTwinBackend, RecordsOnceRunsOnceAndReplays) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(CudaTwinBackend, DoesNotRecordWhereToldNotTo) {
+TEST_F(CudaTwinBackend, DoesNotCaptureIfDisabled) {
   Device eager(options(Precision::fp32, Toggle::off), 0);
   int calls = 0;
   EXPECT_EQ(eager.record([&] { ++calls; }), nullptr);
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
+TEST_F(CudaTwinBackend, ReallocationInvalidatesGraphs) {
   // The first look makes room for its sums.
   device::StepNumbers clips;
   clips.rule.clip_norm = 1.0F;
@@ -171,7 +171,7 @@ TEST_F(CudaTwinBackend, ARecordingEndsWhereMemoryMoves) {
   backend.synchronize();
 }
 
-TEST_F(CudaTwinBackend, AFailedRecordingLeavesTheBackendUsable) {
+TEST_F(CudaTwinBackend, DeviceIsUsableAfterAFailedCapture) {
   EXPECT_THROW(backend.record([&] { throw std::runtime_error("no"); }), std::runtime_error);
   int calls = 0;
   EXPECT_THROW(backend.record([&] {
@@ -184,13 +184,13 @@ TEST_F(CudaTwinBackend, AFailedRecordingLeavesTheBackendUsable) {
   EXPECT_NE(backend.record([&] { backend.fill(*buffer, 4.0F); }), nullptr);
 }
 
-TEST_F(CudaTwinBackend, MemoryCannotGrowIntoARecording) {
+TEST_F(CudaTwinBackend, MemoryCannotGrowDuringACapture) {
   const auto batch = backend.make_batch();
   int calls = 0;
   EXPECT_THROW(backend.record([&] { batch->reserve(++calls, 1, 1, false); }), std::logic_error);
 }
 
-TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
+TEST_F(CudaTwinBackend, PollsLossesWithoutBlocking) {
   EXPECT_FALSE(backend.poll_losses(*step).has_value());
   const auto skip = [&] {
     backend.begin_step({}, *step);
@@ -220,7 +220,7 @@ TEST_F(CudaTwinBackend, LooksAtLossesWithoutWaiting) {
 }
 
 // Replays wait for nothing: without a limit the host would run ahead until the runtime's queue is full.
-TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
+TEST_F(CudaTwinBackend, HostRunsAheadByALimitedNumberOfSteps) {
   constexpr std::uint64_t work_of_step = 500;
   const auto recording = backend.record([&] {
     for (std::uint64_t i = 0; i < work_of_step; ++i) backend.fill(*buffer, 1.0F);
@@ -244,7 +244,7 @@ TEST_F(CudaTwinBackend, TheHostStaysNearTheDevice) {
   EXPECT_LE(ahead(), 20 * work_of_step);
 }
 
-TEST_F(CudaTwinBackend, PointsOfMoreThanOneStepAreKeptApart) {
+TEST_F(CudaTwinBackend, MarksOfSeveralStepsAreDistinct) {
   const device::Completion first_point = backend.mark();
   for (int i = 0; i < 200; ++i) EXPECT_NE(backend.mark().event, first_point.event);
   backend.wait_for(first_point);
