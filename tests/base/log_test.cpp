@@ -7,7 +7,7 @@
 namespace vaecf {
 namespace {
 
-/// What a log of this kind writes to standard error.
+/// Returns what a log with these settings writes to standard error.
 std::string spoken(Verbosity verbosity, bool speaks, bool over_bar = false) {
   testing::internal::CaptureStderr();
   {
@@ -28,7 +28,7 @@ TEST(Log, VerbosityFiltersLevels) {
 TEST(Log, DisabledLogWritesNothing) {
   EXPECT_EQ(spoken(Verbosity::verbose, false), "");
   Log silent;
-  silent.warn("nobody hears {}", "this");
+  silent.warn("not logged: {}", "this");
 }
 
 TEST(Log, ErasesTheProgressBarBeforeALine) {

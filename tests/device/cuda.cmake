@@ -1,18 +1,19 @@
-# Included at the end of tests/device/CMakeLists.txt. A program that needs a GPU is one of its own: without a GPU its
-# tests are skipped, or fail when VAECF_REQUIRE_GPU=1.
+# Included at the end of tests/device/CMakeLists.txt. Tests that need a GPU are separate programs: without a GPU they are
+# skipped, or fail if VAECF_REQUIRE_GPU=1.
 vaecf_test(cuda_device_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_device_test.cpp LIBRARIES vaecf_device)
 target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:${VAECF_HAS_CUDA}>)
 
-# The twin: the CUDA room's verbs and kernel bodies as plain C++ over host memory, so that a machine without a
-# GPU, and without CUDA, runs them. It takes the room's objects of its own making in the place of those in
-# vaecf_device, which nothing here refers to: cuda::make_device() does, so no program with the twin may call it.
+# The host emulation: the operations and kernels of the CUDA device as plain C++ on host memory, for machines without
+# GPU and CUDA. Its objects replace those in vaecf_device. Only cuda::make_device() refers to the latter, so programs with
+# the emulation must not call it.
 add_library(vaecf_cuda_twin OBJECT
   ${VAECF_CUDA_VERB_SOURCES}
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)
 set_source_files_properties(${VAECF_CUDA_VERB_SOURCES} PROPERTIES LANGUAGE CXX)
-# Optimised in every build: it walks 20,108 items by 600 columns. Under sanitizers -Og is as fast, and sooner built.
+# Optimized in every build, because it processes 20,108 items by 600 columns. Under sanitizers, -Og is as fast and
+# compiles faster.
 target_compile_options(vaecf_cuda_twin PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
   PROPERTIES COMPILE_OPTIONS -O3)
@@ -25,22 +26,22 @@ target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract/co
 vaecf_test(contract_cuda_twin_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_twin.cpp
   LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
-  # As fp32 and fp16; in slices of several chunks.
+  # Covered by fp32 and fp16, and by slices of several chunks.
   NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16 *ChunksAndSlices*/cuda_twin_fp* *ChunksAndSlices*/*bf16_small)
 
-# Recordings, and users' rows.
+# Graphs, and users' rows.
 vaecf_test(cuda_twin_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_twin_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_twin_rows_test.cpp
   LIBRARIES vaecf_cuda_twin)
 
-# The contract of vaecf/device/cuda/platform.hpp, compiled once: the twin and the GPU must both fulfill it.
+# The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
 vaecf_test_objects(vaecf_platform_contract
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_matmul_test.cpp
   LIBRARIES vaecf_math vaecf_base)
 target_include_directories(vaecf_platform_contract PRIVATE ${CMAKE_SOURCE_DIR}/src)
-# Products in fp64, one by one: optimised in every build.
+# Contains fp64 products of plain loops, so it is optimized in every build.
 target_compile_options(vaecf_platform_contract PRIVATE -O1)
-set_target_properties(vaecf_platform_contract PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they are read unoptimised
+set_target_properties(vaecf_platform_contract PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # it is built without optimization
 vaecf_test(cuda_platform_twin_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_twin.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cpp
   LIBRARIES vaecf_platform_contract vaecf_cuda_twin)

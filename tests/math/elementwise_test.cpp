@@ -9,7 +9,7 @@
 namespace vaecf::math {
 namespace {
 
-// Numbers worked out by hand from the published update formulas.
+// Expected values computed by hand from the published update formulas.
 TEST(Optimizers, Adam) {
   double m = 0.2;
   double v = 0.04;
@@ -54,7 +54,7 @@ TEST(Gradients, TanhAgainstFiniteDifferences) {
 }
 
 TEST(Gradients, LatentAgainstFiniteDifferences) {
-  // L = 1.7 z(mu, logvar) + 0.2 KL: its derivatives are what latent_gradient_* returns for d_z = 1.7.
+  // The derivatives of L = 1.7 z(mu, logvar) + 0.2 KL are the results of latent_gradient_* for d_z = 1.7.
   static constexpr double eps = -1.3;
   for (double x = -2.0; x <= 2.0; x += 0.33) {
     const auto in_mu = [](double t) { return 1.7 * reparameterise(t, 0.4, eps) + 0.2 * kl_term(t, 0.4); };
@@ -64,7 +64,7 @@ TEST(Gradients, LatentAgainstFiniteDifferences) {
   }
 }
 
-// KL(N(mu, s^2) || N(0, 1)) as the integral that it is.
+// Integrates the definition of KL(N(mu, s^2) || N(0, 1)) numerically.
 TEST(Kl, AgreesWithItsIntegral) {
   const double mu = 0.8;
   const double logvar = -0.9;

@@ -44,7 +44,7 @@ TEST(TruncatedNormal, MomentsAndBound) {
     sum += x;
     squares += x * x;
   }
-  // Variance of N(0, 1) cut at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
+  // Variance of N(0, 1) truncated at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
   const double variance = 1.0 - 4.0 * 0.05399096651318806 / 0.9544997361036416;
   EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
   EXPECT_NEAR(squares / n, variance, 0.015);
@@ -58,7 +58,7 @@ TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {
     float draw = normal_of_block(random_block(4, RandomPurpose::initialisation, 0, 9, i / 4), i % 4);
     if (std::abs(draw) > 2.0F) {
       ++redrawn;
-      // The second attempt of an element has a block of its own, not a neighbor's first attempt.
+      // The second attempt of an element uses a separate block, not a neighbor's first attempt.
       const std::uint32_t counter[4] = {i / 4, 9, 0, 3 + 256};
       draw = normal_of_block(philox4x32_10(counter, key), i % 4);
     }

@@ -9,7 +9,8 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// 1000 logits from `first` on by `step`, in parts of one and of eight, one part beside another.
+// Returns the softmax of 1000 logits `first`, `first` + `step`, .., added to two parts: one by one and eight
+// at a time.
 SoftmaxPart<float> softmax_of(float first, float step) {
   SoftmaxPart<float> low, high;
   for (int i = 0; i < 200; ++i) low.add(first + step * static_cast<float>(i));
@@ -43,7 +44,7 @@ TEST(Loss, PartsInAnyOrderDoNotOverflow) {
 }
 
 TEST(Loss, ScaleIsTheDerivative) {
-  const double logits[] = {0.3, -1.2, 2.0};  // the user holds the first and the last
+  const double logits[] = {0.3, -1.2, 2.0};  // the user has the first and the last item
   const auto softmax = [&](double change) {
     return SoftmaxPart<double>{0.0F,
                                std::exp(logits[0] + change) + std::exp(logits[1]) + std::exp(logits[2])};

@@ -15,7 +15,7 @@
 namespace vaecf::math {
 namespace {
 
-/// Reader of tests/reference/metrics_reference.txt; its writer says what the lines mean.
+/// Reader of tests/reference/metrics_reference.txt; the script that writes it describes the format.
 class Reference {
  public:
   Reference() : file_(VAECF_REFERENCE_DIRECTORY "/metrics_reference.txt") {
@@ -34,7 +34,7 @@ class Reference {
     if (first != name) throw std::runtime_error("expected a line '" + name + "', found '" + first + "'");
     std::vector<T> values;
     for (T value; words >> value;) values.push_back(value);
-    if (!words.eof()) throw std::runtime_error("bad number in a line '" + name + "'");
+    if (!words.eof()) throw std::runtime_error("invalid value in a line '" + name + "'");
     return values;
   }
 

@@ -38,15 +38,15 @@ double value(const char* name, const std::vector<std::int32_t>& ranks, std::int6
   return metric_of_user(parse_metric(name), ranks, items);
 }
 
-// metrics_reference_test.cpp compares all others.
+// metrics_reference_test.cpp covers all other cases.
 TEST(Variants, PerfectAndEmptyLists) {
   for (const char* name : {"recall_n@3", "hit@3", "mrr@3", "map@3", "ndcg@3", "recall@3"}) {
     EXPECT_DOUBLE_EQ(value(name, {2, 0, 1}), 1.0) << name;
     EXPECT_EQ(value(name, {3, 4, 5}), 0.0) << name;
     EXPECT_EQ(value(name, {}), 0.0) << name;
-    EXPECT_EQ(value(name, {2}, 2), 0.0) << name;  // a masked target, with a cut-off beyond the catalogue
+    EXPECT_EQ(value(name, {2}, 2), 0.0) << name;  // a masked target, and a cut-off larger than the catalog
   }
-  EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked ones count as targets
+  EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked targets count as targets
 }
 
 TEST(Beats, HigherScoreThenLowerItemAndNanAgainstTheTarget) {

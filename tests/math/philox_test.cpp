@@ -81,7 +81,7 @@ TEST(Philox, HistoriesAreDroppedByUserAndStep) {
     EXPECT_TRUE(dropout_keeps_history(42, 3, user, dropout_threshold(1.0F)));
   }
   EXPECT_NEAR(kept, 0.9 * n, 4.0 * std::sqrt(n * 0.09));
-  EXPECT_NEAR(kept_twice, 0.81 * n, 4.0 * std::sqrt(n * 0.81 * 0.19)) << "drawn anew";
+  EXPECT_NEAR(kept_twice, 0.81 * n, 4.0 * std::sqrt(n * 0.81 * 0.19)) << "steps are independent";
 }
 
 TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
@@ -110,7 +110,7 @@ TEST(LatentNoise, IsStandardNormal) {
       values.insert(values.end(), noise, noise + 4);
     }
   }
-  // Kolmogorov-Smirnov: 1.95 / sqrt(n) is exceeded with probability 0.001.
+  // Kolmogorov-Smirnov test: 1.95 / sqrt(n) is exceeded with probability 0.001.
   std::sort(values.begin(), values.end());
   const auto n = static_cast<double>(values.size());
   double distance = 0.0;

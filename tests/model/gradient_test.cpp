@@ -19,7 +19,7 @@ class Gradient : public ::testing::TestWithParam<NetworkCase> {};
 
 const Csr users = {{0, 3, 3, 8, 9, 14}, {0, 4, 9, 1, 2, 3, 7, 12, 5, 0, 6, 8, 10, 11}};
 constexpr std::int64_t items = 13;
-// One user has these alone, one has none.
+// One user has only features, another has none.
 const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}};
 constexpr float beta = 0.3F;
 const device::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
@@ -32,7 +32,7 @@ device::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const
   });
 }
 
-/// The loss along w + s * direction for one tensor.
+/// The loss as a function of s, with w + s * direction as weights of one tensor.
 class Line {
  public:
   Line(cpu::Device& device, CpuNetwork& model, const CpuInput& batch, const std::string& tensor,
@@ -52,8 +52,8 @@ class Line {
     return sums.nll + beta * sums.kl;
   }
 
-  /// Fourth-order central difference at 0. Losses here are about 50 and carry fp32 noise of some 1e-6 of
-  /// that, so a step of 0.02 leaves errors well under 1e-2 in a slope of order 1.
+  /// Fourth-order central difference at 0. Losses are about 50 with fp32 noise of about 1e-6 of that, so a
+  /// step of 0.02 leaves errors well below 1e-2 in a slope of order 1.
   double slope() {
     constexpr double h = 0.02;
     return (8.0 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12.0 * h);
@@ -99,7 +99,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
     const auto gradient = export_tensor(*device, model.layout(), name, *gradients);
     const double size = norm(gradient);
     ASSERT_GT(size, 1e-3) << name;
-    // Along the gradient itself the slope is its norm, and along others the projection.
+    // Along the gradient, the slope is its norm; along other directions, the projection.
     std::vector<std::vector<float>> directions(4, std::vector<float>(gradient.size()));
     for (std::size_t d = 0; d < directions.size(); ++d) {
       for (std::size_t i = 0; i < gradient.size(); ++i)

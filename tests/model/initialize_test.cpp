@@ -11,7 +11,7 @@ namespace vaecf::model {
 namespace {
 
 const ModelOptions wide = {"mult_vae", {40}, 6, 0.5};
-constexpr std::int64_t many_items = 30011;  // encoder_1 takes more than one block of rows
+constexpr std::int64_t many_items = 30011;  // encoder_1 has more than one block of rows
 
 TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
   const auto device = fp32_device();
@@ -36,7 +36,7 @@ TEST(Initialize, BiasesAreSmallAndTruncated) {
   initialize(model, model.shape(), 3);
   const auto bias = export_tensor(*device, model.layout(), "decoder_2/bias", model.parameters().master());
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
-  // A normal cut at 2 sd has variance 0.7737.
+  // A normal distribution truncated at 2 standard deviations has variance 0.7737.
   EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
 }
 
@@ -56,7 +56,7 @@ TEST(Initialize, FeaturesDoNotChangeOtherTensors) {
       export_tensor(*device, with.layout(), "encoder_1/feature_weight", with.parameters().master());
   ASSERT_EQ(values.size(), 7U * 40U);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Of a matrix with the items' rows above: 57 inputs.
+    // The fan-in includes the items' rows: 57 inputs.
     ASSERT_EQ(values[i], math::initial_weight(3, 8, i, 57, 40)) << i;
   }
 }

@@ -25,7 +25,7 @@ inline std::vector<float> export_tensor(const cpu::Device& device, const device:
   return values;
 }
 
-/// The caller follows with weights_changed where `flat` holds weights.
+/// Imports a tensor into `flat`. The caller must call weights_changed() if `flat` is the master buffer.
 inline void import_tensor(cpu::Device& device, const device::ParameterLayout& layout, const std::string& name,
                           std::span<const float> values, cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
@@ -33,7 +33,7 @@ inline void import_tensor(cpu::Device& device, const device::ParameterLayout& la
   device.import_rows(layout, tensor, {0, spec.rows}, values, flat);
 }
 
-/// All rows of `csr` as one batch; user numbers count from `first_user`.
+/// All rows of `csr` as one batch; the first row is user `first_user`.
 struct WholeBatch {
   WholeBatch(cpu::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
       : rows(device.hold_rows(csr.view(), first_user, items)), batch(device.make_batch()) {
@@ -49,7 +49,7 @@ struct WholeBatch {
 using CpuNetwork = Network<cpu::Device>;
 using CpuInput = CpuNetwork::Input;
 
-/// A step of its own: `work` puts its losses into the state.
+/// Runs `work` as a separate step and returns its losses.
 template <class Work>
 device::LossSums losses_of(cpu::Device& device, const device::StepNumbers& numbers, Work&& work) {
   const auto step = device.make_step_state();
@@ -65,7 +65,7 @@ inline double norm(std::span<const float> values) {
   return std::sqrt(sum);
 }
 
-/// ||a - b|| / ||b||; 0 where both are zero.
+/// Returns ||a - b|| / ||b||, or 0 if both are zero.
 template <class A, class B>
 double relative_difference(const std::vector<A>& a, const std::vector<B>& b) {
   if (a.size() != b.size()) return INFINITY;

@@ -8,7 +8,7 @@
 
 namespace vaecf::model {
 
-/// The file made by tests/reference/make_reference.py, which describes its format.
+/// Reader of the file written by tests/reference/make_reference.py, which describes its format.
 class ReferenceFile {
  public:
   explicit ReferenceFile(const std::string& path) {
@@ -28,14 +28,14 @@ class ReferenceFile {
       }
       std::vector<double> values(count);
       for (double& value : values) stream >> value;
-      if (!stream) throw std::runtime_error(path + ": entry " + name + " is cut short");
+      if (!stream) throw std::runtime_error(path + ": entry " + name + " is truncated");
       entries_[name] = std::move(values);
     }
   }
 
   const std::vector<double>& at(const std::string& name) const {
     const auto found = entries_.find(name);
-    if (found == entries_.end()) throw std::out_of_range("the reference file has no " + name);
+    if (found == entries_.end()) throw std::out_of_range("the reference file has no entry " + name);
     return found->second;
   }
   double number(const std::string& name) const { return at(name).at(0); }

@@ -21,12 +21,12 @@ struct Case {
   }
 };
 
-/// The program against an independent rendering in fp64, with the same dropout masks and noise.
+/// Compares the model with an independent fp64 implementation, with the same dropout masks and noise.
 class Reference : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     file_.emplace(VAECF_REFERENCE_FILE);
-    ASSERT_GT(file_->number("cases"), GetParam().number) << "the file holds fewer cases";
+    ASSERT_GT(file_->number("cases"), GetParam().number) << "the file has fewer cases";
     prefix_ = "case_" + std::to_string(GetParam().number) + "/";
     options_.type = number("config/sampled") == 1.0 ? "mult_vae" : "mult_dae";
     options_.hidden = file_->as<std::int64_t>(prefix_ + "config/hidden");
@@ -61,7 +61,7 @@ class Reference : public ::testing::TestWithParam<Case> {
 
   CpuInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
 
-  /// With an update by `rule`, where there is an optimizer.
+  /// Runs one step; also updates the weights by `rule` if there is an optimizer.
   device::LossSums run(std::uint32_t step, double beta, train::Optimizer<cpu::Device>* optimizer = nullptr,
                        const device::UpdateRule& rule = {}) {
     StepClock<cpu::Device> clock(*device_, false);
@@ -80,7 +80,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     return out;
   }
 
-  /// All items but the users' own are scored by these logits.
+  /// Compares the scores of all items except the users' own with these logits.
   void expect_scores(History history, const std::string& name) {
     const auto users = static_cast<std::size_t>(users_.rows());
     const auto width = static_cast<std::size_t>(items_);
@@ -169,7 +169,7 @@ TEST_P(Reference, ScoresOfEvaluation) {
   EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
 }
 
-// The items that they have are left out all the same.
+// The users' own items are excluded in this case, too.
 TEST_P(Reference, ScoresFromFeaturesOnly) {
   if (beside_) expect_scores(History::none, "evaluation/cold_logits");
 }

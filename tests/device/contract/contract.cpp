@@ -298,7 +298,7 @@ void LayerContract::Reports::check() const {
     EXPECT_GT(ranges_[i].size(), 0);
     next = ranges_[i].end;
     EXPECT_TRUE(std::equal(at_report_[i].begin(), at_report_[i].end(), all.begin() + ranges_[i].begin))
-        << "report " << i << " came before its gradient was final";
+        << "report " << i << " came before its gradient was complete";
   }
   EXPECT_EQ(next, end) << "not all of the layer was reported";
 }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-/// One contract for all devices: every operation against plain fp64. The test files are compiled once for
-/// each class of devices; each executable has its own `contract_devices()`.
+/// The contract of all devices: compares every operation with plain fp64. The test files are compiled once
+/// for each class of devices; each executable defines its own `contract_devices()`.
 namespace vaecf::testing {
 
 #ifdef VAECF_CONTRACT_CUDA
@@ -29,10 +29,10 @@ using Device = cpu::Device;
 using FusedUpdate = device::FusedUpdate<Device::Parameters, Device::Buffer>;
 using SideInput = device::SideInput<Device::Batch>;
 
-/// Users of a batch: many, none, and around a warp.
+/// Numbers of users per batch: many, none, and around the size of a warp.
 inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
 
-/// Inputs (or items) and outputs of a layer.
+/// Numbers of inputs (or items) and outputs of a layer.
 struct LayerSize {
   std::int64_t inputs;
   std::int64_t outputs;
@@ -48,42 +48,42 @@ inline const device::UpdateRule update_rules[] = {
     {OptimizerKind::sgd, 0.1F, 0.9F, 0.0F, 0.0F, 1.0F / 500, 0.0F},
     {OptimizerKind::sgd, 0.5F, 0.0F, 0.0F, 0.0F, 1.0F / 500, 0.3F}};
 
-/// A way to make a device, and to look at all of a flat buffer, padding included.
+/// Factory of a device, with access to a complete flat buffer, including padding.
 struct ContractDevice {
   std::string name;
   std::function<std::unique_ptr<Device>()> make;
   std::function<std::vector<float>(const Device::Buffer&)> read;
-  bool fast = true;  ///< library products: the real size is affordable
-  /// Why there is none here and now: its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
+  bool fast = true;  ///< uses library products, so the real size is affordable
+  /// Reason why the device is not available: its tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
   std::string skip = {};
 };
 
-/// GoogleTest would print the bytes.
+/// Otherwise GoogleTest would print the bytes.
 inline void PrintTo(const ContractDevice& device, std::ostream* out) {
   *out << device.name;
 }
 
-/// The devices (with their precisions and kernels) of this executable.
+/// Returns the devices of this executable, with their precisions and kernels.
 std::vector<ContractDevice> contract_devices();
 #ifdef VAECF_CONTRACT_CUDA
-/// Devices with so little memory that they cut batches into slices; none that are real GPUs.
+/// Returns devices with so little memory that batches are divided into slices; none on real GPUs.
 std::vector<ContractDevice> small_cuda_devices();
 #endif
 
-/// How far a result may be from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element
-/// |a - b| <= worst max|b| + floor.
+/// Allowed deviation from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element |a - b|
+/// <= worst max|b| + floor.
 struct Tolerance {
   double norm = 0.0;
   double worst = 0.0;
   double floor = 0.0;
 };
 
-/// `n` draws of N(0, scale^2), the same on every machine.
+/// Returns `n` samples of N(0, scale^2), the same on every machine.
 std::vector<float> random_values(std::int64_t n, std::uint64_t seed, float scale = 1.0F);
 Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, float scale = 1.0F);
-/// Whole numbers from -range to range: their products and sums are exact in bf16 and fp32.
+/// Returns random integers from -range to range, whose products and sums are exact in bf16 and fp32.
 Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed, int range);
-/// Item lists of `users` users: every fifth is empty, one holds everything, the others up to `most` items.
+/// Returns random items of `users` users: every fifth has none, one has all, the others up to `most` items.
 Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most = 40);
 
 class Contract : public ::testing::TestWithParam<ContractDevice> {
@@ -94,15 +94,15 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
   Device& device() { return *device_; }
   bool low_precision() const { return device_->precision() != device::Precision::fp32; }
   bool fp16() const { return device_->precision() == device::Precision::fp16; }
-  /// Starts a step with these numbers (and, in fp16, a loss scale of 1); what the sums held is forgotten.
+  /// Starts a step with these parameters (and, in fp16, a loss scale of 1); clears the sums of losses.
   Device::StepState& begin(StepKey key, float beta = 0.0F, const device::UpdateRule& rule = {},
                            std::int64_t batch = 0);
   Device::StepState& begin() { return begin(StepKey{}); }
   Device::StepState& step() { return *step_; }
-  /// Ends the step and returns the sums since its beginning: its own losses, where it ran alone.
+  /// Ends the step and returns the sums of losses since begin().
   device::LossSums losses();
 
-  /// Of products and what is kept in the device's storage format.
+  /// Returns the tolerance for products and for values in the device's storage format.
   Tolerance tolerance() const;
 
   std::vector<float> flat(const Device::Buffer& buffer) const {
@@ -117,8 +117,8 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
                      Device::Buffer& to);
   std::vector<float> export_tensor(const device::ParameterLayout& layout, int tensor,
                                    const Device::Buffer& from);
-  /// Whether everything in `buffer` that belongs to no tensor is zero: it has as many other numbers as all
-  /// its exported tensors together, however the device lays them out.
+  /// Expects everything in `buffer` that belongs to no tensor to be zero: the buffer must have as many
+  /// nonzero elements as its exported tensors together.
   void expect_zero_padding(const device::ParameterLayout& layout, const Device::Buffer& buffer);
 
   void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
@@ -132,8 +132,8 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
   std::unique_ptr<Device::StepState> step_;
 };
 
-/// A dense, input or output layer on its own: parameters with random weights, gradients full of rubbish that
-/// the verbs have to overwrite, and the host's copies.
+/// A dense, input or output layer: parameters with random weights, gradients with arbitrary contents that
+/// operations must overwrite, and copies on the host.
 struct TestLayer {
   device::ParameterLayout layout;
   std::unique_ptr<Device::Parameters> parameters;
@@ -143,13 +143,13 @@ struct TestLayer {
   Matrix bias;
 };
 
-/// Both moments of a layer's elements, zero at first.
+/// Both moments of a layer's elements, initially zero.
 struct TestMoments {
   std::unique_ptr<Device::Buffer> first;
   std::unique_ptr<Device::Buffer> second;
 };
 
-/// A batch on both sides. Users come from a set whose first user is number 1000, in shuffled order.
+/// A batch on device and host. The first row of its set is user 1000; rows are shuffled.
 struct TestBatch {
   HostBatch host;
   std::unique_ptr<Device::Batch> device;
@@ -158,7 +158,7 @@ struct TestBatch {
 class LayerContract : public Contract {
  protected:
   TestLayer make_layer(device::TensorKind kind, const Matrix& weight, const Matrix& bias);
-  /// Weights N(0, 1 / inputs), biases N(0, 0.25).
+  /// Makes a layer with weights N(0, 1 / inputs) and biases N(0, 0.25).
   TestLayer random_layer(device::TensorKind kind, std::int64_t inputs, std::int64_t outputs);
   std::vector<float> weight_gradient(const TestLayer& layer);
   std::vector<float> bias_gradient(const TestLayer& layer);
@@ -166,17 +166,17 @@ class LayerContract : public Contract {
   TestMoments make_moments(const TestLayer& layer);
   /// Updates both tensors by the step's rule; weights decay, biases do not.
   void update(const TestLayer& layer, const TestMoments& moments);
-  /// The same bits in weights and moments.
+  /// Expects bitwise equal weights and moments.
   void expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
                    const TestMoments& of_other);
 
-  /// Cuts all of `rows`, shuffled, into `batch.device` (made where it is null).
+  /// Gathers all of `rows`, shuffled, into `batch.device`, which is made if null.
   void gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch);
   void gather(const Csr& rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
     gather(rows.view(), items, with_transpose, batch);
   }
 
-  /// The verb of this name, into the gradients of `layer`.
+  /// Calls softmax_layer_step() with the gradients of `layer`.
   void softmax_step(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
                     Device::StepState& state, Device::Activations& d_hidden,
                     const device::GradientReady& ready = {}, const FusedUpdate* update = nullptr) {
@@ -186,24 +186,25 @@ class LayerContract : public Contract {
 
   struct SoftmaxStep {
     std::size_t reports;
-    double loss_error;  ///< relative
+    double loss_error;  ///< relative error
   };
-  /// Compares all results of the verb with fp64. Its activations may hold those of a batch before.
+  /// Compares all results of softmax_layer_step() with fp64. Its activations may contain those of an earlier
+  /// batch.
   SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
                                   Device::Activations& input, Device::Activations& d_hidden,
                                   Tolerance of_d_hidden);
   SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch);
 
-  /// Adds the loss of `batch` to `state`; its gradients are not looked at.
+  /// Adds the loss of `batch` to `state`; ignores the gradients.
   void add_loss(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
                 Device::StepState& state);
 
-  /// Collects what a verb reports; `check` tests that each of the layer's elements came exactly once, in
-  /// layout order, and was final when it came.
+  /// Records the reports of an operation. `check` expects each element of the layer to be reported exactly
+  /// once, in layout order, and only when complete.
   class Reports {
    public:
     Reports(LayerContract& test, const TestLayer& layer) : test_(&test), layer_(&layer) {}
-    /// `at_report` is called within every report.
+    /// Returns the callback; it calls `at_report` within every report.
     device::GradientReady callback(std::function<void()> at_report = {});
     void check() const;
     std::size_t count() const { return ranges_.size(); }

@@ -24,7 +24,7 @@ std::vector<ContractDevice> contract_devices() {
                      kernels == device::Kernels::automatic});
     }
   }
-  // "auto" takes the best kernel of this machine; the others that it has are held to the contract too.
+  // "auto" selects the best kernel of this machine; the other available ones must fulfill the contract too.
   const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
                        bool fast) {
     all.push_back({"cpu_bf16_" + name,
@@ -41,7 +41,7 @@ std::vector<ContractDevice> contract_devices() {
     add_fp32("onednn", nullptr);
   else if (cpu::make_avx2_panels() != nullptr)
     add_fp32("panels", cpu::make_avx2_panels());
-  // Without tiles bf16_auto is just that.
+  // Without tiles, bf16_auto already uses oneDNN.
   if (cpu::choose_tiles() != nullptr) add("onednn", nullptr, true);
   add("emulated", std::make_shared<EmulatedTiles>(), false);
   const auto avx512 = cpu::make_avx512_tiles();

@@ -1,4 +1,4 @@
-// The CUDA device on a GPU. Without one its tests are skipped, or fail where VAECF_REQUIRE_GPU=1.
+// The CUDA device on a GPU. Without a GPU the tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
 #include "device/contract/contract.hpp"
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 namespace vaecf::testing {
 namespace {
 
-/// Callers have waited for what writes it; cudaMemcpy waits for the copy.
+/// Callers have waited for the operations that write the buffer; cudaMemcpy waits for the copy.
 std::vector<float> read(const Device::Buffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.size()));
   const cudaError_t status =

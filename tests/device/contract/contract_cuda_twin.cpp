@@ -1,4 +1,4 @@
-// The CUDA device's logic and kernels on the host: see tests/support/cuda_twin.
+// The CUDA device's logic and kernels in host emulation: see tests/support/cuda_twin.
 #include "device/contract/contract.hpp"
 
 #include <memory>
@@ -14,7 +14,7 @@ ContractDevice twin(const std::string& name, device::Precision precision, bool f
   const device::BackendOptions options{
       .device = device::DeviceChoice::cuda, .precision = precision, .resident = resident};
   return {"cuda_twin_" + name, [=] { return std::make_unique<Device>(options, device); },
-          // The twin's memory is the host's; callers have waited for what writes it.
+          // Emulated device memory is host memory; callers have waited for the operations that write it.
           [](const Device::Buffer& buffer) {
             return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
           },
@@ -25,13 +25,13 @@ ContractDevice twin(const std::string& name, device::Precision precision, bool f
 
 std::vector<ContractDevice> contract_devices() {
   using device::Precision;
-  // The real size takes its time: once, in the precision that runs use.
+  // The real size is slow, so it runs once, in the precision of production runs.
   return {twin("fp32", Precision::fp32), twin("bf16", Precision::bf16, true), twin("fp16", Precision::fp16),
           twin("tf32", Precision::tf32), twin("host_rows", Precision::fp32, false, 0, Toggle::off)};
 }
 
 std::vector<ContractDevice> small_cuda_devices() {
-  // Number n has n MiB: of this one, 32 may hold logits.
+  // The emulated GPU with index n has n MiB: of this one, 32 may be used for logits.
   constexpr int small = 256;
   return {twin("fp32_small", device::Precision::fp32, false, small),
           twin("bf16_small", device::Precision::bf16, false, small)};

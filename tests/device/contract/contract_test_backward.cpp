@@ -15,7 +15,7 @@ using device::TensorKind;
 class Backward : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Backward, ::testing::ValuesIn(contract_devices()), contract_name);
 
-/// What a layer with `act` may have put out.
+/// Returns possible outputs of a layer with `act`.
 Matrix plausible_output(Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   Matrix y = random_matrix(rows, columns, seed);
   if (act == Activation::tanh) {
@@ -114,7 +114,7 @@ TEST_P(Backward, InputTable) {
           expect_near(read(*d_output), expected.d_before, "d_output");
           const std::vector<float> gradient = weight_gradient(layer);
           expect_near(gradient, expected.d_weight, "d_weight");
-          for (std::size_t i = 0; i < gradient.size(); ++i) {  // those of items that nobody holds, say
+          for (std::size_t i = 0; i < gradient.size(); ++i) {  // for example, those of items without users
             if (expected.d_weight.values[i] == 0.0) {
               EXPECT_EQ(gradient[i], 0.0F) << i;
             }

@@ -1,4 +1,4 @@
-// Clipping by the global norm: what of the gradient is counted, and what updates make of it.
+// Clipping by the global norm: which elements are counted, and how updates are scaled.
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -63,7 +63,7 @@ TEST_P(Clipping, SmallNormDoesNotChangeTheUpdate) {
     Side clips = make_side();
     begin({}, 0.0F, rule);
     add_all(plain);
-    EXPECT_EQ(squares(), 0.0F) << "not asked for";
+    EXPECT_EQ(squares(), 0.0F) << "the rule does not clip";
     update(plain);
     begin({}, 0.0F, clipped(rule, 1.001 * norm(clips, rule)));
     add_all(clips);
@@ -104,7 +104,7 @@ TEST_P(Clipping, LargeNormScalesTheGradientButNotTheDecay) {
   }
 }
 
-// Ranks that look at parts of their own, and give each other the sums.
+// As with ranks that inspect different parts and all-reduce the sums.
 TEST_P(Clipping, InspectedPartsAddUp) {
   const UpdateRule rule = clipped(rules[0], 1.0);
   for (const std::int64_t inputs : {1, 7, 2100}) {
@@ -123,7 +123,7 @@ TEST_P(Clipping, InspectedPartsAddUp) {
       at = cut;
     }
     EXPECT_NEAR(squares() / expected, 1.0, 1e-6);
-    // The next step begins anew.
+    // The next step starts from 0.
     device().begin_step({.rule = rule}, step());
     EXPECT_EQ(squares(), 0.0F);
     add_all(side);
@@ -131,7 +131,7 @@ TEST_P(Clipping, InspectedPartsAddUp) {
   }
 }
 
-// The sum may be lost to fp32 where single squares are not, and the other way round.
+// fp32 may lose the sum even if it represents the single squares, and the other way round.
 TEST_P(Clipping, LargeAndSmallElementsCount) {
   const TestLayer layer = random_layer(TensorKind::matrix, 300, 300);
   const UpdateRule rule = clipped(UpdateRule{.gradient_scale = 0x1p-70F}, 1.0);
@@ -161,7 +161,7 @@ TEST_P(Clipping, FusedUpdateThrows) {
 }
 
 TEST_P(Clipping, NormExcludesTheLossScale) {
-  if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients are scaled";
   const UpdateRule rule = rules[2];
   Side plain = make_side();
   Side scaled = make_side();

@@ -1,6 +1,6 @@
-// The CUDA device's layers on sizes that the other tests do not reach: batches in several chunks and slices,
-// sums over thousands of rows, items that thousands of a batch's users hold, users with thousands of items,
-// gradients too large to be cached, and the largest loss scale.
+// The CUDA device's layers at sizes that the other tests do not reach: batches in several chunks and slices,
+// sums over thousands of rows, items with thousands of users in a batch, users with thousands of items,
+// gradients too large for the cache, and the largest loss scale.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace vaecf::testing {
 namespace {
 
-/// In the precisions whose kernels differ.
+/// Returns the devices whose kernels differ by precision.
 std::vector<ContractDevice> devices(bool with_small) {
   std::vector<ContractDevice> all = contract_devices();
   std::erase_if(all, [](const ContractDevice& device) {
@@ -28,7 +28,7 @@ std::vector<ContractDevice> devices(bool with_small) {
 class CudaLayers : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
 
-// Three chunks in fp32 and two in 16 bits, and as many slices on the small device.
+// Three chunks in fp32 and two in 16 bits; as many slices on the small device.
 TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   constexpr std::int64_t users = 300;
   constexpr std::int64_t items = 60000;
@@ -39,14 +39,14 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   const Matrix hidden = random_matrix(users, width, 2, 0.5F);
   const auto input = device().make_activations(users, width);
   const auto d_hidden = device().make_activations(users, width);
-  // The twin adds up 60,000 products one by one.
+  // The host emulation adds 60,000 products one by one.
   const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6};
   expect_softmax_step(layer, hidden, batch, *input, *d_hidden, long_sums);
   const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
 
-// More rows than strands of sums, and not a multiple of them.
+// More rows than strands, and not a multiple of them.
 TEST_P(CudaLayers, BiasGradientOfManyRows) {
   constexpr std::int64_t rows = 5003;
   const TestLayer layer = random_layer(device::TensorKind::matrix, 3, 260);
@@ -61,17 +61,17 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   const auto expected = reference::linear_backward(x, layer.weight, device::Activation::tanh, y, d_y);
   expect_near(read(*d_output), expected.d_before, "d_output");
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
-  // Sums of fp32 numbers in every precision.
+  // Sums of fp32 values in every precision.
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
 }
 
-/// In each precision: its products of large gradients read narrow copies.
+/// In every precision: products of large gradients read 16-bit copies.
 class CudaInputLayer : public LayerContract {
  protected:
   static constexpr std::int64_t items = 40;
 
-  /// Each user has item 0; items 1 and 2 have as many users as one part takes and one more; item 3 has
-  /// nobody; the others have some.
+  /// Each user has item 0. Item 1 has as many users as one part allows, and item 2 one more. Item 3 has none,
+  /// the others some.
   static Csr popular_items(std::int64_t users) {
     Csr rows;
     for (std::int64_t user = 0; user < users; ++user) {
@@ -97,7 +97,7 @@ TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
   TestBatch batch;
   gather(popular_items(2100), items, true, batch);
   const double narrow = fp16() ? 1e-3 : 8e-3;
-  // Rows of the wider gradient do not stay in the cache: they are read by their narrow copies.
+  // Rows of the wider gradient exceed the cache, so their 16-bit copies are read.
   for (const std::int64_t width : {24, 2048}) {
     const bool reads_copy = width > 24 && low_precision();
     const Tolerance sums = reads_copy ? Tolerance{narrow, narrow, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
@@ -151,7 +151,7 @@ TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
 }
 
 TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
-  // Passes hold 768 candidates: one less, all, one more, and several.
+  // A pass has 768 candidates: tests one less, exactly that, one more, and several passes.
   Csr rows;
   for (const std::int64_t n : {767, 768, 769, 3000, 0, 1}) {
     for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 3000 / n));
@@ -171,7 +171,7 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
         encode(nullptr),
         reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep, {5, 6}),
         "encoded");
-    // The same rows beside themselves: both sums in passes.
+    // The same rows as side features: both sums need several passes.
     const cuda::SideInput side{*batch.device, layer.layer.weight};
     expect_near(encode(&side),
                 reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep,
@@ -193,7 +193,7 @@ TEST_P(CudaInputLayer, ReportsAFewRanges) {
   reports.check();
 }
 
-// With one item, softmax is 1 and so is x: 65536 times either is no fp16 number, their difference is 0.
+// With one item, softmax is 1 and so is x. 65536 times either exceeds fp16, but their difference is 0.
 TEST_P(CudaLayers, GradientsOfOwnItemsAreRoundedOnce) {
   const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
   TestBatch batch;

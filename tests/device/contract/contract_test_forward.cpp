@@ -44,7 +44,7 @@ TEST_P(Forward, EncodeInput) {
 }
 
 TEST_P(Forward, DropoutMaskIsPhilox) {
-  // One item per user and weight 1: the output is 2 where the item is kept, 0 where it is dropped.
+  // One item per user and weight 1: the output is 2 if the item is kept, 0 if it is dropped.
   const std::int64_t users = 257;
   const std::int64_t items = 1000;
   Csr rows;

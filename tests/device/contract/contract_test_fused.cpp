@@ -1,4 +1,4 @@
-// Updates fused into the weight gradient, where a device does that: the same as one verb after the other.
+// Updates fused into the weight gradient, on devices that support it: same results as separate operations.
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -51,7 +51,8 @@ TEST_P(Fused, EqualsSeparateOperations) {
     Side apart = make_side(TensorKind::output_table, width, items, 1500);
     Side fused = make_side(TensorKind::output_table, width, items, 1500);
     std::uint32_t number = 0;
-    // 1500 users are several slices; each step starts from the weights and copies that the last one left.
+    // 1500 users are several slices; each step starts from the weights and copies that the previous one
+    // wrote.
     for (const std::int64_t users : {33, 1500, 1, 0, 257}) {
       SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
       gather(random_rows(users, items, 1), items, true, batch);

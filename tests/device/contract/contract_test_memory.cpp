@@ -16,14 +16,14 @@ using device::TensorSpec;
 
 class Memory : public LayerContract {
  protected:
-  /// Random values into all tensors, each from a seed of its own.
+  /// Writes random values into all tensors, each from a different seed.
   void import_all(const ParameterLayout& layout, Device::Buffer& to) {
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const TensorSpec& spec = layout.tensors[i].spec;
       import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i), to);
     }
   }
-  /// A buffer that begins with these values.
+  /// Makes a buffer that begins with `values`.
   std::unique_ptr<Device::Buffer> buffer_of(const std::vector<float>& values) {
     const auto size = static_cast<std::int64_t>(values.size());
     const ParameterLayout row =
@@ -35,7 +35,7 @@ class Memory : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Memory, ::testing::ValuesIn(contract_devices()), contract_name);
 
-/// A whole model's tensors, in the order of readiness.
+/// Returns the tensors of a complete model, in the order in which gradients are completed.
 std::vector<TensorSpec> model_tensors(std::int64_t items, std::int64_t hidden, std::int64_t latents) {
   return {{"decoder_2/weight", hidden, items, TensorKind::output_table, true},
           {"decoder_2/bias", 1, items, TensorKind::output_bias, false},
@@ -138,7 +138,7 @@ TEST_P(Memory, BuffersAreZeroInitializedAndFill) {
   }
 }
 
-/// Numbers that a narrow format has to round with care among ordinary ones.
+/// Returns ordinary values mixed with values that 16-bit formats must round carefully.
 Matrix awkward_numbers(std::int64_t n) {
   Matrix values = random_matrix(1, n, 60, 100.0F);
   const float special[] = {0.0F, -0.0F, 1.00390625F, 1.01171875F, 3.4e38F, -INFINITY, 1e-40F, 65520.0F};
@@ -181,7 +181,7 @@ TEST_P(Memory, CopyChangesOnlyTheGivenRange) {
   }
 }
 
-// Weights that arrive range by range, from other ranks say: products see all of them.
+// Weights that arrive range by range, for example from other ranks: products must read all of them.
 TEST_P(Memory, WeightsChangedUpdatesCopiesOfTheRange) {
   const std::int64_t users = 33;
   TestBatch batch;
@@ -220,13 +220,13 @@ TEST_P(Memory, ActivationsRoundTrip) {
     const Matrix values = random_matrix(rows, 33, 30);
     write(*made, values);
     EXPECT_EQ(made->rows(), rows);
-    // fp16 and bf16 devices may round what they keep, the others may not.
+    // fp16 and bf16 devices may round stored activations, others may not.
     expect_near(read(*made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
   }
 }
 
 TEST_P(Memory, RowsOfASliceAreGathered) {
-  // A view whose first offset is not 0, as a shard of a larger matrix has it.
+  // A view whose first offset is not 0, as with a shard of a larger matrix.
   const Csr all = random_rows(20, 50, 7);
   const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
   TestBatch batch;
@@ -247,7 +247,7 @@ TEST_P(Memory, MeasuresPeakRates) {
   EXPECT_GT(rate, 0.0);
   EXPECT_TRUE(std::isfinite(rate));
   const double memory = device().measure_memory_rate();
-  EXPECT_GT(memory, 0.01) << "GB/s: even a busy machine copies faster";
+  EXPECT_GT(memory, 0.01) << "GB/s: even a loaded machine copies faster";
   EXPECT_LT(memory, 1e6) << "GB/s";
 }
 
@@ -268,9 +268,9 @@ TEST_P(Memory, StopwatchMeasuresOperations) {
   EXPECT_GT(seconds[0], 0.0);
   EXPECT_GE(seconds[1], 0.0);
   EXPECT_LE(seconds[0] + seconds[1], 1.01 * all.count() + 1e-4);
-  EXPECT_TRUE(stopwatch->read().empty()) << "what was read is forgotten";
+  EXPECT_TRUE(stopwatch->read().empty()) << "read() removes all marks";
   stopwatch->mark();
-  EXPECT_TRUE(stopwatch->read().empty()) << "nothing ends here";
+  EXPECT_TRUE(stopwatch->read().empty()) << "a single mark ends no interval";
 }
 
 }  // namespace

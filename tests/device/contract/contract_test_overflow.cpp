@@ -1,4 +1,4 @@
-// Gradients in fp16: their scale, and steps that are skipped. Other precisions know neither.
+// Gradients in fp16: loss scale and skipped steps. Other precisions have neither.
 #include "device/contract/contract.hpp"
 
 #include <cmath>
@@ -26,7 +26,7 @@ Matrix times(Matrix values, double factor) {
 }
 
 TEST_P(Overflow, UpdateRemovesTheScaleFromAllGradients) {
-  if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients are scaled";
   constexpr std::int64_t users = 33;
   constexpr std::int64_t items = 40;
   constexpr std::int64_t latents = 6;
@@ -87,7 +87,7 @@ TEST_P(Overflow, OverflowingStepIsSkipped) {
     Matrix gradient(33, 257, weight_gradient(layer));
     gradient.at(32, 256) = gradient.at(7, 0) = broken;
     import_tensor(layer.layout, 0, gradient, *layer.gradients);
-    // In two parts, as ranks do that share the work: the counts add up.
+    // In two parts, as with ranks that share the work: the counts add up.
     const std::int64_t middle = layer.layout.size / 2;
     device().inspect_gradients(*layer.gradients, {0, middle}, step());
     device().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
@@ -105,7 +105,7 @@ TEST_P(Overflow, OverflowingStepIsSkipped) {
   }
 }
 
-// A logit that fp16 has no room for: the loss is infinite, and no gradient shows it.
+// A logit that overflows fp16: the loss is infinite, but no gradient shows it.
 TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   constexpr std::int64_t items = 40;
@@ -123,7 +123,7 @@ TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
   begin({}, 0.0F, plain_rule);
   softmax_step(*z, batch, layer, step(), *d_z);
   for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
-  // Parts of the gradient, an empty one too: each may be all that a rank looks at.
+  // Parts of the gradient, including an empty one: each may be all that a rank inspects.
   device().inspect_gradients(*layer.gradients, {0, 0}, step());
   EXPECT_EQ(flat(device().verdict(step())).at(0), 1.0F);
   device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
@@ -137,7 +137,7 @@ TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
 }
 
 TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
-  if (!fp16()) GTEST_SKIP() << "only fp16 gradients carry a scale";
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients are scaled";
   begin();
   const std::int32_t interval = device::LossScale::growth_interval;
   device().set_loss_scale({4.0F, interval - 2}, step());

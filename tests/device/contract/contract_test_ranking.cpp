@@ -1,4 +1,4 @@
-// Ranks, metrics and lists of the best items.
+// Ranks, metrics and top-k lists.
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -21,7 +21,7 @@ using device::TensorKind;
 
 class Ranking : public LayerContract {
  protected:
-  /// An output layer and users in front of it, with their scores in fp64.
+  /// An output layer with input for some users, and their scores in fp64.
   struct Case {
     TestLayer layer;
     TestBatch batch;
@@ -34,7 +34,8 @@ class Ranking : public LayerContract {
     c.scores = reference::linear(hidden, c.layer.weight, c.layer.bias, Activation::identity);
     return c;
   }
-  /// Whole numbers: exact scores in every precision, with ties in plenty. Results must be equal, not near.
+  /// Makes a case of integers: scores are exact in every precision, with many ties. Results must be equal,
+  /// not close.
   Case whole_case(std::int64_t users, std::int64_t items, std::int64_t width, std::int64_t most = 40,
                   int range = 2) {
     return make_case(make_layer(TensorKind::output_table, whole_numbers(width, items, 1, range),
@@ -65,7 +66,7 @@ class Ranking : public LayerContract {
       for (int place = 0; place < k; ++place) {
         const auto at = static_cast<std::size_t>(row * k + place);
         const std::int32_t item = order[static_cast<std::size_t>(place)];
-        ASSERT_EQ(items[at], item) << "row " << row << " place " << place;
+        ASSERT_EQ(items[at], item) << "row " << row << " index " << place;
         ASSERT_EQ(scores[at], item < 0 ? -std::numeric_limits<float>::infinity()
                                        : static_cast<float>(c.scores.at(row, item)));
       }
@@ -80,11 +81,11 @@ TEST_P(Ranking, RanksAreExactWithTiesAndMasks) {
   for (const auto& [items, width] : ranked_shapes) {
     for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("items {} hidden {} users {}", items, width, users));
-      // Drawn without regard to the user's own items: some targets are masked, some users have none.
+      // Targets drawn independently of the user's own items: some are masked, and some users have none.
       expect_ranks(whole_case(users, items, width), random_rows(users, items, 5, 12).view());
     }
   }
-  // More users than any device scores at a time; one user's targets are all items.
+  // More users than any device scores at a time; the targets of one user are all items.
   expect_ranks(whole_case(1100, 61, 5, 8), random_rows(1100, 61, 5).view());
 }
 
@@ -104,7 +105,7 @@ TEST_P(Ranking, LowerItemWinsTies) {
   EXPECT_EQ(scores, std::vector<float>(7, 0.0F));
 }
 
-// A model that broke must not look good, nor break the sort.
+// NaN scores must neither improve metrics nor break the sort.
 TEST_P(Ranking, NanScoresComeLast) {
   constexpr std::int64_t items = 300;
   Matrix bias(1, items);
@@ -114,8 +115,8 @@ TEST_P(Ranking, NanScoresComeLast) {
                            random_matrix(1, 2, 1), {{0, 1}, {299}});
   const Csr targets{{0, 3}, {0, 1, 298}};
   const auto ranks = rank(c, targets.view());
-  EXPECT_EQ(ranks[0], 298);        // beaten by all that the user has not seen
-  EXPECT_EQ(ranks[1], 100 + 198);  // by every NaN, and by every greater number but the masked one
+  EXPECT_EQ(ranks[0], 298);        // behind all items that the user does not have
+  EXPECT_EQ(ranks[1], 100 + 198);  // behind every NaN and every greater score except the masked one
   EXPECT_EQ(ranks[2], 100);
   const auto best = top(c, 200).first;
   EXPECT_EQ(best[0], 298);
@@ -123,7 +124,7 @@ TEST_P(Ranking, NanScoresComeLast) {
   EXPECT_EQ(best[199], 0);
 }
 
-// A rank may differ from fp64's by the items whose scores are too close to tell.
+// A rank may differ from that of fp64 by the number of items with almost equal scores.
 TEST_P(Ranking, RandomScores) {
   const std::int64_t users = 33;
   const std::int64_t items = 5000;
@@ -134,7 +135,7 @@ TEST_P(Ranking, RandomScores) {
   const double margin = low_precision() ? 0.05 : 2e-5;
   std::size_t entry = 0;
   for (std::int64_t row = 0; row < users; ++row) {
-    std::vector<double> ranked;  // all that the user does not hold, worst first
+    std::vector<double> ranked;  // all items that the user does not have, worst first
     for (std::int32_t i = 0; i < items; ++i) {
       if (!c.batch.host.holds(row, i)) ranked.push_back(c.scores.at(row, i));
     }
@@ -150,7 +151,7 @@ TEST_P(Ranking, RandomScores) {
       }
       const double score = c.scores.at(row, target);
       EXPECT_GE(got, better_than(score + margin));
-      EXPECT_LE(got, better_than(score - margin) - 1) << "the target itself is not better than it is";
+      EXPECT_LE(got, better_than(score - margin) - 1) << "the target does not rank ahead of itself";
     }
   }
 }
@@ -162,15 +163,15 @@ TEST_P(Ranking, TopKIsExactWithTiesAndMasks) {
       for (const int k : {1, 10, 40}) expect_top(c, k);
     }
   }
-  // All items of many users, in order: as many places as items, and more.
+  // Complete lists of many users: as many entries as items, and more.
   const Case all = whole_case(700, 61, 5);
   for (const int k : {61, 64}) expect_top(all, k);
-  // More entries than a device may want to sort at a time.
+  // More entries than a device may sort at a time.
   expect_top(whole_case(110, 20108, 5, 300, 9), 100);
 }
 
 TEST_P(Ranking, RankAgreesWithTopK) {
-  // Both see the same scores: the item at place p of top_k has rank p, whatever the rounding.
+  // Both use the same scores: the item at index p of top_k has rank p, however scores are rounded.
   const std::int64_t users = 33;
   const int k = 50;
   const Case c = make_case(random_layer(TensorKind::output_table, 64, 1000), random_matrix(users, 64, 4),
@@ -197,7 +198,7 @@ TEST_P(Ranking, RankAgreesWithTopK) {
 }
 
 // Batches of several sizes, whose targets are rows of a larger set, into one total. Nothing between the calls
-// waits for the device: targets on their way there must not be overwritten.
+// waits for the device, so targets being copied must not be overwritten.
 TEST_P(Ranking, MetricsAddUpOverBatches) {
   constexpr std::int64_t items = 61;
   std::vector<math::Metric> metrics;

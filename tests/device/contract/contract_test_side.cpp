@@ -1,4 +1,4 @@
-// What users have beside their items: a second sparse input of the encoder, with a table of its own.
+// Side features: a second sparse input of the encoder with a separate table.
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -20,7 +20,7 @@ const StepKey side_key{0x1234567890ULL, 17};
 
 class Side : public LayerContract {
  protected:
-  /// An input layer of so many items, and the side's table in the same layout.
+  /// Makes an input layer of `items` items, with the feature table in the same layout.
   void make(std::int64_t items, std::int64_t columns, std::int64_t width) {
     const std::vector<device::TensorSpec> specs = {{"weight", items, width, TensorKind::input_table, true},
                                                    {"bias", 1, width, TensorKind::bias, false},
@@ -38,7 +38,7 @@ class Side : public LayerContract {
     d_output = device().make_activations(most_users, width);
   }
 
-  /// Users with both, with one and with none.
+  /// Gathers users with items and features, with one of them, and with none.
   void cut(std::int64_t users, bool with_transpose) {
     gather(random_rows(users, tensors[0].rows, 1), tensors[0].rows, with_transpose, batch);
     const Csr more = random_rows(users + 2, tensors[2].rows, 2, 6);
@@ -84,7 +84,7 @@ TEST_P(Side, FeaturesAreAddedToTheInput) {
                       reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key,
                                               side.host, tensors[2]),
                       "output");
-          // And not by way of what the step before left behind.
+          // Without features, the result must not depend on those of the previous call.
           device().encode_input(*batch.device, *parameters, layer, act, keep, step(), *output);
           expect_near(read(*output),
                       reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key),
@@ -124,10 +124,10 @@ TEST_P(Side, FeatureTableHasACorrectGradient) {
       expect_near(export_tensor(layout, 2, *gradients),
                   reference::side_gradient(side.host, expected.d_before), "side");
       expect_zero_padding(layout, *gradients);
-      EXPECT_EQ(next, layout.size) << "not all was reported";
+      EXPECT_EQ(next, layout.size) << "not everything was reported";
       std::vector<float> reported;
       for (const auto& part : at_report) reported.insert(reported.end(), part.begin(), part.end());
-      EXPECT_EQ(reported, flat(*gradients)) << "reported before it was final";
+      EXPECT_EQ(reported, flat(*gradients)) << "reported before it was complete";
     }
   }
 }

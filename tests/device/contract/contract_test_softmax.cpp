@@ -33,7 +33,8 @@ TEST_P(Softmax, AgainstFp64) {
   }
 }
 
-// More users than any device takes at a time: the slices' gradients add up, and the next batch starts anew.
+// More users than any device processes at a time: gradients of slices add up, and the next batch starts from
+// 0.
 TEST_P(Softmax, LargeBatchThenSmallOne) {
   const TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
   const auto input = device().make_activations(1500, 17);
@@ -68,8 +69,8 @@ TEST_P(Softmax, UsersWithoutItemsAddNothing) {
 }
 
 TEST_P(Softmax, ExtremeLogits) {
-  // Exact in bf16: logits of +-80 and +-10,240, the user's items among the best and among the worst. Hidden
-  // and weights are large too, so that gradients are large numbers, but never infinite ones.
+  // Exact in bf16: logits of +-80 and +-10,240, with the user's items among the best and among the worst.
+  // Hidden units and weights are large too, so that gradients are large but finite.
   struct Case {
     double hidden;
     double weight;
@@ -94,7 +95,7 @@ TEST_P(Softmax, ExtremeLogits) {
 }
 
 TEST_P(Softmax, NanReachesTheLoss) {
-  // A broken model must be seen: nobody else looks at every logit.
+  // NaN must reach the loss: no other check reads every logit.
   TestLayer layer = random_layer(TensorKind::output_table, 8, 100);
   TestBatch batch;
   gather(random_rows(33, 100, 8), 100, true, batch);
@@ -133,7 +134,7 @@ TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
   softmax_step(*hidden, batch, layer, begin(), *d_hidden,
                reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
   EXPECT_GE(reports.count(), 1U);
-  EXPECT_TRUE(untouched) << "gradients of the weights are to be reported before d_hidden is computed";
+  EXPECT_TRUE(untouched) << "gradients of the weights must be reported before d_hidden is computed";
   reports.check();
 }
 
@@ -162,10 +163,9 @@ TEST_P(Softmax, ResultIsReproducible) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// 20,108 items, 600 hidden units; few users, so that fp64 has few rows to walk.
+// 20,108 items and 600 hidden units; few users, to limit the work in fp64.
 TEST_P(Softmax, RealSize) {
-  if (!GetParam().fast)
-    GTEST_SKIP() << "plain loops take too long; the small sizes hold them to the contract";
+  if (!GetParam().fast) GTEST_SKIP() << "plain loops take too long; the small sizes cover them";
   constexpr std::int64_t users = 10;
   constexpr std::int64_t items = 20108;
   const TestLayer layer = random_layer(TensorKind::output_table, 600, items);
@@ -173,7 +173,7 @@ TEST_P(Softmax, RealSize) {
   gather(random_rows(users, items, 1, 300), items, true, batch);
   const SoftmaxStep found = expect_softmax_step(layer, random_matrix(users, 600, 2, 0.5F), batch);
   EXPECT_LE(found.loss_error, low_precision() ? 1e-3 : 1e-6);
-  EXPECT_GE(found.reports, 2U) << "so large a gradient comes in pieces, or its reduction cannot overlap";
+  EXPECT_GE(found.reports, 2U) << "a large gradient must be reported in parts to overlap its reduction";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A step as a whole: its numbers and losses, batches by number, and recordings.
+// The complete step: parameters, losses, scheduled batches, and graphs.
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
@@ -56,7 +56,7 @@ TEST_P(Step, LossesAddUpOverStepsWithDifferentBeta) {
     kl += step_kl;
     weighted_kl += static_cast<double>(beta) * step_kl;
     all_users += users;
-    // One look may have been under way since before; the next one starts behind the step.
+    // A read-back may be in progress since before; the next one starts after the step.
     std::int64_t seen = -1;
     for (int i = 0; i < 3 && seen != all_users; ++i) {
       if (const auto look = device().poll_losses(*state)) seen = look->users;
@@ -79,7 +79,7 @@ TEST_P(Step, LossesAddUpOverStepsWithDifferentBeta) {
   EXPECT_EQ(none.users, 0);
 }
 
-// As a resume from the middle of an epoch does.
+// As on a resume in the middle of an epoch.
 TEST_P(Step, LossesContinueFromGivenSums) {
   const TestLayer layer = random_layer(TensorKind::output_table, 7, 33);
   TestBatch batch;
@@ -97,8 +97,8 @@ TEST_P(Step, LossesContinueFromGivenSums) {
 
   const auto state = device().make_step_state();
   one_step(*state);
-  device().poll_losses(*state);  // a look at the sums from before is under way
-  // Numbers that fp32 has no room for, users beyond 32 bits, and a break that is forgotten.
+  device().poll_losses(*state);  // starts a read-back of the previous sums
+  // Values that exceed fp32, users beyond 32 bits, and a non-finite step that is removed.
   const LossSums sums{1.0 / 3.0, 1e-300, -0.1, (std::int64_t{1} << 40) + 1, 3, 77, std::nan(""), 2.0};
   device().set_losses(sums, *state);
   for (int steps = 0; steps < 3; ++steps) {
@@ -123,7 +123,7 @@ TEST_P(Step, LossesContinueFromGivenSums) {
 }
 
 TEST_P(Step, FirstNonFiniteStepIsRecorded) {
-  if (fp16()) GTEST_SKIP() << "fp16 skips steps that overflow; its own tests say how";
+  if (fp16()) GTEST_SKIP() << "fp16 skips steps that overflow, see contract_test_overflow.cpp";
   const std::int64_t latents = 4;
   const auto statistics = device().make_activations(5, 2 * latents);
   const auto d_z = activations(random_matrix(5, latents, 3));
@@ -165,7 +165,7 @@ TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
   const auto batch = device().make_batch();
   const auto hidden = device().make_activations(257, 9);
   const auto d_hidden = device().make_activations(257, 9);
-  // The second order takes the place of the first.
+  // The second order replaces the first.
   for (const std::int64_t stride : {7, 3}) {
     const std::vector<std::int64_t> rows = [&] {
       auto some = shuffled(400, stride);
@@ -204,10 +204,10 @@ TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
   }
 }
 
-/// A small Mult-VAE without hidden layers, with a side input, on `device` and by verbs alone.
+/// A small Mult-VAE without hidden layers, with side features, on `device`, by plain operations.
 struct SmallModel {
   static constexpr std::int64_t items = 150;
-  static constexpr std::int64_t columns = 9;  // of the side
+  static constexpr std::int64_t columns = 9;  // number of features
   static constexpr std::int64_t latents = 6;
   static constexpr std::int64_t most_users = 64;
 
@@ -293,8 +293,8 @@ struct SmallModel {
 TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
   SmallModel plain(device());
   SmallModel recorded(device());
-  std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by users
-  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 batches alike and a short one
+  std::map<std::int64_t, std::unique_ptr<Device::Graph>> recordings;  // by number of users
+  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 equal batches and a short one
   int replays = 0;
   for (std::uint32_t s = 0; s < 12; ++s) {
     const std::int64_t t = s % 4;
@@ -329,8 +329,7 @@ TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
   }
 }
 
-// Work that needs more room than what was recorded comes in between: the recording must not use the old
-// place.
+// An operation that needs more memory than at capture runs in between: the graph must not use the old memory.
 TEST_P(Step, GraphRemainsValidAfterLargerWork) {
   SmallModel plain(device());
   SmallModel recorded(device());

@@ -16,7 +16,7 @@ using device::UpdateRule;
 
 class Update : public LayerContract {
  protected:
-  /// The moments beside a layer, and what fp64 makes of them.
+  /// Moments and weights of a layer in fp64, with the device's moments.
   struct State {
     TestMoments moments;
     Matrix gradient[2], m[2], v[2], w[2];  // weight, bias
@@ -34,7 +34,7 @@ class Update : public LayerContract {
       state.m[tensor] = random_matrix(rows, columns, seed + 2, 0.3F);
       state.v[tensor] = random_matrix(rows, columns, seed + 3, 0.5F);
       for (double& x : state.v[tensor].values) x = static_cast<float>(x * x);
-      // Fresh elements, as at the first step, and ones without a gradient.
+      // Elements in the state of the first step, and elements without a gradient.
       for (std::size_t i = 0; i < state.m[tensor].values.size(); i += 3) {
         state.m[tensor].values[i] = 0.0;
         state.v[tensor].values[i] = 0.0;
@@ -47,7 +47,7 @@ class Update : public LayerContract {
     return state;
   }
 
-  /// One update on both sides; weights decay, biases do not.
+  /// Runs one update on device and host; weights decay, biases do not.
   void update(const UpdateRule& rule, const TestLayer& layer, State& state) {
     begin({}, 0.0F, rule);
     LayerContract::update(layer, state.moments);
@@ -62,7 +62,7 @@ class Update : public LayerContract {
   }
 
   void expect_state(const TestLayer& layer, const State& state) {
-    // fp32 at every precision: masters and moments are never rounded.
+    // fp32 in every precision: masters and moments are never rounded.
     const Tolerance tight{1e-6, 1e-6, 1e-7};
     for (int tensor = 0; tensor < 2; ++tensor) {
       SCOPED_TRACE(tensor == 0 ? "weight" : "bias");
@@ -118,7 +118,7 @@ TEST_P(Update, PartialUpdatesEqualTheFullUpdate) {
   }
 }
 
-// A rank that keeps the moments of its part alone gets the same as one that keeps all of them.
+// A rank that stores only the moments of its part must get the same result as with all moments.
 TEST_P(Update, PackedMomentsEqualFullMoments) {
   for (const UpdateRule& rule : update_rules) {
     for (const std::int64_t n : {0, 1, 31, 32, 33, 257, 3000}) {

@@ -1,5 +1,5 @@
-// Moments that fade away: a row without a gradient loses a tenth of its first moment each step, and after
-// some hundred steps would hold denormal numbers, with which processors compute many times slower.
+// Decaying moments: without a gradient, a row's first moment loses a tenth per step. After some hundred steps
+// it would be denormal, which makes arithmetic many times slower.
 #include <vaecf/device/cpu/device.hpp>
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// Every way in which a step changes weights and moments, from moments that are about to fade away.
+/// Changes weights and moments in every way that a step does, starting from moments that are almost denormal.
 std::vector<float> train_layers(OptimizerKind optimizer, int users) {
   const UpdateRule rule{optimizer, 1e-3F, 0.9F, 0.9F, 1e-8F, 1.0F / 500, 0.0F};
   const auto device =
@@ -88,7 +88,7 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
   return all_of({parameters->master(), *first, *second});
 }
 
-// Whoever calls, in whatever mode: the main thread, one of another kind, one that flushes already.
+// Called by the main thread, by another thread, and by a thread that already flushes denormals.
 TEST(Denormals, AreFlushedOnAllThreadsInAnyModeOfTheCaller) {
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::rmsprop, OptimizerKind::sgd}) {
     for (const int users : {0, 7}) {

@@ -29,7 +29,7 @@ TEST(ChooseGpu, EachRankOfAHostGetsItsOwnGpu) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(choose_gpu(4, {.local_rank = rank, .local_size = 4}), rank);
     EXPECT_EQ(choose_gpu(8, {.local_rank = rank, .local_size = 4}), rank);
-    // A launcher that gives each rank a GPU of its own shows it no other.
+    // A launcher that gives each rank its own GPU hides the others.
     EXPECT_EQ(choose_gpu(1, {.local_rank = rank, .local_size = 4}), 0);
   }
 }
@@ -51,7 +51,7 @@ TEST(ChooseGpu, FewerGpusThanRanksThrowUnlessShared) {
 
 TEST(ChooseGpu, OldGpusAreRejected) {
   EXPECT_EQ(why_too_old({90}), "");
-  EXPECT_EQ(why_too_old({75, 80}), "") << "one that can be used";
+  EXPECT_EQ(why_too_old({75, 80}), "") << "one GPU is usable";
   const std::string why = why_too_old({70, 75});
   EXPECT_NE(why.find("compute capability 7.5, and this program needs 8.0"), std::string::npos) << why;
 }

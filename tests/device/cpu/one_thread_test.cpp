@@ -18,8 +18,8 @@ std::int64_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-// As each of two ranks on two cores has it: products on one thread, though OpenMP would start more. With them
-// ranks get into each other's way, and training took fifteen times as long.
+// As with two ranks on two cores: products use one thread, although OpenMP would start more. More threads
+// make ranks compete for cores; training then took fifteen times as long.
 TEST(OneThread, ProductUsesOneThread) {
   constexpr std::int64_t m = 250;
   constexpr std::int64_t n = 600;
@@ -28,7 +28,7 @@ TEST(OneThread, ProductUsesOneThread) {
   const std::vector<float> b(k * n, 2.0F);
   std::vector<float> c(m * n);
   const int before = omp_get_max_threads();
-  // A thread of its own has no team from other tests.
+  // A new thread, because it has no OpenMP team from other tests.
   std::thread worker([&] {
     omp_set_num_threads(4);
     const auto engine = make_onednn_engine();

@@ -33,7 +33,7 @@ class PanelProduct : public ::testing::Test {
   std::unique_ptr<cpu::ProductEngine> engine_;
 };
 
-// Every number of rows that a block may have, and of columns in the last panel; nothing behind them moves.
+// Every number of rows of a block, and of columns of the last panel; memory after them must not change.
 TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
   constexpr float untouched = 7.5F;
   for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 29}) {
@@ -87,7 +87,7 @@ TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
   }
 }
 
-// A weight that is no number, or a user without any, must be seen by the check for a broken loss.
+// A NaN weight, or a NaN in a user's row, must reach the check for a non-finite loss.
 TEST_F(PanelProduct, NanStaysInItsColumn) {
   constexpr std::int64_t m = 7, n = 20, k = 9;
   const cpu::ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};

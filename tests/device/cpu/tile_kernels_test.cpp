@@ -1,4 +1,5 @@
-// The verbs of the output layer's own kernel: each machine that this one is, against plain loops.
+// The operations of the output layer's custom kernels, compared with plain loops for every kernel that this
+// CPU supports.
 #include "device/cpu/kernels/tile_kernels.hpp"
 
 #include <vaecf/base/narrow.hpp>
@@ -22,7 +23,7 @@ namespace {
 using testing::EmulatedMatrixUnit;
 using testing::EmulatedTiles;
 
-/// AMX's product on an emulated matrix unit; the rest in plain loops.
+/// The AMX product on an emulated matrix unit; other operations are plain loops.
 class AmxOnPaper : public EmulatedTiles {
  public:
   const char* name() const override { return "AMX on paper"; }
@@ -42,7 +43,7 @@ class TileVerbs : public ::testing::TestWithParam<Machine> {
  protected:
   void SetUp() override {
     kernels_ = GetParam().make();
-    if (!kernels_) GTEST_SKIP() << "this CPU, or this build, has none";
+    if (!kernels_) GTEST_SKIP() << "not supported by this CPU or this build";
     kernels_->enter();
     plain_.enter();
   }
@@ -72,12 +73,12 @@ AlignedArray<std::uint16_t> random_tiles(std::int64_t count, unsigned seed) {
   return tiles;
 }
 
-// What ranking relies on: it makes some scores first and compares them with the same ones later.
+// Ranking depends on this: it computes some scores twice and compares the results.
 TEST_P(TileVerbs, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t tiles = 3;
   const AlignedArray<std::uint16_t> a = random_tiles(tiles, 1);
   const AlignedArray<std::uint16_t> b = random_tiles(tiles, 2);
-  // Every row and column elsewhere.
+  // Moves every row and column to another position.
   const auto elsewhere = [](std::int64_t i) { return (i * 13 + 5) % tile_side; };
   AlignedArray<std::uint16_t> moved_a(a.size()), pairs(a.size()), moved(tile_numbers), moved_pairs(a.size());
   for (std::int64_t t = 0; t < tiles; ++t) {
@@ -103,7 +104,7 @@ TEST_P(TileVerbs, BitsDoNotDependOnThePosition) {
   }
 }
 
-// Whole numbers: exact, in whatever order they are added. Behind `reduced` one operand is zero, as promised.
+// Integers, whose sums are exact in any order. After `reduced` elements, one operand is zero, as specified.
 TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
   for (const std::int64_t reduced : {1, 2, 3, 31, 32, 33, 64, 500, 600}) {
     const std::int64_t tiles = (reduced + tile_side - 1) / tile_side;
@@ -131,13 +132,13 @@ TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
                               .accumulate = accumulate};
           plain_.multiply(product);
           product.c = found.data();
-          // Somebody else's memory, of a size that no number of steps divides.
+          // Arbitrary memory of a size that is not a multiple of any step.
           product.ahead = a.data();
           product.ahead_bytes = 1000;
           kernels_->multiply(product);
           for (std::int64_t r = 0; r < 32; ++r) {
             for (std::int64_t c = 0; c < stride; ++c) {
-              // Rows that nobody reads may hold anything, what lies beside the tile may not change.
+              // Unused rows may contain anything; memory beside the tile must not change.
               if (r >= count && c < 32) continue;
               const auto i = static_cast<std::size_t>(r * stride + c);
               ASSERT_EQ(found[i], expected[i]) << reduced << " x " << count << " at " << r << ", " << c;
@@ -171,8 +172,8 @@ TEST_P(TileVerbs, ExponentialsOfATile) {
     bias[i] = 0.25F * static_cast<float>(i);
     reference[i] = 2.0F * static_cast<float>(i);
   }
-  bias[5] = -3e38F;      // an item that is padding
-  reference[9] = 3e38F;  // a user who is absent
+  bias[5] = -3e38F;      // a padding item
+  reference[9] = 3e38F;  // an absent user
   logits.data()[7 * 32 + 11] = 1000.0F;
   logits.data()[8 * 32 + 12] = std::nanf("");
   AlignedArray<std::uint16_t> e(tile_numbers);

@@ -1,6 +1,5 @@
-// The output layer by its own kernel, over plain loops and over whatever this machine has, against fp64 of
-// what the products see: operands rounded to bf16. What remains is the rounding of exp, of s H and of the
-// logits' sums.
+// The output layer's custom kernel, with plain loops and with this CPU's kernels, compared with fp64 products
+// of operands rounded to bf16. The remaining error is the rounding of exp, of s H and of the sums of logits.
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/narrow.hpp>
 
@@ -69,8 +68,8 @@ TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
     std::int64_t items;
     std::int64_t width;
   };
-  // One of everything; sizes that no tile divides; a width that leaves no room for the column of the bias;
-  // two slices.
+  // One user and item; sizes that are no multiple of a tile; a width without space for the bias column; two
+  // slices.
   for (const auto& [users, items, width] :
        {Shape{1, 1, 1}, Shape{1, 33, 7}, Shape{33, 257, 32}, Shape{70, 700, 65}, Shape{530, 90, 31}}) {
     SCOPED_TRACE(format("users {} items {} width {}", users, items, width));
@@ -80,7 +79,7 @@ TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
   }
 }
 
-// The first items tell the references; others may leave them far behind, for all users or for some.
+// References come from the first items; later logits may exceed them by far, for all users or for some.
 TEST_P(TileSoftmax, LogitsFarAboveTheReference) {
   constexpr std::int64_t users = 40;
   constexpr std::int64_t items = 300;
@@ -121,7 +120,7 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
     float bias;
     std::int64_t passes;
   };
-  // Logits of padding, or of absent users, may not be taken for large ones: 130 items, 33 users.
+  // Logits of padding and of absent users must not count as large: 130 items, 33 users.
   for (const auto& [value, passes] :
        {Case{0.0F, 1}, Case{39.0F, 1}, Case{41.0F, 2}, Case{1e5F, 2}, Case{-1e5F, 1}}) {
     std::vector<float> bias(items, -500.0F);
@@ -137,7 +136,7 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
 
 TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
   constexpr std::int64_t users = 300;  // more than are scored at a time
-  constexpr std::int64_t items = 700;  // that no tile divides
+  constexpr std::int64_t items = 700;  // not a multiple of the tile size
   constexpr std::int64_t width = 65;
   const auto ranked_on = [](int threads) {
     Device device(threads, device::Precision::bf16, false, std::make_shared<EmulatedTiles>());

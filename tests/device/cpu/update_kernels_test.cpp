@@ -16,9 +16,9 @@ namespace {
 using device::OptimizerKind;
 using device::UpdateRule;
 
-constexpr float smallest = 1.17549435e-38F;  // of the normal numbers
+constexpr float smallest = 1.17549435e-38F;  // smallest normal value
 
-/// Elements of every kind: fresh, ordinary, all but faded away, already denormal, and weights at zero.
+/// Elements of every kind: new, ordinary, almost decayed, denormal, and weights of zero.
 struct Elements {
   std::vector<float> g, m, v, w;
 
@@ -47,7 +47,7 @@ TEST(UpdateKernels, AdamIsAccurateForMomentsOfAnySize) {
   for (const float epsilon : {1e-8F, 1e-20F, 1.0F}) {
     const UpdateRule rule{OptimizerKind::adam, 1e-3F, 0.9F, 0.999F, epsilon, 1.0F / 500, 0.0F};
     Elements found(2003);
-    found.w.assign(found.w.size(), 0.0F);  // so that they show the change as it is
+    found.w.assign(found.w.size(), 0.0F);  // so that they contain the exact change
     const Elements before = found;
     update(rule, found.g, found);
     for (std::size_t i = 0; i < found.g.size(); ++i) {
@@ -70,7 +70,7 @@ struct Sums {
   bool operator==(const Sums&) const = default;
 };
 
-/// Of sin(1), sin(2), .. as gradient and as weights.
+/// Returns the sums of squares of sin(1), sin(2), .. as gradient and as weights.
 Sums sums_on(int threads) {
   const auto device =
       make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, threads});
@@ -89,7 +89,7 @@ Sums sums_on(int threads) {
   return {device->verdict(*step).data()[1], device->sum_of_squares(*parameters, 0)};
 }
 
-// Else a gradient at the very norm would be clipped with some threads and not with others.
+// Otherwise, a gradient whose norm equals the limit would be clipped with some thread counts only.
 TEST(Squares, BitsDoNotDependOnTheNumberOfThreads) {
   const Sums one = sums_on(1);
   EXPECT_NEAR(one.weights, 0.5 * 701 * 997, 2.0);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// Runs in every build and on every machine: VAECF_TEST_HAS_CUDA is 1 where the CUDA code was compiled.
+// Runs in every build and on every machine: VAECF_TEST_HAS_CUDA is 1 if the CUDA code was compiled.
 TEST(CudaDevice, AvailabilityReportsCompiledCuda) {
   EXPECT_EQ(vaecf::cuda::availability().compiled, VAECF_TEST_HAS_CUDA == 1);
 }
@@ -13,7 +13,7 @@ TEST(CudaDevice, ReasonIsGivenOnlyWithoutDevice) {
   EXPECT_GE(found.devices, 0);
   EXPECT_EQ(found.reason.empty(), found.devices > 0);
   if (found.devices == 0) {
-    EXPECT_NE(found.reason.find(": "), std::string::npos) << "problem: what to do, but: " << found.reason;
+    EXPECT_NE(found.reason.find("; "), std::string::npos) << "not \"problem; remedy\": " << found.reason;
   }
   if (!found.compiled) {
     EXPECT_EQ(found.devices, 0);

@@ -1,4 +1,4 @@
-// What errors of CUDA and its libraries say, and when cuBLASLt is loaded; needs no GPU.
+// Error messages of CUDA and its libraries, and the time when cuBLASLt is loaded; needs no GPU.
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// By g++ for the twin; cuda_platform_kernels.cu has nvcc compile it for the GPU.
+// Compiled by the host compiler for the emulation; cuda_platform_kernels.cu includes it for nvcc.
 #include "device/cuda_emulator/cuda_platform_kernels.hpp"
 
 #include "device/cuda/platform/launch.hpp"

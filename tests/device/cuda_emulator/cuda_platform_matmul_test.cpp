@@ -1,4 +1,4 @@
-// Products.
+// Matrix products of the platform layer.
 #include <vaecf/base/narrow.hpp>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ std::vector<float> decode(Number number, const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// A matrix on the device and, as it reads there, on the host; `offset` elements into its memory.
+/// A matrix on the device, starting `offset` elements into its memory, and the values that the device reads,
+/// on the host.
 struct Matrix {
   Number number;
   std::int64_t stride;
@@ -60,7 +61,7 @@ struct Matrix {
 
 class Matmul : public Platform {
  protected:
-  /// Random numbers in its columns, NaN around them, which no product may read.
+  /// Makes a matrix of random values, surrounded by NaN that no product may read.
   Matrix random(Number number, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
                 std::int64_t offset = 0) {
     Matrix matrix{number, columns + padding, offset, {}, {}};
@@ -82,8 +83,8 @@ class Matmul : public Platform {
     matrix.host = decode(matrix.number, bytes);
   }
 
-  /// Multiplies and compares with fp64 sums. Matrices begin within an allocation and rows have padding, so
-  /// that both are multiples of 16 bytes if `aligned` is set, and else are not.
+  /// Multiplies and compares with fp64 sums. If `aligned` is set, start and row stride are multiples of 16
+  /// bytes, otherwise they are not.
   void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, bool aligned) {
     const auto operand = [&](Number number, std::int64_t rows, std::int64_t columns) {
       return aligned ? random(number, rows, columns, 16 - columns % 8, 8)
@@ -132,7 +133,7 @@ class Matmul : public Platform {
         sum += value;
         size += std::abs(value);
       };
-      // Along the row of op(a) and the column of op(b): sanitizers follow every step.
+      // Pointers along the row of op(a) and the column of op(b), because sanitizers check every access.
       const float* left = a.host.data() + a.offset + row * (spec.a_transposed ? 1 : a.stride);
       const float* right = b.host.data() + b.offset + column * (spec.b_transposed ? b.stride : 1);
       const std::int64_t left_step = spec.a_transposed ? a.stride : 1;
@@ -142,7 +143,7 @@ class Matmul : public Platform {
       }
       if (spec.accumulate) add(c.at(row, column));
       if (spec.bias) add(bias.at(0, column));
-      // Sums in fp32 err by some ulps of their terms; a narrow result is rounded once.
+      // The error of fp32 sums is some ulps of their terms; a 16-bit result is rounded once.
       const double tolerance = 16 * 0x1p-24 * size + rounding * std::abs(sum) + 1e-7;
       ASSERT_NEAR(result[static_cast<std::size_t>(i)], sum, tolerance) << row << ", " << column;
     }
@@ -156,7 +157,7 @@ struct Sizes {
   std::int64_t m, n, k;
 };
 
-/// All kinds of products of one kind of numbers.
+/// All kinds of products for one element type.
 class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<Number, Number>> {};
 
 TEST_P(MatmulKinds, EqualSumsInFp64) {
@@ -215,7 +216,7 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   Matrix a = random(Number::fp32, 64, 64);
   Matrix b = random(Number::fp32, 64, 64);
   Matrix c = random(Number::fp32, 64, 64);
-  // Each sum has one term: 1 + 2^-13 is lost with 10 bits of fraction, 1 + 2^-10 is not.
+  // Each sum has one term: 1 + 2^-13 is lost with 10 fraction bits, 1 + 2^-10 is not.
   std::fill(a.host.begin(), a.host.end(), 0.0F);
   for (std::size_t i = 0; i < 64; ++i) a.host[65 * i] = i % 2 == 0 ? 1.0F + 0x1p-13F : 1.0F + 0x1p-10F;
   std::fill(b.host.begin(), b.host.end(), 1.0F);
@@ -227,7 +228,7 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   const auto rounded = decode(Number::fp32, download(c.device));
   for (std::size_t i = 0; i < 64; ++i) {
     EXPECT_EQ(kept[64 * i], a.host[65 * i]) << i;
-    // Whether a GPU has tensor cores for so small a product is its own affair.
+    // Whether a GPU uses tensor cores for such a small product is unspecified.
     if (!on_gpu()) {
       EXPECT_EQ(rounded[64 * i], i % 2 == 0 ? 1.0F : 1.0F + 0x1p-10F) << i;
     }
@@ -249,7 +250,7 @@ TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   queue().begin_capture();
   matmuls.run(queue(), spec, a.data(), b.data(), c.data(), bias.data());
   const cuda::CapturedGraph graph = queue().end_capture();
-  // A later run with another bias must not reach into what was captured.
+  // A later call with another bias must not change the captured product.
   matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
   for (float& value : a.host) value = -value;
   const auto negative = encode(Number::bf16, a.host);
@@ -258,9 +259,9 @@ TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   ASSERT_NO_FATAL_FAILURE(compare(spec, a, b, c, bias, decode(Number::fp32, download(c.device))));
 }
 
-// Large enough that algorithms are tried out; sums of many, as the decoder's backward pass has, and of few.
+// Large enough for algorithm trials; with long sums, as in the decoder's backward pass, and short ones.
 TEST_F(Matmul, LargeProductsAreCorrect) {
-  if (!on_gpu()) GTEST_SKIP() << "plain loops do not choose";
+  if (!on_gpu()) GTEST_SKIP() << "the host emulation has no choice of algorithms";
   cuda::Matmuls matmuls(gpu(), false);
   cuda::Matmuls fixed(gpu(), true);
   for (const Sizes& sizes : {Sizes{640, 600, 1536}, {600, 1536, 640}}) {

@@ -10,12 +10,12 @@
 
 #include "device/cuda_emulator/cuda_platform_kernels.hpp"
 
-/// The contract of vaecf/device/cuda/platform.hpp: compiled once, held by the twin and by the GPU.
+/// The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {
 
-// Of cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
+// Returns whether the platform is a GPU; defined in cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
 bool on_gpu();
-/// Skips the test, or fails it, where there is none to hold it against.
+/// Skips the test, or fails it, if the platform is not available.
 void require_platform();
 
 class Platform : public ::testing::Test {

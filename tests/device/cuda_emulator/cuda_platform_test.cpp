@@ -1,4 +1,4 @@
-// Memory, queues, captures, scan and sort.
+// Memory, streams, captures, scan and sort.
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
@@ -43,19 +43,19 @@ TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
     DeviceArray<std::int64_t> first(gpu(), 3, "a test");
     DeviceArray<std::int64_t> array(gpu(), 100000, "a test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % 256, 0U);
-    EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0)) << "also if it was used before";
+    EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0)) << "even if it was used before";
     double_and_add_one(queue(), array);
     DeviceArray<std::int64_t> moved(std::move(array));
     array = std::move(moved);
   }
-  EXPECT_EQ(gpu().peak_bytes(), 800024) << "what was released counts no more";
+  EXPECT_EQ(gpu().peak_bytes(), 800024) << "released memory is not counted";
   EXPECT_EQ(DeviceArray<float>(gpu(), 0, "a test").data(), nullptr);
 }
 
 TEST_F(Platform, OutOfMemoryErrorNamesThePurpose) {
   try {
     gpu().allocate(std::int64_t{1} << 50, "the moon");
-    FAIL() << "a pebibyte was had";
+    FAIL() << "a pebibyte was allocated";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("the moon"), std::string::npos) << error.what();
   }
@@ -98,7 +98,7 @@ TEST_F(Platform, PageableMemoryMayChangeAfterTheCall) {
 }
 
 TEST_F(Platform, KernelsRunAllBlocksWithSeparateScratch) {
-  const std::size_t blocks = on_gpu() ? 70001 : 701;  // more than a grid's second dimension could hold
+  const std::size_t blocks = on_gpu() ? 70001 : 701;  // more than the limit of a grid's second dimension
   std::vector<std::int64_t> rows(blocks * 38);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 7 % 1001);
   DeviceArray<std::int64_t> array = upload(rows);
@@ -156,7 +156,7 @@ TEST_F(Platform, TimedEventsMeasureDeviceTime) {
   queue().finish();
   EXPECT_GT(Event::seconds_between(begin, end), 0.0);
   EXPECT_LT(Event::seconds_between(begin, end), 60.0);
-  // Recorded again, it forgets.
+  // Recording an event again replaces its earlier point.
   queue().record(begin);
   queue().finish();
   EXPECT_GE(Event::seconds_between(end, begin), 0.0);
@@ -220,7 +220,7 @@ TEST_F(Platform, CaptureIncludesStreamsThatJoin) {
   EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 3));
   queue().run(graph);
   EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 15));
-  double_and_add_one(other, b);  // is free again
+  double_and_add_one(other, b);  // can be used again
   other.finish();
   EXPECT_EQ(download(b), std::vector<std::int64_t>(100, 31));
 }
@@ -294,10 +294,10 @@ TEST_F(Platform, ScanAndSortCanBeCapturedIfTheyRanBefore) {
   run(n);
   const CapturedGraph graph = queue().end_capture();
   queue().begin_capture();
-  EXPECT_THROW(run(50 * n), std::logic_error) << "a capture cannot make room";
+  EXPECT_THROW(run(50 * n), std::logic_error) << "scratch memory cannot grow during a capture";
   queue().end_capture();
 
-  run(50 * n);  // room for more must not take the captured work's away
+  run(50 * n);  // larger scratch memory must not replace that of the captured work
   std::vector<std::uint32_t> falling(n);
   std::iota(falling.rbegin(), falling.rend(), 1U);
   queue().copy_in(keys.data(), falling.data(), 4 * n);

@@ -1,5 +1,5 @@
-// Where users' rows lie, which of them are refused, and which orders of batches fit a recording: on the twin
-// of a GPU, see tests/support/cuda_twin.
+// Location of users' rows, validation of rows, and the batch orders that fit a captured graph, in host
+// emulation; see tests/support/cuda_twin.
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cuda/device.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// User r holds r % 7 items, spread over all of them, the last item among them.
+/// Makes rows in which user r has r % 7 items, spread over all items including the last one.
 Csr make_rows(std::int64_t users, std::int64_t items) {
   Csr rows;
   for (std::int64_t user = 0; user < users; ++user) {
@@ -31,7 +31,7 @@ Csr make_rows(std::int64_t users, std::int64_t items) {
   return rows;
 }
 
-/// All of one user.
+/// Makes a single row with `entries` entries.
 Csr one_row(std::int64_t entries, std::int32_t items = 2) {
   Csr rows{{0, entries}, {}};
   for (std::int64_t k = 0; k < entries; ++k) {
@@ -53,7 +53,7 @@ device::BackendOptions options(Toggle resident) {
 class CudaTwinRows : public ::testing::TestWithParam<Toggle> {
  protected:
   std::unique_ptr<UserRows> hold(const Csr& rows, std::int64_t items) {
-    return device_.hold_rows(Csr(rows).view(), 4000, items);  // it keeps a copy
+    return device_.hold_rows(Csr(rows).view(), 4000, items);  // it makes a copy
   }
   void expect_held(const Csr& rows, std::int64_t items) {
     SCOPED_TRACE(items);
@@ -88,18 +88,18 @@ TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
     device_.begin_step({}, *step);
     return device_.record([&] { device_.gather_step(*held, *order, *step, 700, *batch); });
   };
-  // Users 0, 7, 14 .. have no items at all.
+  // Users 0, 7, 14 .. have no items.
   Numbers sparse = counted(2000);
   std::stable_partition(sparse.begin(), sparse.end(), [](std::int64_t row) { return row % 7 < 3; });
   sparse.resize(1400);
   set_order(sparse, 700);
   const auto recording = record();
   EXPECT_TRUE(device_.fits(*recording));
-  // Other rows, hardly more in them: they fit.
+  // Other rows with about as many entries: they fit.
   std::reverse(sparse.begin(), sparse.begin() + 700);
   set_order(sparse, 700);
   EXPECT_TRUE(device_.replay(*recording));
-  // The heavy ones do not.
+  // Rows with many entries do not fit.
   Numbers heavy = counted(2000);
   std::stable_partition(heavy.begin(), heavy.end(), [](std::int64_t row) { return row % 7 > 3; });
   heavy.resize(1400);
@@ -107,7 +107,7 @@ TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
   EXPECT_FALSE(device_.replay(*recording));
   const auto again = record();
   EXPECT_TRUE(device_.replay(*again));
-  // Nor does an order of more users.
+  // An order with more users does not fit either.
   set_order(counted(2000));
   EXPECT_FALSE(device_.replay(*again));
   device_.synchronize();
@@ -152,7 +152,7 @@ TEST_P(CudaTwinRows, ItemsOutOfRangeThrow) {
 
 TEST(CudaTwinRowsPlace, StayOnTheHostIfTheyDoNotFit) {
   const auto place = [&](Toggle resident, std::int64_t entries) {
-    // The twin with number n has n MiB, of which a quarter is kept free.
+    // The emulated GPU with index n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);
     return backend.hold_rows(one_row(entries << 10).view(), 0, 50)->description();
   };
@@ -167,7 +167,7 @@ TEST(CudaTwinRowsPlace, StayOnTheHostIfTheyDoNotFit) {
             "1 users, 153600 interactions in 16-bit ids, read from the host: backend.resident is off");
   try {
     place(Toggle::on, 600);
-    FAIL() << "more than there is";
+    FAIL() << "more memory than available";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("1.2 MiB are needed and 1.0 MiB free; set it to auto or off"),
               std::string::npos)

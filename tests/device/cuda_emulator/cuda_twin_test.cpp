@@ -1,5 +1,5 @@
-// The twin itself, as strict and as lazy as a GPU, and what the CUDA backend does that no contract between
-// backends asks for: recordings, looks that are on their way, memory that ends.
+// The host emulation itself, as strict and as lazy as a GPU, and properties of the CUDA device outside the
+// common contract: graphs, pending read-backs, and exhausted memory.
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cuda/device.hpp>
@@ -126,7 +126,7 @@ TEST_F(CudaTwinBackend, CaptureRunsOnceAndReplays) {
   int calls = 0;
   const auto recording = backend.record([&] {
     ++calls;
-    backend.copy(*to, {0, 1}, *to, 1);  // what `to` held before
+    backend.copy(*to, {0, 1}, *to, 1);  // the previous contents of `to`
     backend.copy(*from, {0, 1}, *to, 0);
   });
   ASSERT_NE(recording, nullptr);
@@ -148,7 +148,7 @@ TEST_F(CudaTwinBackend, DoesNotCaptureIfDisabled) {
 }
 
 TEST_F(CudaTwinBackend, ReallocationInvalidatesGraphs) {
-  // The first look makes room for its sums.
+  // The first inspection allocates memory for its sums.
   device::StepNumbers clips;
   clips.rule.clip_norm = 1.0F;
   backend.begin_step(clips, *step);
@@ -158,8 +158,8 @@ TEST_F(CudaTwinBackend, ReallocationInvalidatesGraphs) {
   const auto recording = record();
   EXPECT_TRUE(backend.replay(*recording));
   const auto more = backend.make_buffer(7);
-  EXPECT_TRUE(backend.replay(*recording)) << "new memory moves nothing";
-  // A larger batch does.
+  EXPECT_TRUE(backend.replay(*recording)) << "new memory does not reallocate";
+  // A larger batch reallocates.
   const auto batch = backend.make_batch();
   batch->reserve(3, 10, 20, true);
   EXPECT_FALSE(backend.replay(*recording));
@@ -219,7 +219,7 @@ TEST_F(CudaTwinBackend, PollsLossesWithoutBlocking) {
   EXPECT_TRUE(backend.poll_losses(*step).has_value());
 }
 
-// Replays wait for nothing: without a limit the host would run ahead until the runtime's queue is full.
+// Replays do not block: without a limit the host would run ahead until the runtime's queue is full.
 TEST_F(CudaTwinBackend, HostRunsAheadByALimitedNumberOfSteps) {
   constexpr std::uint64_t work_of_step = 500;
   const auto recording = backend.record([&] {
@@ -239,7 +239,7 @@ TEST_F(CudaTwinBackend, HostRunsAheadByALimitedNumberOfSteps) {
   };
   backend.synchronize();
   for (int i = 0; i < 8; ++i) run();
-  EXPECT_GE(ahead(), 8 * work_of_step) << "the host need not wait yet";
+  EXPECT_GE(ahead(), 8 * work_of_step) << "the host does not block yet";
   for (int i = 0; i < 100; ++i) run();
   EXPECT_LE(ahead(), 20 * work_of_step);
 }
