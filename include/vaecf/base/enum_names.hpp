@@ -21,6 +21,7 @@ inline constexpr int enum_names = 0;
 template <class E>
 concept NamedEnum = std::is_enum_v<E> && !std::is_same_v<decltype(enum_names<E>), const int>;
 
+/// Returns the name of `value`, or "unknown" if it has none.
 template <NamedEnum E>
 std::string to_string(E value) {
   for (const auto& [named, name] : enum_names<E>) {

@@ -18,6 +18,7 @@ VAECF_HD inline std::uint16_t to_bf16(float value) {
   return static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded);
 }
 
+/// Returns the fp32 value of bf16 `bits`; exact.
 VAECF_HD inline float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
@@ -44,6 +45,7 @@ VAECF_HD inline std::uint16_t to_fp16(float value) {
   return static_cast<std::uint16_t>(sign | (rounded >> 13));
 }
 
+/// Returns the fp32 value of fp16 (IEEE binary16) `bits`; exact.
 VAECF_HD inline float from_fp16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1FU;

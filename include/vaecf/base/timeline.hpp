@@ -41,6 +41,7 @@ class Timeline {
   using Clock = std::chrono::steady_clock;
   /// Converts a time point to nanoseconds of this rank's clock; tests replace the default.
   using Reading = std::function<std::int64_t(Clock::time_point)>;
+  /// Returns the nanoseconds since the epoch of the steady clock.
   static std::int64_t nanoseconds(Clock::time_point moment) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
   }
@@ -49,9 +50,12 @@ class Timeline {
   explicit Timeline(std::size_t capacity = events_per_track, Reading reading = nanoseconds)
       : capacity_(capacity), reading_(std::move(reading)) {}
 
+  /// Returns `moment` in nanoseconds of this rank's clock.
   std::int64_t at(Clock::time_point moment) const { return reading_(moment); }
+  /// Returns the current time in nanoseconds of this rank's clock.
   std::int64_t now() const { return at(Clock::now()); }
 
+  /// Stores `event`; drops the oldest event of its track if the track is full.
   void add(const TimelineEvent& event) {
     const std::lock_guard lock(mutex_);
     Ring& ring = rings_[static_cast<std::size_t>(event.track)];

@@ -9,7 +9,7 @@ namespace vaecf::cuda {
 /// Minimum compute capability, times ten: 80 is that of an A100. Required for bf16.
 inline constexpr int oldest_generation = 80;
 
-/// Whether this process can use CUDA, and if not, the reason.
+/// Result of availability(): the GPUs that this process can use, or the reason why there are none.
 struct Availability {
   bool compiled = false;  ///< whether this program contains CUDA code
   int devices = 0;        ///< number of GPUs visible to this process
@@ -32,7 +32,7 @@ struct GpuLink {
   int first = 0;
   int second = 0;
   bool peer_access = false;  ///< direct access, without a copy through host memory
-  /// Whether atomic operations on the other GPU's memory are supported. NVLink supports them, PCIe does not,
+  /// Atomic operations on the other GPU's memory are supported: NVLink supports them, PCIe does not,
   /// so this tells the two apart without NVML.
   bool atomics = false;
 };

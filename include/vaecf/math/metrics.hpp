@@ -26,6 +26,7 @@ struct Metric {
 /// Parses a name such as "ndcg@100" or "recall_n@20". Throws InputError if the metric does not exist or if
 /// the cut-off is not a positive integer.
 Metric parse_metric(std::string_view name);
+/// Returns the name of `metric`, for example "ndcg@100".
 std::string to_string(const Metric& metric);
 /// Returns the names of all metrics: "ndcg@K, recall@K, ..".
 std::string metric_names();
@@ -40,11 +41,13 @@ struct MetricSums {
   double sum_of_squares = 0.0;
   std::int64_t users = 0;
 
+  /// Adds the metric of one user.
   VAECF_HD void add(double value) {
     sum += value;
     sum_of_squares += value * value;
     ++users;
   }
+  /// Adds the sums over other users.
   VAECF_HD void add(const MetricSums& other) {
     sum += other.sum;
     sum_of_squares += other.sum_of_squares;

@@ -52,6 +52,7 @@ VAECF_HD constexpr PhiloxBlock random_block(std::uint64_t seed, RandomPurpose pu
   return philox4x32_10(counter, key);
 }
 
+/// Returns the random word with index `index`. Stateless like random_block().
 VAECF_HD constexpr std::uint32_t random_word(std::uint64_t seed, RandomPurpose purpose, std::uint32_t step,
                                              std::uint32_t user, std::uint32_t index) {
   return random_block(seed, purpose, step, user, index / 4).word[index % 4];
@@ -79,6 +80,7 @@ VAECF_HD constexpr bool dropout_keeps_history(std::uint64_t seed, std::uint32_t 
   return random_word(seed, RandomPurpose::history, step, user, 0) < threshold;
 }
 
+/// Two independent N(0, 1) values.
 struct NormalPair {
   float first;   ///< radius * cos(angle)
   float second;  ///< radius * sin(angle)

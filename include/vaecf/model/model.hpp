@@ -42,6 +42,7 @@ enum class History { items, none };
 class Model {
  public:
   virtual ~Model() = default;
+  /// Returns the number of items.
   virtual std::int64_t items() const = 0;
   /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;
@@ -56,6 +57,7 @@ class Model {
   /// Must be called after the last write_rows() and before the model is used.
   virtual void finish_writing() = 0;
 
+  /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<HeldUsers> hold(const UserData& users) = 0;
   /// Ranks each user's targets among all items that the user does not have. Returns the sums of each metric
   /// over the users with at least one target. Calls `progressed` after every batch of users. Throws
@@ -68,6 +70,7 @@ class Model {
   /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
   virtual void top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
+  /// Returns the maximum number of users per batch.
   virtual std::int64_t max_users() const = 0;
   /// Gives every item i with offers[i] = 0 the score -infinity from now on; `offers` has one entry per item.
   virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;

@@ -9,7 +9,7 @@
 
 namespace vaecf::model {
 
-/// Whether users' features are part of the input; automatic: if the dataset has features.
+/// Use of users' features as input; automatic: if the dataset has features.
 enum class FeaturesInput { automatic, off };
 
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,

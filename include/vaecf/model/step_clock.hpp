@@ -51,6 +51,7 @@ class StepClock {
  public:
   StepClock(Device& device, bool on) : stopwatch_(on ? device.make_stopwatch() : nullptr) {}
 
+  /// Begins a step.
   void start() { mark({}); }
   /// Attributes the time since the last start() or lap() to `phase`.
   void lap(StepPhase phase) { mark(phase); }

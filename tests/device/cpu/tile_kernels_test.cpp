@@ -138,7 +138,7 @@ TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
           kernels_->multiply(product);
           for (std::int64_t r = 0; r < 32; ++r) {
             for (std::int64_t c = 0; c < stride; ++c) {
-              // Unused rows may contain anything; memory beside the tile must not change.
+              // Unused rows may contain anything; memory next to the tile must not change.
               if (r >= count && c < 32) continue;
               const auto i = static_cast<std::size_t>(r * stride + c);
               ASSERT_EQ(found[i], expected[i]) << reduced << " x " << count << " at " << r << ", " << c;

@@ -17,6 +17,7 @@ namespace vaecf::cpu {
 /// Returns `bytes` of zeroed memory, aligned to at least 64 bytes. Large allocations request huge pages,
 /// because weights, moments and logits are read with strides that exceed the TLB reach of small pages.
 void* take_memory(std::size_t bytes);
+/// Releases memory of take_memory(), given its size.
 void give_memory(void* memory, std::size_t bytes);
 
 /// Array in memory of take_memory().
@@ -90,6 +91,7 @@ class Activations {
       : values_(max_rows * columns), max_rows_(max_rows), columns_(columns) {}
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
+  /// Sets the number of rows in use. Throws std::logic_error if it exceeds the maximum.
   void set_rows(std::int64_t rows);
   float* row(std::int64_t r) { return values_.data() + r * columns_; }
   const float* row(std::int64_t r) const { return values_.data() + r * columns_; }
@@ -114,6 +116,7 @@ class UserRows {
   std::int64_t items;
 };
 
+/// Row indices of every batch of an epoch.
 class BatchOrder {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin_.size()) - 1; }
@@ -149,12 +152,14 @@ class StepState {
   FloatBuffer verdict{2};  // overflows (none on a CPU) and squares
 };
 
+/// Sums of metrics over users.
 class MetricTotals {
  public:
   explicit MetricTotals(std::size_t metrics) : sums(metrics) {}
   std::vector<math::MetricSums> sums;
 };
 
+/// A batch of users in CSR form, and its transpose.
 class Batch {
  public:
   std::int64_t users() const { return static_cast<std::int64_t>(user_numbers.size()); }
@@ -172,6 +177,7 @@ class Batch {
 /// Never created: the CPU device does not capture graphs.
 struct Graph {};
 
+/// Host-clock time stamps; operations have finished when they return.
 class Stopwatch {
  public:
   using Clock = std::chrono::steady_clock;

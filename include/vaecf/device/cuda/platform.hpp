@@ -37,6 +37,7 @@ class Gpu {
   /// Allocates zeroed memory. On failure throws RunError with `what`, the required and the free memory, and
   /// the setting that reduces the requirement.
   void* allocate(std::int64_t bytes, const char* what);
+  /// Releases memory of allocate(), given its size.
   void release(void* memory, std::int64_t bytes) noexcept;
 
  private:
@@ -44,6 +45,7 @@ class Gpu {
   std::unique_ptr<State> state_;
 };
 
+/// Selects whether an event records its device time.
 enum class Timing { off, on };
 
 /// A point in a stream.
@@ -85,7 +87,9 @@ class Queue {
   void copy_in(void* device, const void* host, std::int64_t bytes);   ///< asynchronous if `host` is pinned
   void copy_out(void* host, const void* device, std::int64_t bytes);  ///< asynchronous if `host` is pinned
   void copy(void* to, const void* from, std::int64_t bytes);          ///< within device memory
+  /// Sets device memory to zero.
   void clear(void* device, std::int64_t bytes);
+  /// Moves `event` to the current end of the stream.
   void record(Event& event);
   /// Makes later operations wait for `event`, a native event of any stream; null: does nothing.
   void wait_for(void* event);
@@ -96,7 +100,9 @@ class Queue {
   /// end_capture(). Other threads can use their own streams and events in the meantime (capture mode: thread
   /// local).
   void begin_capture();
+  /// Ends the capture and returns the graph.
   CapturedGraph end_capture();
+  /// Queues the operations of `graph`.
   void run(const CapturedGraph& graph);
   bool capturing() const;
 
@@ -137,6 +143,7 @@ class DeviceArray {
   std::int64_t size_ = 0;
 };
 
+/// Pinned host memory, not initialized.
 template <class T>
 class PinnedArray {
  public:
@@ -158,7 +165,9 @@ class PinnedArray {
   std::int64_t size_ = 0;
 };
 
+/// Element type.
 enum class Number { fp32, bf16, fp16 };
+/// Returns the size of an element in bytes.
 inline std::int64_t size_of(Number number) {
   return number == Number::fp32 ? 4 : 2;
 }
@@ -189,6 +198,7 @@ class Matmuls {
   /// Otherwise, planning a large product blocks until the stream is idle.
   Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
+  /// Queues a product; `bias` must be set if spec.bias is.
   void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);
 

@@ -17,6 +17,7 @@
 
 namespace vaecf::cuda {
 
+/// Returns `n` rounded up to a multiple of `to`.
 inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
@@ -57,7 +58,7 @@ class Parameters {
       : layout_(layout),
         master_(gpu, std::max(layout.size, min_size), "the weights"),
         number_(number),
-        copies_(gpu, number == Number::fp32 ? 0 : layout.size, "the narrow copy of the weights") {}
+        copies_(gpu, number == Number::fp32 ? 0 : layout.size, "the 16-bit copy of the weights") {}
   const device::ParameterLayout& layout() const { return layout_; }
   FloatBuffer& master() { return master_; }
   const FloatBuffer& master() const { return master_; }
@@ -216,10 +217,11 @@ struct StepRecord {
   VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
 };
 
+/// The state of a step in device memory, and its read-back.
 class StepState {
  public:
   explicit StepState(Gpu& gpu)
-      : record(gpu, 1, "a step's numbers"), verdict(gpu, 2, "a step's numbers"), look(1) {}
+      : record(gpu, 1, "the state of a step"), verdict(gpu, 2, "the state of a step"), look(1) {}
 
   /// Parameters of begin_step(), for decisions on the host.
   device::StepNumbers numbers;
@@ -233,6 +235,7 @@ class StepState {
   device::LossSums last_look;
 };
 
+/// Sums of metrics over users in device memory.
 class MetricTotals {
  public:
   MetricTotals(Gpu& gpu, std::size_t metrics) : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
@@ -245,6 +248,7 @@ struct Graph {
   std::uint64_t generation;
 };
 
+/// Time stamps by events on the device's clock.
 class Stopwatch {
  public:
   explicit Stopwatch(Queue& queue) : queue_(queue) {}

@@ -27,6 +27,7 @@ void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
 void widen(const std::uint16_t* from, float* to, std::int64_t n);
 /// Rounds x to bf16, stored as fp32.
 void round_to_bf16(float* x, std::int64_t n);
+/// Returns the sum of squares.
 double sum_of_squares(const float* x, std::int64_t n);
 /// Computes x = exp(x), flushed to zero below 2^-126; the relative error is below 2e-7.
 void exponentials(float* x, std::int64_t n);
@@ -38,6 +39,7 @@ void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::
 void exponentials_of_row(const float* logits, const float* maximum, float* e, float* sum, std::int64_t width);
 /// Computes g[u] = e[u] * factor[u].
 void scale_row(const float* e, const float* factor, float* g, std::int64_t width);
+/// Returns the sum of the elements.
 float sum_of_row(const float* x, std::int64_t n);
 
 /// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `target`.
