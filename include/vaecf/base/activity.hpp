@@ -53,8 +53,11 @@ class Activity {
     Timeline::Span span_;
   };
 
+  /// Reports that a phase begins.
   void enter(Phase phase) noexcept { phase_ = phase, progressed(); }
+  /// Reports the start of step `step`.
   void begin_step(std::int64_t step) noexcept { step_ = step, progressed(); }
+  /// Reports that a collective is entered or started.
   void enter_collective() noexcept { ++collectives_, progressed(); }
   /// Reports progress within a phase: a batch evaluated, a block read.
   void progressed() noexcept { ++progress_; }
