@@ -12,8 +12,8 @@ struct Log::Sink {
 
 Log::Log() = default;
 
-Log::Log(Verbosity verbosity, bool speaks, bool over_bar) {
-  if (!speaks) return;
+Log::Log(Verbosity verbosity, bool enabled, bool over_bar) {
+  if (!enabled) return;
   // Not from spdlog's registry, which is global state.
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   sink->set_pattern(over_bar ? "\r\033[K%^%v%$" : "%^%v%$");

@@ -8,10 +8,10 @@ namespace vaecf {
 namespace {
 
 /// Returns what a log with these settings writes to standard error.
-std::string spoken(Verbosity verbosity, bool speaks, bool over_bar = false) {
+std::string logged(Verbosity verbosity, bool enabled, bool over_bar = false) {
   testing::internal::CaptureStderr();
   {
-    Log log(verbosity, speaks, over_bar);
+    Log log(verbosity, enabled, over_bar);
     log.debug("debug {}", 1);
     log.info("info {{}} {}", 2);
     log.warn("warn {}", "{}");
@@ -20,19 +20,19 @@ std::string spoken(Verbosity verbosity, bool speaks, bool over_bar = false) {
 }
 
 TEST(Log, VerbosityFiltersLevels) {
-  EXPECT_EQ(spoken(Verbosity::quiet, true), "warning: warn {}\n");
-  EXPECT_EQ(spoken(Verbosity::normal, true), "info {} 2\nwarning: warn {}\n");
-  EXPECT_EQ(spoken(Verbosity::verbose, true), "debug 1\ninfo {} 2\nwarning: warn {}\n");
+  EXPECT_EQ(logged(Verbosity::quiet, true), "warning: warn {}\n");
+  EXPECT_EQ(logged(Verbosity::normal, true), "info {} 2\nwarning: warn {}\n");
+  EXPECT_EQ(logged(Verbosity::verbose, true), "debug 1\ninfo {} 2\nwarning: warn {}\n");
 }
 
 TEST(Log, DisabledLogWritesNothing) {
-  EXPECT_EQ(spoken(Verbosity::verbose, false), "");
-  Log silent;
-  silent.warn("not logged: {}", "this");
+  EXPECT_EQ(logged(Verbosity::verbose, false), "");
+  Log disabled;
+  disabled.warn("not logged: {}", "this");
 }
 
 TEST(Log, ErasesTheProgressBarBeforeALine) {
-  EXPECT_EQ(spoken(Verbosity::quiet, true, true), "\r\033[Kwarning: warn {}\n");
+  EXPECT_EQ(logged(Verbosity::quiet, true, true), "\r\033[Kwarning: warn {}\n");
 }
 
 }  // namespace

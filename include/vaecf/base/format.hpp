@@ -22,7 +22,7 @@ struct Format {
 };
 inline constexpr Format format{};
 
-/// Returns the elements of `texts` with `between` inserted between neighbors.
+/// Returns the elements of `texts`, separated by `between`.
 inline std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ") {
   return fmt::format("{}", fmt::join(texts, between));
 }

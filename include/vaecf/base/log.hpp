@@ -17,9 +17,9 @@ class Log {
  public:
   /// Makes a log without output.
   Log();
-  /// Makes a log that writes if `speaks` is set. With `over_bar`, every line first erases the progress bar
+  /// Makes a log that writes if `enabled` is set. With `over_bar`, every line first erases the progress bar
   /// that may occupy its line; the bar is drawn again by its next update.
-  Log(Verbosity verbosity, bool speaks, bool over_bar = false);
+  Log(Verbosity verbosity, bool enabled, bool over_bar = false);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;

@@ -22,7 +22,7 @@ inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-/// Alignment of stored rows in elements: 16 bytes in every precision.
+/// Alignment of stored rows in elements: at least 16 bytes in every precision.
 constexpr std::int64_t row_alignment = 8;
 /// Alignment of logit rows and everything indexed by item: 79 tiles of 256 columns for ML-20M's 20,108 items.
 constexpr std::int64_t item_alignment = 256;
