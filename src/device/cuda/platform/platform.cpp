@@ -238,8 +238,7 @@ void Queue::begin_capture() {
   // would be a bug of this program, while other threads, such as NCCL's and the watchdog's, are not affected.
   // Mode global would fail their calls and invalidate the capture; relaxed would allow this thread's calls,
   // which then fail at replay.
-  check(cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal),
-        "starting a graph capture");
+  check(cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal), "starting a graph capture");
   state_->capturing = true;
 }
 
