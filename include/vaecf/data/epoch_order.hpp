@@ -7,35 +7,40 @@
 
 namespace vaecf::data {
 
-/// This rank's rows of all batches of an epoch, back to back: batch t is rows [begin[t], begin[t + 1]).
+/// This rank's rows of all batches of an epoch, concatenated: batch t is rows [begin[t], begin[t + 1]).
 struct EpochRows {
   std::int64_t epoch = -1;
-  std::vector<std::int64_t> rows;  ///< local to owned_rows().begin, ordered by position
-  std::vector<std::int64_t> begin;
+  std::vector<std::int64_t> rows;  ///< relative to the rank's first row, ordered by position within the batch
+  std::vector<std::int64_t> begin;  ///< one more element than batches
 };
 
-/// Which users make batch t of an epoch. Each epoch permutes each virtual shard (Philox purpose 4), and
-/// users are dealt like cards: position p of the epoch is element p div V of the permutation of shard
-/// order[p mod V]; batch t is positions [tB, min((t+1)B, N)). A rank finds its part without asking.
+/// Assigns users to batches and selects this rank's rows of each batch without communication. Each epoch
+/// permutes every virtual shard (Philox purpose 4) and interleaves the shards round-robin: position p of the
+/// epoch is element p div V of the permutation of shard order[p mod V]. Batch t is positions [tB, min((t+1)B,
+/// N)).
 class EpochOrder {
  public:
-  /// For these virtual shards; none, for a rank without users.
+  /// `owned` is the range of virtual shards of this rank; it is empty on a rank without users. `shards` must
+  /// outlive this object. With `keep_last`, a final batch of fewer than `batch_size` users is kept. Throws
+  /// InputError if `batch_size` is below 1 or a virtual shard has more than 2^31 - 1 rows.
   EpochOrder(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
              std::uint64_t seed);
 
-  /// The same for all ranks.
+  /// Returns the number of batches per epoch, which is the same on all ranks.
   std::int64_t steps_per_epoch() const;
+  /// Returns the number of users in all batches of an epoch, over all ranks.
   std::int64_t users_per_epoch() const;
-  /// Global number of users of batch t.
+  /// Returns the number of users of batch t over all ranks.
   std::int64_t batch_users(std::int64_t t) const;
-  /// Most rows that this rank has in any batch.
+  /// Returns the maximum number of rows that this rank has in any batch.
   std::int64_t max_local_rows() const;
 
-  /// Draws the batches of `epoch` (from 0) on `threads` threads. The result does not depend on their number.
+  /// Samples the batches of epoch `epoch` (counted from 0) on `threads` threads. The result does not depend
+  /// on `threads`.
   EpochRows draw(std::int64_t epoch, int threads = 1) const;
 
  private:
-  /// This rank's users among the first `position` of an epoch.
+  /// Returns the number of this rank's users among the first `position` users of an epoch.
   std::int64_t local_before(std::int64_t position) const;
 
   const VirtualShards* shards_;
@@ -43,8 +48,9 @@ class EpochOrder {
   std::int64_t batch_size_;
   bool keep_last_;
   std::uint64_t seed_;
-  std::vector<std::int64_t> owned_before_;  // owned shards among the first k of VirtualShards::order
-  std::vector<std::int64_t> first_rows_;    // of the owned shards, in that order; local
+  std::vector<std::int64_t>
+      owned_before_;                      // number of owned shards among the first k of VirtualShards::order
+  std::vector<std::int64_t> first_rows_;  // first local row of each owned shard, in that order
 };
 
 }  // namespace vaecf::data

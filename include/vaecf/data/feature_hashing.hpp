@@ -8,48 +8,50 @@
 
 namespace vaecf::data {
 
-/// A column of the users' table, such as "occupation", and how its values are spread.
+/// A column of the user table, such as "occupation", and how its values are hashed.
 struct FeatureColumn {
   std::string name;
-  std::int64_t hashes = 2;    ///< each value sets this many columns, one in each of as many blocks
-  std::int64_t buckets = 16;  ///< columns of a block
+  std::int64_t hashes = 2;    ///< number of features that each value sets, one per block
+  std::int64_t buckets = 16;  ///< features per block
   bool operator==(const FeatureColumn&) const = default;
 };
 
-/// Turns what is known of a user (categories, as text) into a 0/1 row of F columns, F being fixed and small
-/// whatever values come: value v of column c, named n, sets for each of its hashes j the column
+/// Maps the categorical attributes of a user to a 0/1 row of F features. F is fixed and independent of the
+/// number of distinct values. Value v of column c with name n sets, for each of its hashes j, the feature
 ///   first(c) + j buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
-/// first(c) being the sum of hashes x buckets of the columns before. (Hashing trick: Weinberger et al., ICML
-/// 2009; several hashes as in Svenstrup et al., "Hash embeddings", NeurIPS 2017.) With sqrt(n) buckets and 2
-/// hashes a third of n values keep a pair of columns of their own, and the others share theirs with one or
-/// two; with 3 hashes nearly all do.
+/// where first(c) is the sum of hashes x buckets over the columns before c. This is the hashing trick
+/// (Weinberger et al., ICML 2009) with several hashes, as in Svenstrup et al., "Hash embeddings", NeurIPS
+/// 2017. With sqrt(n) buckets and 2 hashes, a third of n values have a unique pair of features, and each
+/// other pair is shared by two or three values. With 3 hashes nearly all values are unique.
 class FeatureHashing {
  public:
-  /// No columns: F = 0.
+  /// Creates a hashing without columns: F = 0.
   FeatureHashing() = default;
-  /// InputError for names that are empty, of two lines or given twice, for hashes beyond 1 to 16, buckets
-  /// below 1, more than 4096 names, and more columns than 2^31 - 1.
+  /// Throws InputError if a name is empty, contains a line break or occurs twice, if there are more than 4096
+  /// columns, if `hashes` is not in 1 to 16, if `buckets` is below 1, or if F exceeds 2^31 - 1.
   explicit FeatureHashing(std::vector<FeatureColumn> layout);
 
-  /// What to_string() gave: the attribute `feature_hashing` of datasets and checkpoints. InputError for any
-  /// other text.
+  /// Parses the output of to_string(), the attribute `feature_hashing` of datasets and checkpoints. Throws
+  /// InputError if `text` has any other form.
   static FeatureHashing parse(std::string_view text);
-  /// "xxh64 1", then for each column a line "HASHES BUCKETS NAME".
+  /// Returns "xxh64 1" and, for each column, a line "HASHES BUCKETS NAME".
   std::string to_string() const;
 
-  /// By default: near the square root of the number of different values, at least 16.
+  /// Returns the default number of buckets for `values` distinct values: the square root, rounded up, but at
+  /// least 16.
   static std::int64_t default_buckets(std::int64_t values);
 
-  /// The names of the columns of the table, in the order of `values` below.
+  /// Returns the names of the table columns, in the order of `values` of row().
   std::vector<std::string> columns() const;
   const std::vector<FeatureColumn>& layout() const { return layout_; }
-  /// F, the width of a row.
+  /// Returns F, the width of a row.
   std::int64_t features() const { return features_; }
 
-  /// Ascending and unique. A value for each of columns(); an empty one, nothing being known, sets nothing.
-  /// InputError for another number of values.
+  /// Returns the ascending, unique features of a user. `values` has one value per column; an empty value is
+  /// missing and sets no feature. Throws InputError if the number of values differs from the number of
+  /// columns.
   std::vector<std::int32_t> row(std::span<const std::string> values) const;
-  /// Adds what `value` of the column at `index` sets to `row`, ascending.
+  /// Appends to `row`, in ascending order, the features that `value` of the column at `index` sets.
   void append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const;
 
   bool operator==(const FeatureHashing& other) const { return layout_ == other.layout_; }

@@ -14,82 +14,87 @@
 
 namespace vaecf::data {
 
-/// What a line of lists begins with; if it is the count of its items, users are numbered by lines from 0.
+/// First element of a line of the format `lists`: the user id or the number of items. With `count`, a user's
+/// id is the line number, from 0.
 enum class ListStart { user, count };
-/// liang2018 is bit-exact to the paper's notebook; given: what the files of the source say.
+/// Split method. `liang2018` is bit-exact with the paper's notebook; `given` keeps the split of the source
+/// files.
 enum class SplitMethod { liang2018, random, leave_one_out, ratio, given };
-/// Which items leave_one_out and ratio hold out.
+/// Selection of the items that `leave_one_out` and `ratio` hold out.
 enum class Pick { random, last };
 
-/// A text file with a line for each user and what is known of them in its columns. The files of MovieLens
-/// (users.dat, u.user) and of LastFM-360K (usersha1-profile.tsv) are known by their names; their columns are
-/// called user, gender, age, occupation, zip, country and signup.
+/// Location and format of the user table: a text file with one line of attributes per user. The files of
+/// MovieLens (users.dat, u.user) and LastFM-360K (usersha1-profile.tsv) are recognized by name; their columns
+/// are called user, gender, age, occupation, zip, country and signup.
 struct UsersTableOptions {
-  std::string path;       ///< a file, packed or not, or an archive that holds it
-  std::string file;       ///< which file of a folder or an archive; empty: one of known name, or the only one
-  std::string separator;  ///< empty: of a known file its own, else the first of TAB , :: | ; in line 1
-  bool header = true;     ///< the first line names the columns (of files that are not known by name)
-  bool quotes = true;     ///< fields may stand in double quotes (the same)
-  std::string user_column = "0";  ///< index from 0, or a name (the same)
+  std::string path;  ///< plain or compressed file, or archive that contains it
+  std::string file;  ///< file within a folder or an archive; empty: one with a known name, or the only one
+  std::string separator;  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
+  bool header = true;     ///< the first line names the columns (ignored for known files)
+  bool quotes = true;     ///< fields may be enclosed in double quotes (ignored for known files)
+  std::string user_column = "0";  ///< index from 0, or name (ignored for known files)
 };
 
-/// Where raw ratings lie and how to read them. docs/DATA.md describes the formats.
+/// Location and format of the raw ratings. docs/DATA.md describes the formats.
 struct SourceOptions {
   std::string format;  ///< one of source_formats()
-  std::string path;    ///< a file, packed or not, a folder, or a pattern such as "combined_data_*.txt"
-  std::string file;    ///< which file of a folder or an archive; empty: the one that the format is known for
-  std::string validation_path;  ///< for the split `given`; empty: looked for beside the train file
-  std::string test_path;        ///< the same
-  // Up to users only formats_that_use() them.
+  std::string path;    ///< plain or compressed file, folder, or pattern such as "combined_data_*.txt"
+  std::string file;    ///< file within a folder or an archive; empty: the format's default name
+  std::string validation_path;  ///< file of the split `given`; empty: searched for next to the train file
+  std::string test_path;        ///< likewise, for the test
+  // Formats use the options from here to `list_starts_with` only if formats_that_use() lists them.
   std::string separator = ",";    ///< one or more characters; "\t" for TAB
   bool header = true;             ///< the first line names the columns
-  bool quotes = true;             ///< fields may stand in double quotes
-  std::string user_column = "0";  ///< index from 0, or a name from the header
+  bool quotes = true;             ///< fields may be enclosed in double quotes
+  std::string user_column = "0";  ///< index from 0, or name in the header
   std::string item_column = "1";
   std::string rating_column = "";  ///< empty: every line is an interaction
-  std::string time_column = "";    ///< empty: lines stand in order of time
+  std::string time_column = "";    ///< empty: lines are in chronological order
   ListStart list_starts_with = ListStart::user;
-  /// What is known of users; no path: what MovieLens and LastFM-360K have beside their ratings.
+  /// User table. With an empty path: the table that MovieLens and LastFM-360K store next to the ratings.
   UsersTableOptions users{};
 };
 
-/// What `data.source.format` may be.
+/// Returns the allowed values of `data.source.format`.
 std::vector<std::string> source_formats();
-/// The same with what their files are called and how their lines look, a line each.
+/// Returns one line per source format, with its file names and line format.
 std::string describe_source_formats();
-/// The formats that use `option`, a key of data.source: "delimited".
+/// Returns the formats that use `option`, a key of data.source, for example "delimited".
 std::string formats_that_use(std::string_view option);
 
-/// What `prepare` keeps and how it splits.
+/// Filter, split and feature options of `prepare`.
 struct PrepareOptions {
   double min_rating = 4.0;  ///< inclusive; the paper's "> 3.5" on half-star data
   std::int64_t min_user_items = 5;
   std::int64_t min_item_users = 0;
-  /// For weak splits (all but liang2018 and random) only whether there is such a part: 0 is none.
+  /// Number of validation users. Weak splits (all but liang2018 and random) only distinguish 0 (no such part)
+  /// from other values.
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
   double held_out_fraction = 0.2;
   SplitMethod split = SplitMethod::liang2018;
   Pick pick = Pick::random;
   std::uint32_t seed = 98765;
-  /// Columns of the table of users, by name or index from 0, that become features; none: no features.
+  /// Columns of the user table, by name or index from 0, that become features; empty: no features.
   std::vector<std::string> features{};
-  std::int64_t feature_hashes = 2;   ///< as in FeatureColumn
-  std::int64_t feature_buckets = 0;  ///< the same; 0: FeatureHashing::default_buckets()
-  // What is below changes how the dataset is made and lies on disk, not what is in it.
-  std::int64_t compression = 0;  ///< of matrices: 0 none, 1 to 9 shuffle and deflate of this level
-  /// As much as events may take of memory, about; 0: no limit. Beyond it they go to a temporary file beside
-  /// the dataset, and what grows in memory is only what is kept of users and items.
+  std::int64_t feature_hashes = 2;  ///< FeatureColumn::hashes of every column
+  std::int64_t feature_buckets =
+      0;  ///< FeatureColumn::buckets of every column; 0: FeatureHashing::default_buckets()
+  // The options below affect how the dataset is made and stored, not its contents.
+  std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
+  /// Approximate upper bound on the memory for events, in GiB; 0: unlimited. Events beyond it are stored in a
+  /// temporary file next to the dataset. Memory for the data kept per user and item is not limited.
   double memory_gib = 0.0;
 };
 
 struct PrepareMode {
-  bool strict = false;   ///< what would be counted and shown is an error
-  bool force = false;    ///< make the dataset again even where it is there
-  bool replace = false;  ///< replace a file that is not an intact dataset of ours
+  bool strict = false;  ///< malformed lines are errors instead of being counted and reported
+  bool force = false;   ///< make the dataset again even if it is up to date
+  bool replace =
+      false;  ///< replace an existing file that is not an intact dataset of `prepare` or `synthesize`
 };
 
-/// One line of the table that `prepare` prints.
+/// One row of the table that `prepare` prints.
 struct StepCount {
   std::string step;
   std::int64_t events = 0;
@@ -97,29 +102,29 @@ struct StepCount {
   std::int64_t items = 0;
 };
 
-/// Something odd in the source: how often, and where first.
+/// One kind of malformed or unusual line in the source.
 struct Finding {
   std::string what;
-  bool dropped = true;  ///< false: noticed, and kept
+  bool dropped = true;  ///< false: reported, but kept
   std::int64_t count = 0;
-  std::vector<std::string> examples;  ///< file:line: 'text'
+  std::vector<std::string> examples;  ///< first occurrences, as "file:line: 'text'"
 };
 
-/// What came of the table of users.
+/// Statistics of the user table.
 struct FeatureReport {
   struct Column {
     std::string name;
     std::int64_t values = 0;
-    std::int64_t alike = 0;  ///< values that share all their features with another value
+    std::int64_t alike = 0;  ///< values with exactly the same features as another value
     std::int64_t hashes = 0;
     std::int64_t buckets = 0;
-    std::int64_t users = 0;  ///< users of the dataset who have a value
+    std::int64_t users = 0;  ///< users of the dataset with a value
   };
-  std::string table;  ///< empty: there are no features
+  std::string table;  ///< file name; empty: no features
   std::int64_t rows = 0;
-  std::int64_t unused = 0;  ///< rows of the table whose users are not in the dataset
-  std::int64_t users = 0;   ///< of the dataset
-  std::int64_t known = 0;   ///< of them those in the table
+  std::int64_t unused = 0;  ///< rows whose users are not in the dataset
+  std::int64_t users = 0;   ///< users of the dataset
+  std::int64_t known = 0;   ///< users of the dataset that are in the table
   std::vector<Column> columns;
 };
 
@@ -130,31 +135,32 @@ struct PrepareReport {
   std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
   FeatureReport features{};
-  /// Where nothing was to be done: the table of when the dataset was made.
+  /// True if the dataset was up to date; `stored_table` is then the report of the run that made it.
   bool was_there = false;
   std::string stored_table;
 };
 
-/// Raw ratings -> HDF5 dataset at `output`, written whole or not at all. InputError names file and line.
-/// A dataset that was made of the same source with the same options is left as it is.
-///
-/// docs/DATA.md has the steps and splits. With `random` a user's draws are by Philox, with `liang2018` by
-/// numpy's generator.
+/// Reads raw ratings and writes an HDF5 dataset to `output` atomically. A dataset that was made from the same
+/// source with the same options is left unchanged. Random choices are sampled with Philox, or with NumPy's
+/// generator for `liang2018`; docs/DATA.md describes all steps and splits. Throws InputError with file and
+/// line if the source cannot be read, or if `output` may not be replaced; throws RunError if the disk is full
+/// or not writable.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress);
 
-/// The report as a table for the terminal.
+/// Returns the report as a table for the terminal.
 std::string to_table(const PrepareReport& report);
 
-/// What a table tells of its users, in the columns of a model.
+/// Hashed features of the users in a table.
 struct HashedUsers {
-  std::vector<std::string> ids;  ///< as the table has them, in its order, each once
-  Csr rows;                      ///< one a user, columns in [0, F)
+  std::vector<std::string> ids;  ///< in the order of the table, unique
+  Csr rows;                      ///< one row per user, features in [0, F)
 };
 
-/// Reads `table` for people the model never saw: the columns that `hashing` names, by their names in the
-/// header or the known ones. Lines that cannot be read are left out and shown in `log`. InputError where the
-/// file or a column is not there, or most lines cannot be read.
+/// Reads from `table`, for users unseen in training, the columns that `hashing` lists. Columns are identified
+/// by their names in the header or those of known files. Lines that cannot be read are skipped and reported
+/// in `log`. Throws InputError if the file or a column does not exist, or if more lines are skipped than
+/// read.
 HashedUsers read_hashed_users(const UsersTableOptions& table, const FeatureHashing& hashing, Log& log);
 
 }  // namespace vaecf::data

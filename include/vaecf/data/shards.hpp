@@ -9,21 +9,23 @@
 
 namespace vaecf::data {
 
-/// The N train rows cut into V contiguous row ranges, the same cut for every number of ranks, so that a
-/// batch holds the same users however many ranks there are. With `order` the numbers 0..V-1 in bit-reversed
-/// (van der Corput) order, shards order[0 .. N mod V) are one row longer.
+/// Partition of the N train rows into V contiguous ranges. It does not depend on the number of ranks, so a
+/// batch contains the same users for every number of ranks. `order` lists 0..V-1 in bit-reversed (van der
+/// Corput) order; the shards order[0 .. N mod V) have one row more than the others.
 class VirtualShards {
  public:
+  /// Throws InputError if `shards` is not in 1 to 2^20 or `rows` is negative.
   VirtualShards(std::int64_t rows, int shards);
 
   std::int64_t rows() const { return rows_; }
   int count() const { return static_cast<int>(order_.size()); }
   const std::vector<int>& order() const { return order_; }
-  /// Rows of virtual shard v.
+  /// Returns the rows of virtual shard v.
   Range range(int v) const { return {begin_[v], begin_[v + 1]}; }
-  /// Virtual shards that `rank` of `ranks` owns: [rV div R, (r+1)V div R).
+  /// Returns the virtual shards of `rank`: [rV div R, (r+1)V div R). Throws InputError if there are more
+  /// ranks than shards.
   Range owned_shards(int rank, int ranks) const;
-  /// Rows of the virtual shards `shards`, one range.
+  /// Returns the rows of the virtual shards `shards` as one range.
   Range rows_of(Range shards) const { return {begin_[shards.begin], begin_[shards.end]}; }
 
  private:
@@ -32,21 +34,23 @@ class VirtualShards {
   std::vector<std::int64_t> begin_;
 };
 
-/// Where training data come from.
+/// Location of the training data.
 struct DataOptions {
-  std::string file;  ///< the HDF5 dataset
+  std::string file;  ///< HDF5 dataset
   int virtual_shards = 64;
 };
 
-/// Held-out users: what the model sees of them, and what it must find.
+/// A range of held-out users: model input (`fold_in`), items to predict (`targets`) and side features.
 struct HeldOutUsers {
   Csr fold_in;
   Csr targets;
-  Csr features;  ///< without rows where the dataset has none
-  Range rows;    ///< which users of the split these are
+  Csr features;  ///< empty if the dataset has no features
+  Range rows;    ///< rows of the split
 };
 
-/// Rank `rank`'s even share of the users of `split` ("validation" or "test"), contiguous.
+/// Returns the users of `split` ("validation" or "test") that `rank` evaluates: one of `ranks` contiguous
+/// ranges of equal size, to within one user. Throws InputError if fold-in and targets have different numbers
+/// of users, or if the file is damaged.
 HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split, int rank, int ranks);
 
 }  // namespace vaecf::data

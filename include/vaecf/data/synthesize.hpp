@@ -9,26 +9,28 @@
 
 namespace vaecf::data {
 
-/// A made-up data set with real latent structure and a long tail: every user mixes a few tastes, every item
-/// belongs to some, popularity falls like a power law. So a trained model beats popularity clearly. A fifth
-/// of a held-out user's items are targets. The same file for the same options, users drawn independently.
+/// Options of a synthetic dataset with latent structure and a long tail. Every user mixes a few tastes, every
+/// item belongs to one or two, and popularity follows a power law, so that a trained model clearly
+/// outperforms recommending popular items. A fifth of a held-out user's items are targets. Users are sampled
+/// independently, and equal options give an identical file.
 struct SynthesizeOptions {
-  std::int64_t users = 10000;  ///< all users, held-out ones included
+  std::int64_t users = 10000;  ///< including held-out users
   std::int64_t items = 2000;
-  double interactions_per_user = 50.0;  ///< mean; log-normal spread, from 5 to items / 2
+  double interactions_per_user = 50.0;  ///< mean of a log-normal distribution, clipped to 5 .. items / 2
   std::uint64_t seed = 98765;
   std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
   std::int64_t test_users = -1;
-  int tastes = 32;  ///< number of latent groups; at most items / 40 are made
-  /// What is told of each user (country, age, occupation, gender, ..), each column a noisy sign of one of the
-  /// user's tastes. The interactions are the same with and without.
+  int tastes = 32;  ///< number of latent groups; limited to items / 40
+  /// Number of user attributes (country, age, occupation, gender, ..), each a noisy function of one of the
+  /// user's tastes. The interactions do not depend on it.
   int user_columns = 0;
-  std::int64_t compression = 0;  ///< of matrices: 0 none, 1 to 9 shuffle and deflate of this level
-  bool replace = false;          ///< replace a file that is not an intact dataset of ours
+  std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
+  bool replace =
+      false;  ///< replace an existing file that is not an intact dataset of `prepare` or `synthesize`
 };
 
-/// Streams to `output` in bounded memory. Throws InputError for sizes that cannot be, and as
-/// io::check_replaceable().
+/// Writes the dataset to `output` atomically and in bounded memory. Throws InputError if a size is out of
+/// range, or as io::check_replaceable() does; throws RunError if the disk is full or not writable.
 void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress);
 
 }  // namespace vaecf::data

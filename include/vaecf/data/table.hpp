@@ -18,33 +18,35 @@
 
 namespace vaecf::data {
 
-/// The lines of text files, one file after the other, read in large blocks. Takes LF and CRLF, a missing
-/// final newline, a UTF-8 byte-order mark, and blanks at the end of a line; leaves out lines with nothing on
-/// them.
+/// Reads the lines of text files, one file after another, in large blocks. Accepts LF and CRLF, a missing
+/// final newline and a UTF-8 byte-order mark. Removes trailing blanks and skips empty lines.
 class LineReader {
  public:
-  /// Progress counts bytes on disk. `one_file`: a second file, of an archive, is an InputError.
+  /// Progress is counted in bytes on disk. With `one_file`, next_file() throws InputError if there is a
+  /// second file in an archive.
   LineReader(io::SourceReader files, Progress& progress, bool one_file = false);
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// Moves on to the next file; false where there is none. InputError for text of 16-bit characters.
+  /// Advances to the next file; returns false if there is none. Throws InputError if a path cannot be read or
+  /// an archive is damaged.
   bool next_file();
-  /// The next line of the file, valid until the call after; false at the end.
+  /// Reads the next line into `line`, valid until the following call; returns false at the end of the file.
+  /// Throws InputError if the file is UTF-16 or cannot be read.
   bool next(std::string_view& line);
-  /// The line that next() will give; empty at the end of the file.
+  /// Returns the next line without consuming it; empty at the end of the file.
   std::string_view peek();
-  /// Number of the last line, from 1.
+  /// Returns the number of the most recent line, from 1.
   std::int64_t number() const { return number_; }
   const io::SourceReader& files() const { return files_; }
-  /// The file for messages.
+  /// Returns the name of the file, for messages.
   const std::string& name() const { return files_.name(); }
 
  private:
   struct Block {
     std::size_t bytes = 0;
-    std::int64_t bytes_on_disk = 0;  // up to its end, over all files
+    std::int64_t bytes_on_disk = 0;  // position of its end, summed over all files
   };
   void read_block();
   Block read_next(std::vector<char>& to);
@@ -59,25 +61,26 @@ class LineReader {
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // unread part of the buffer
   std::size_t end_ = 0;
-  // Of files of more than one block the next is read, and unpacked, while lines are taken from this one.
+  // Prefetching: while lines of `buffer_` are consumed, the next block is read and decompressed into
+  // `ahead_`.
   std::vector<char> ahead_;
   std::future<Block> next_block_;
 };
 
-/// The first fields of a line, without blanks around them.
+/// Splits a line into its first fields and removes the blanks around them.
 class FieldSplitter {
  public:
-  /// `quotes`: a field may stand in double quotes, two of them for one within, and then hold separators.
-  /// `lenient`: a quote that is not closed is closed by the end of the line, and a field that goes on behind
-  /// its quotes is taken as it is written.
+  /// With `quotes`, a field may be enclosed in double quotes and then contain separators; a doubled quote
+  /// inside stands for one quote. With `lenient`, an unclosed quote is closed by the end of the line, and a
+  /// field with text after its closing quote is taken verbatim.
   FieldSplitter(std::string separator, bool quotes, bool lenient = false)
       : separator_(std::move(separator)), quotes_(quotes), lenient_(lenient) {}
 
-  /// Fills fields() with the first `most` fields of `line`, or with fewer where it has fewer. False where a
-  /// quote is not closed.
+  /// Stores the first `most` fields of `line` in fields(), or all of them if there are fewer. Returns false
+  /// if a quote is not closed or is followed by text, unless `lenient`.
   bool split(std::string_view line, std::size_t most);
   const std::vector<std::string_view>& fields() const { return fields_; }
-  /// Whether the line went on behind the last field, and how.
+  /// Returns whether the line has more text after the last field; rest() is that text.
   bool more() const { return more_; }
   std::string_view rest() const { return rest_; }
 
@@ -90,77 +93,78 @@ class FieldSplitter {
   bool more_ = false;
   std::vector<std::string_view> fields_;
   std::string_view rest_;
-  std::list<std::string> unescaped_;  // fields that do not stand in the line as they are meant
+  std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };
 
-/// How the lines of a table are to be read.
+/// Format of the lines of a table.
 struct TableLayout {
   std::string separator{};
   bool header = false;               ///< the first line names the columns
-  bool quotes = false;               ///< fields may stand in double quotes
-  bool lenient = false;              ///< as FieldSplitter has it
-  std::vector<std::string> names{};  ///< of the columns, where they are known without a header
-  std::size_t exactly = 0;           ///< columns that a line must have; 0: at least those that are read
-  std::string keys = "data.source";  ///< the section of the configuration that describes it
+  bool quotes = false;               ///< fields may be enclosed in double quotes
+  bool lenient = false;              ///< see FieldSplitter
+  std::vector<std::string> names{};  ///< names of the columns, if known without a header
+  std::size_t exactly = 0;  ///< required number of columns; 0: any number that contains the columns read
+  std::string keys = "data.source";  ///< section of the configuration that describes the table
 };
 
-/// The first of `likely` that `first_line` holds, a comma where it holds none.
+/// Returns the first of `likely` that occurs in `first_line`, or a comma if none does.
 std::string separator_of(std::string_view first_line, std::initializer_list<std::string> likely);
 
-/// The index that `text` is, if it is one of a column.
+/// Returns `text` as a column index if it is an integer from 0 to 9999.
 std::optional<std::size_t> column_number(std::string_view text);
 
-/// The rows of one text file: of ratings, of users, of titles, of items.
+/// Reads the rows of one text file of ratings, users, titles or items.
 class Table {
  public:
-  /// Stands before the first row; fields() are those of the first line. InputError where the layout has a
-  /// header and the file is empty.
+  /// Reads the header, if the layout has one. Until next() is called, fields() are those of the first line.
+  /// `lines` must outlive this object. Throws InputError if the layout has a header and the file is empty.
   Table(LineReader& lines, TableLayout layout);
 
-  /// The column of this index, from 0, or of this name, which rows must have from now on. InputError where
-  /// there is none, or several; `asked_by` completes "there is no column 'x', which ...".
+  /// Returns the column with this index (from 0) or name, and requires it in all following rows. Throws
+  /// InputError if no column or several match; `asked_by` completes "there is no column 'x', which ...".
   std::size_t column(const std::string& wanted, std::string_view asked_by);
+  /// Requires all following rows to have this column.
   void require(std::size_t column) { needed_ = std::max(needed_, column + 1); }
-  /// Its name, `otherwise` where it has none.
+  /// Returns the name of the column, or `otherwise` if it has none.
   const std::string& name_of(std::size_t column, const std::string& otherwise) const;
 
-  /// Moves on to the next row; false at the end.
+  /// Advances to the next row; returns false at the end of the file.
   bool next();
-  /// What is wrong with the row: "too few columns"; nullptr: nothing.
+  /// Returns the defect of the row, such as "too few columns", or nullptr if there is none.
   const char* problem() const;
-  /// A field of a row without a problem, without blanks and quotes around it.
+  /// Returns a field, without blanks and quotes around it, of a row without defect.
   std::string_view at(std::size_t column) const { return splitter_.fields()[column]; }
-  /// The line from a field to its end as it was written.
+  /// Returns the line from this column to its end, verbatim.
   std::string_view remainder(std::size_t column) const;
-  /// Those up to the last column that is required.
+  /// Returns the fields up to the last required column.
   const std::vector<std::string_view>& fields() const { return splitter_.fields(); }
   std::string_view line() const { return line_; }
-  /// "FILE:LINE"
+  /// Returns "FILE:LINE" of the row.
   std::string location() const;
 
  private:
   LineReader* lines_;
   TableLayout layout_;
   FieldSplitter splitter_;
-  std::size_t count_ = 0;  // columns of the first line
+  std::size_t count_ = 0;  // number of columns of the first line
   std::size_t needed_;
   std::string_view line_;
-  bool closed_ = true;  // all quotes are
+  bool closed_ = true;  // no quote of the row is left open
 };
 
-/// A source format in terms of columns, which are indices from 0 or names.
+/// Columns of a source format, as indices from 0 or names.
 struct SourceLayout {
   TableLayout table{};
   std::string user = "0";
   std::string item = "1";
   std::string rating = "2";  ///< empty: every line is an interaction
-  std::string time{};        ///< empty: lines are in order of time
-  std::string name{};        ///< stands for the item where that is empty
+  std::string time{};        ///< empty: lines are in chronological order
+  std::string name{};        ///< used as item id if the item column is empty
 };
 
-/// Returns the layout of the format of `source`. For formats without columns, or if none is named, the
-/// separator is empty, and users and items are columns 0 and 1. Throws InputError for a separator or columns
-/// that cannot be.
+/// Returns the layout of the format of `source`. For formats without columns, or if no format is set, the
+/// separator is empty, and users and items are columns 0 and 1. Throws InputError if a separator or column is
+/// invalid.
 SourceLayout source_layout(const SourceOptions& source);
 
 }  // namespace vaecf::data
