@@ -9,26 +9,26 @@
 
 namespace vaecf::io {
 
-/// Documents of BSON back to back, as `mongodump` and the Pinterest boards have them.
+/// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards.
 class BsonReader {
  public:
-  /// Where the bytes come from: how many were put into `to`, 0 at the end.
+  /// Reads the next bytes into `to`. Returns their number, 0 at the end.
   using Read = std::function<std::size_t(std::span<char> to)>;
 
-  /// `name` is for messages.
+  /// `name` is used in messages.
   BsonReader(std::string name, Read read);
   ~BsonReader();
   BsonReader(const BsonReader&) = delete;
   BsonReader& operator=(const BsonReader&) = delete;
 
-  /// Moves on to the next document; false at the end. InputError (with the offset) for one that is torn or
-  /// damaged, and what `read` throws.
+  /// Advances to the next document; returns false at the end. Throws InputError with the byte offset if a
+  /// document is damaged or truncated, and rethrows exceptions of `read`.
   bool next();
-  /// The value of `key` as text, false where there is none or it is no id: strings as they are, integers and
-  /// whole numbers in decimal, object ids in hexadecimal.
+  /// Stores the value of `key` in `value` as a string. Returns false if there is no such key or the value is
+  /// not an id. Integers and integral doubles become decimal strings, object ids hexadecimal strings.
   bool text(const char* key, std::string& value) const;
-  /// Calls use(element) for those of the array `key` that are ids; the number of those that are not, -1
-  /// where there is no such array.
+  /// Calls use(element) for each element of the array `key` that is an id. Returns the number of other
+  /// elements, or -1 if there is no such array.
   std::int64_t for_each_text(const char* key, const std::function<void(std::string_view)>& use) const;
 
  private:

@@ -16,7 +16,8 @@ namespace vaecf::io {
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute>;
 
-/// One tensor on its way into a checkpoint: `read_rows(begin, end, out)` fills logical rows, row-major.
+/// Tensor to be written to a checkpoint. `read_rows(begin, end, out)` fills `out` with the rows [begin, end),
+/// row-major.
 struct TensorSource {
   std::string name;  ///< path below the root, e.g. "weights/encoder_1/weight"
   std::int64_t rows = 0;
@@ -25,26 +26,30 @@ struct TensorSource {
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> read_rows;
 };
 
-/// Writes a whole checkpoint or none: temporary file beside `path`, checksum, fsync, rename, fsync of the
-/// folder. Layout: 512-byte HDF5 user block holding magic, length and an xxh3 (64 bit) of all bytes behind
-/// it; attributes of / with fixed-length strings. RunError where the disk is full or not writable; the
-/// temporary file is gone then.
+/// Writes a checkpoint atomically: temporary file next to `path`, checksum, fsync, rename, fsync of the
+/// folder. The file starts with a 512-byte HDF5 user block of magic, version, length and xxh3 (64 bit) of all
+/// bytes after the block. Attributes of / are stored with fixed-length strings. Throws RunError if the disk
+/// is full or not writable, and removes the temporary file.
 void write_checkpoint(const std::string& path, const Attributes& attributes,
                       std::span<const TensorSource> tensors);
 
-/// Whether `path` starts like a checkpoint (it may still be damaged); false where it cannot be read.
+/// Returns whether `path` begins with the magic bytes of a checkpoint; the rest may be damaged. Returns false
+/// if the file cannot be read.
 bool is_checkpoint(const std::string& path);
 
-/// A checkpoint that passed its checksum. InputError (with path, problem, what to do) otherwise.
+/// A checkpoint file with a verified checksum. Copies share the open file.
 class CheckpointFile {
  public:
+  /// Reads the whole file to verify it. Throws InputError if the file is missing, not a checkpoint, truncated
+  /// or damaged.
   explicit CheckpointFile(const std::string& path);
 
-  /// The checksum of all its bytes: files that differ have, as good as surely, other ones.
+  /// Returns the xxh3 (64 bit) of the file contents. Two different checkpoints have the same checksum only
+  /// with negligible probability.
   std::uint64_t checksum() const;
   const Attributes& attributes() const;
-  /// The attribute as T (int64_t, double, std::string or std::vector<double>); InputError if absent or of
-  /// another type.
+  /// Returns the attribute as T (int64_t, double, std::string or std::vector<double>). Throws InputError if
+  /// it is absent or of another type.
   template <class T>
   T attribute(const std::string& name) const {
     return std::get<T>(attribute(name, Attribute(std::in_place_type<T>).index()));
@@ -56,40 +61,41 @@ class CheckpointFile {
     std::int64_t columns = 0;
   };
   const std::vector<TensorInfo>& tensors() const;
-  /// Fills `out` with logical rows [begin, end) of `name`. InputError if it is not there.
+  /// Fills `out` with rows [begin, end) of tensor `name`. A one-dimensional tensor has one row. Throws
+  /// InputError if the tensor does not exist or the sizes do not match.
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
 
  private:
   const Attribute& attribute(const std::string& name, std::size_t kind) const;
 
   struct Content;
-  std::shared_ptr<const Content> content_;  // copies share the open file
+  std::shared_ptr<const Content> content_;
 };
 
-/// What a checkpoint in a run's folder stands for, by its name.
+/// Kind of a checkpoint in a run's folder, given by its file name.
 enum class CheckpointKind {
-  epoch,  ///< epoch-0012.h5: after so many epochs
-  step,   ///< step-00001234.h5: after so many updates, within an epoch
-  best,   ///< best.h5: the best by validation; has no number
+  epoch,  ///< epoch-0012.h5: after this number of epochs
+  step,   ///< step-00001234.h5: after this number of updates, within an epoch
+  best,   ///< best.h5: the best by validation; not numbered
 };
 
 struct CheckpointCandidate {
-  std::string path;  ///< folder and name
+  std::string path;  ///< path, including the folder
   CheckpointKind kind = CheckpointKind::epoch;
   std::int64_t number = 0;
 };
 
-/// The name of a checkpoint within its folder. `number` is not negative.
+/// Returns the file name of a checkpoint. `number` must not be negative.
 std::string checkpoint_name(CheckpointKind kind, std::int64_t number = 0);
 
-/// The files in `folder` that are named as checkpoint_name() would; whether they are whole only
-/// CheckpointFile can tell. In order of kind, then number. A folder that does not exist holds none; RunError
-/// for one that cannot be read.
+/// Returns the files in `folder` whose names checkpoint_name() produces, ordered by kind, then number. Their
+/// contents are not checked. Returns an empty list if the folder does not exist. Throws RunError if it cannot
+/// be read.
 std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder);
 
-/// Gives what is in `file` the name `alias` as well, at once: a hard link, or a copy where there can be none.
-/// Whatever becomes of `file` later, `alias` stays. RunError where it cannot be done; `alias` is as it was
-/// then.
+/// Makes `alias` a hard link to `file`, or a copy if the file system does not support hard links. Replaces an
+/// existing `alias` atomically. Later changes of `file`'s name do not affect `alias`. Throws RunError on
+/// failure, and then leaves `alias` unchanged.
 void publish_alias(const std::string& file, const std::string& alias);
 
 }  // namespace vaecf::io

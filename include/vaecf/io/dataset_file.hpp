@@ -11,39 +11,43 @@
 
 namespace vaecf::io {
 
-/// Ids as the source wrote them: all int64, or strings.
+/// Ids as in the source: all int64, or all strings.
 struct IdList {
   std::vector<std::int64_t> numbers;  ///< used when `strings` is empty
   std::vector<std::string> strings;
   bool numeric() const { return strings.empty(); }
   std::int64_t size() const;
+  /// Returns id `index` as a string.
   std::string text(std::int64_t index) const;
-  IdList only(std::int64_t index) const;  ///< that id alone, of the same kind
+  IdList only(std::int64_t index) const;  ///< list of this id only, of the same type
 };
 
 /// Writes a dataset file (layout: `/train/{indptr,indices}`, `/validation/{fold_in,held_out}/...`, ids,
-/// attributes) row by row in bounded memory. Everything goes to a temporary file beside `path`; commit()
-/// gives it its name, and a writer destroyed before leaves nothing. RunError where the disk is full.
+/// attributes) row by row, in bounded memory and atomically. Everything goes to a temporary file next to
+/// `path`. commit() renames it; destruction without commit() removes it. All functions throw RunError if the
+/// disk is full or not writable.
 class DatasetWriter {
  public:
-  /// `compression` of matrices: 0 none, 1 to 9 shuffle and deflate of this level.
+  /// `compression` of the matrices: 0 none, 1 to 9 shuffle and deflate with this level.
   explicit DatasetWriter(const std::string& path, std::int64_t compression = 0);
   ~DatasetWriter();
 
-  /// Appends a row, ascending and unique columns, to one of "train", "validation/fold_in",
-  /// "validation/held_out", "test/fold_in", "test/held_out", or to what is known of those users:
-  /// "train/features", "validation/features" (of validation/fold_in) and "test/features". InputError for
-  /// another name.
+  /// Appends a row of ascending, unique columns to one of "train", "validation/fold_in",
+  /// "validation/held_out", "test/fold_in" and "test/held_out", or to a feature matrix of these users:
+  /// "train/features", "validation/features" and "test/features". Throws InputError if `matrix` is none of
+  /// these.
   void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
-  /// Makes `path` (a matrix without rows, or ids) another name of `target`, e.g. "test/fold_in" of "train".
+  /// Makes `path` (ids, or a matrix to which no row is appended) an alias of `target`, for example
+  /// "test/fold_in" of "train".
   void link(const std::string& path, const std::string& target);
-  /// `path` e.g. "items/id", "train/user_id". InputError for ids beyond 4096 bytes.
+  /// Writes ids to `path`, for example "items/id" or "train/user_id". Throws InputError if an id is longer
+  /// than 4096 bytes.
   void write_ids(const std::string& path, const IdList& ids);
-  /// The last value of a name counts; format_version = 1 is set already.
+  /// Sets an attribute of the file; the last value set for a name counts. format_version = 1 is preset.
   void set_attribute(const std::string& name, const Attribute& value);
-  /// Writes what is left (all five matrices, empty ones too, and those of features where attribute `features`
-  /// is above 0) and gives the file its name. Attribute `items` must be set. Nothing may be called
-  /// afterwards.
+  /// Writes the remaining data and gives the file its final name. All five interaction matrices are written,
+  /// even if empty, and the feature matrices if attribute `features` is above 0. Attribute `items` must be
+  /// set. No function may be called afterwards.
   void commit();
 
  private:
@@ -51,42 +55,46 @@ class DatasetWriter {
   std::unique_ptr<File> file_;
 };
 
-/// A dataset file, opened for reading (shared by ranks, without file locks). Everything is checked before
-/// use: shapes, monotone offsets, columns in range, ascending and unique, no variable-length strings, no
-/// external links, no filters but shuffle and deflate. InputError with file, dataset and row otherwise.
-/// Offsets and columns may be integers of any width and byte order, stored in any layout; `data` beside
-/// `indices` is accepted where all of it is 1. Attribute `items` and group /train must be there.
+/// A dataset file opened for reading, without file locks, since ranks share it. Copies share the open file.
+/// All contents are validated before use: shapes, monotone offsets, columns in range, ascending and unique;
+/// no variable-length strings, no external links, no filters except shuffle and deflate. Functions throw
+/// InputError with file, dataset and row if a check fails. Offsets and columns may be integers of any width
+/// and byte order in any layout. `data` next to `indices` is accepted if all its elements are 1. Attribute
+/// `items` and group /train are required.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);
 
   const std::string& path() const;
   std::int64_t items() const;
-  /// Columns of the matrices of features; 0 where nothing is known of users but their items.
+  /// Returns the number of columns of the feature matrices, 0 if the dataset has no features.
   std::int64_t features() const;
-  std::int64_t rows(const std::string& matrix) const;  ///< 0 where the matrix is absent
+  std::int64_t rows(const std::string& matrix) const;  ///< 0 if the matrix is absent
   std::int64_t entries(const std::string& matrix) const;
-  /// As DatasetWriter was told it.
+  /// Returns the deflate level of the train matrix, 0 if it is not compressed.
   std::int64_t compression() const;
-  /// Attributes of / that are single numbers or strings.
+  /// Returns the scalar integer, floating-point and string attributes of /, and its lists of floating-point
+  /// values.
   const Attributes& attributes() const;
-  /// Rows [rows.begin, rows.end), offsets starting at 0, read with one hyperslab and checked. Columns lie in
-  /// [0, items()), those of features in [0, features()).
+  /// Reads rows [rows.begin, rows.end) with one hyperslab and validates them. The offsets of the result start
+  /// at 0. Columns are in [0, items()), or in [0, features()) for a feature matrix.
   Csr read_rows(const std::string& matrix, Range rows) const;
   bool has_ids(const std::string& path) const;
-  /// InputError where they are absent, or neither integers nor strings of fixed length.
+  /// Reads the ids at `path`. Throws InputError if they are absent, or neither integers nor fixed-length
+  /// strings.
   IdList read_ids(const std::string& path) const;
-  /// Tells two datasets apart: xxh3 over the offsets of all matrices and the attributes, and over items and
-  /// ids of a file that `prepare` and `synthesize` did not make. Reads them each time.
+  /// Returns a fingerprint that identifies the dataset: xxh3 (64 bit) over all attributes and the offsets of
+  /// all matrices. For files not written by `prepare` or `synthesize`, it also covers ids and items, sampled
+  /// for large matrices. Reads these data on every call.
   std::string fingerprint() const;
 
  private:
   struct Content;
-  std::shared_ptr<const Content> content_;  // copies share the open file
+  std::shared_ptr<const Content> content_;
 };
 
-/// Returns whether an intact dataset that `prepare` or `synthesize` wrote is at `path`. Reads all of it.
-/// Throws InputError if any other file is there and `replace` is not set.
+/// Returns whether `path` is an intact dataset that `prepare` or `synthesize` wrote. Reads all of it. Throws
+/// InputError if any other regular file exists at `path` and `replace` is false.
 bool check_replaceable(const std::string& path, bool replace);
 
 }  // namespace vaecf::io

@@ -10,18 +10,18 @@ struct evp_md_ctx_st;
 
 namespace vaecf::io {
 
-/// XXH64 of xxHash: the same number on every machine and in every language that has the library. For tables,
-/// not against forgers.
+/// Returns XXH64 (xxHash) of `bytes`; the value does not depend on the platform. It is not a cryptographic
+/// hash.
 std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed = 0);
 
-/// SHA-256 (FIPS 180-4) of bytes that come in pieces, by OpenSSL. All throw RunError where that fails, as it
-/// does when its configuration names no provider that has SHA-256.
+/// Incremental SHA-256 (FIPS 180-4), computed by OpenSSL. All functions throw RunError if OpenSSL fails, for
+/// example if its configuration loads no provider of SHA-256.
 class Sha256 {
  public:
   Sha256();
 
   void update(std::span<const char> bytes);
-  /// The digest of everything so far, 64 hexadecimal digits. Nothing may follow.
+  /// Returns the digest of all bytes as 64 hexadecimal digits. No function may be called afterwards.
   std::string finish();
 
  private:

@@ -11,22 +11,23 @@
 
 namespace vaecf::io {
 
-/// A JSON value of nlohmann-json, whose objects keep the order of their fields.
+/// JSON value whose objects keep the order of their fields.
 using Json = nlohmann::ordered_json;
 
-/// Returns the value on one line, or with `indent` >= 0 on many. Numbers that are no number become null,
-/// bytes that are no UTF-8 U+FFFD.
+/// Serializes `json` on one line, or on several with `indent` >= 0. NaN and infinity become null, invalid
+/// UTF-8 becomes U+FFFD.
 std::string to_text(const Json& json, int indent = -1);
 
-/// Returns the lines of `path` that are JSON objects, in order; others (a torn last line) are passed over.
-/// Throws InputError if the file cannot be read.
+/// Returns the lines of `path` that are JSON objects, in order. Other lines, such as a truncated last line,
+/// are skipped. Throws InputError if the file cannot be read.
 std::vector<Json> read_json_lines(const std::string& path);
 
-/// Returns the field `key` as a number or a text, or `otherwise` if it is none or `json` is no object.
+/// Returns the field `key` as a number or a string. Returns `otherwise` if the field has another type or is
+/// absent, or if `json` is not an object.
 double number_at(const Json& json, std::string_view key, double otherwise = 0.0);
 std::string text_at(const Json& json, std::string_view key, const std::string& otherwise = "");
 
-/// One line of metrics.jsonl: fields in the order given, the first of them "event".
+/// One line of metrics.jsonl: fields in insertion order, the first of them "event".
 class Event {
  public:
   explicit Event(const std::string& name) { set("event", name); }
@@ -40,13 +41,15 @@ class Event {
   Json fields_;
 };
 
-/// Appends events to a JSON-lines file, which is opened for each: a file that was removed is made again.
+/// Appends events to a JSON-lines file. The file is opened for each event, so a removed file is created
+/// again.
 class EventLog {
  public:
-  EventLog() = default;  ///< writes nowhere: for ranks other than 0
-  /// Makes the file if needed. Throws RunError if it cannot be written.
+  EventLog() = default;  ///< discards all events, for ranks other than 0
+  /// Creates the file if it does not exist. Throws RunError if it cannot be written.
   explicit EventLog(std::string path);
-  /// Throws RunError if the event cannot be written; nothing of it is left then, and the next may succeed.
+  /// Appends an event. Throws RunError if it cannot be written; a partial line is removed then, and a later
+  /// write may succeed.
   void write(const Event& event);
 
  private:
@@ -55,15 +58,16 @@ class EventLog {
   std::string path_;
 };
 
+/// Numbers of lines that cut_events() removed.
 struct CutEvents {
-  std::int64_t dropped = 0;     ///< lines that `keep` refused
-  std::int64_t unreadable = 0;  ///< lines that are no event, as a crash in the middle of a write leaves them
+  std::int64_t dropped = 0;     ///< lines that `keep` rejected
+  std::int64_t unreadable = 0;  ///< lines that are not events, for example after a crash during a write
 };
 
-/// Rewrites a log with only those lines that `keep` says yes to, byte for byte and in their order; lines that
-/// are no object with the field "event" go too. All or nothing: throws RunError (the old log stays) if it
-/// cannot be read or written. Does nothing for a file that does not exist. To be called before an EventLog
-/// opens the file.
+/// Removes from a log all lines that are not events (objects with a string field "event") and all events for
+/// which `keep` returns false. The other lines keep their bytes and order. The log is replaced atomically.
+/// Throws InputError if `path` is not a regular file, RunError if the log cannot be read or written; it is
+/// then unchanged. Does nothing if the file does not exist. Must be called before an EventLog opens the file.
 CutEvents cut_events(const std::string& path, const std::function<bool(const Json& event)>& keep);
 
 }  // namespace vaecf::io

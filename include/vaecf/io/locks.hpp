@@ -7,28 +7,31 @@
 
 namespace vaecf::io {
 
+/// Result of probe_locks().
 enum class Locks {
-  work,         ///< the file, or one made for the purpose, can be locked
-  unsupported,  ///< the file system has none: HDF5 refuses to open files there, unless told otherwise
-  held,         ///< another program has the file open for writing
-  unknown,      ///< neither the file nor its folder can be opened
+  work,         ///< file locks work
+  unsupported,  ///< the file system has no locks, so HDF5 refuses to open files unless locking is disabled
+  held,         ///< another process holds an exclusive lock on the file
+  unknown,      ///< the file does not exist or cannot be read, and no file can be created in its folder
 };
 
-/// Whether HDF5's own file locks (flock) work where `path` is or would be. A file that exists is locked for
-/// reading and left alone; else one without a name is made in its folder.
+/// Tests whether the file locks that HDF5 uses (flock) work at `path`. An existing file is locked for reading
+/// and not modified. Otherwise an unnamed temporary file is created in the folder.
 Locks probe_locks(const std::string& path);
 
-/// Keeps other processes that ask for it out of a folder, also on other hosts if the file system locks across
-/// them, by a lock on `folder`/.lock, which ends with this object or its process. The file, which stays, says
-/// who holds it.
+/// Exclusive lock on a folder among processes that use this class, held on the file `folder`/.lock. It also
+/// excludes processes on other hosts if the file system supports locks across hosts. It is released when this
+/// object is destroyed or the process exits. The file stays; it contains the process id and host of the last
+/// holder.
 class FolderLock {
  public:
   FolderLock() = default;
-  /// Throws InputError, with who holds it, if it is not released within `patience`, and if the file cannot be
-  /// opened.
+  /// Acquires the lock, waiting up to `patience`. Throws InputError naming the current holder on timeout, and
+  /// InputError if the file cannot be opened. If the file system does not support locks, the object holds
+  /// none.
   explicit FolderLock(const std::string& folder, std::chrono::milliseconds patience);
 
-  /// False if the file system has no locks: then no process is kept out.
+  /// Returns false if the file system does not support locks; no process is then excluded.
   bool held() const { return file_.is_open(); }
 
  private:

@@ -12,7 +12,7 @@
 
 namespace vaecf::io {
 
-/// Owns an open file of the system, and closes it.
+/// Owns a file descriptor and closes it on destruction.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -33,38 +33,39 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// Throws InputError if `output`, which `name` names, is a folder or one of the files `read`, whose place it
-/// would take.
+/// Throws InputError if `output` is a folder or one of the files `read`, which it would replace. `name` is
+/// the option that sets `output`, for messages.
 void check_output(const std::string& output, const std::string& name, const std::vector<std::string>& read);
 
-/// Returns where a path leads whose last part is a symbolic link: outputs replace the file there, and the
-/// link stays what it is. Throws RunError for links that lead nowhere but to each other.
+/// Resolves the symbolic links of the last component of `path`, so that outputs replace the target and keep
+/// the link. Throws RunError if the links form a cycle.
 std::string behind_links(const std::string& path);
 
-/// Removes what writers that were killed have left in `folder` (not below it): files of our own names
-/// `NAME.tmp-HOST-PID` whose NAME begins with `prefix`, of processes of this host that have ended, and those
-/// of other hosts an hour after they were last written. What cannot be removed is left.
+/// Removes the temporary files `NAME.tmp-HOST-PID` of terminated writers from `folder`, not recursively. Only
+/// names that begin with `prefix` are considered. Files of this host are removed if the process has ended,
+/// files of other hosts one hour after the last write. Files that cannot be removed are left.
 void remove_stale_temporaries(const std::string& folder, std::string_view prefix = "");
 
-/// A file that appears under its name whole or not at all. It is written as `NAME.tmp-HOST-PID` beside
-/// `path`; commit() gives it its name, and destruction before leaves nothing. Where a symbolic link stands,
-/// the file that it leads to is meant. Throws RunError if the disk is full or not writable.
+/// A file that is written atomically. Data go to `NAME.tmp-HOST-PID` next to `path`. commit() renames it to
+/// `path`; destruction without commit() removes it. If `path` is a symbolic link, its target is replaced. All
+/// functions throw RunError if the disk is full or not writable.
 class OutputFile {
  public:
-  /// Makes the folder if needed, and removes what killed writers of `path` have left. Throws RunError if a
-  /// folder, a device or a pipe is there.
+  /// Creates the folder if needed, and removes temporary files that terminated writers of `path` left. Throws
+  /// RunError if `path` is a folder, a device or a pipe.
   explicit OutputFile(const std::string& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// The path behind all links.
+  /// Returns the path with its symbolic links resolved.
   const std::string& path() const { return path_; }
-  /// For those who write by other means than write().
+  /// Returns the descriptor of the temporary file, for writers that do not use write().
   int descriptor() const { return descriptor_.value(); }
-  /// Appends `bytes`, which should be many: nothing is buffered.
+  /// Appends `bytes`. Writes are not buffered, so `bytes` should be large.
   void write(std::string_view bytes);
-  /// Synchronizes the file, renames it, and synchronizes the folder. Nothing may be written afterwards.
+  /// Calls fsync on the file, renames it, and calls fsync on the folder. No function may be called
+  /// afterwards.
   void commit();
 
  private:
@@ -74,20 +75,20 @@ class OutputFile {
   off_t size_ = 0;
 };
 
-/// Makes `path` hold `text`, whole or not at all.
+/// Writes `text` to `path` atomically. Throws RunError as OutputFile does.
 void write_text_file(const std::string& path, std::string_view text);
 
-/// Bytes put aside on disk beside `path` while the program works: in a file that loses its name at once, so
-/// that nothing is left even by a program that is killed. Throws RunError if the disk is full or fails.
+/// Temporary storage for bytes in an unnamed file next to `path`. The file is unlinked when it is created, so
+/// nothing remains even if the process is killed. All functions throw RunError if the disk is full or fails.
 class SpillFile {
  public:
   explicit SpillFile(const std::string& path);
 
-  /// Returns where the bytes begin.
+  /// Appends `bytes` and returns their offset.
   std::int64_t append(std::span<const std::byte> bytes);
-  /// Reads `to.size()` bytes from `offset` on. Safe to call from several threads at once.
+  /// Reads `to.size()` bytes at `offset`. Thread-safe.
   void read(std::int64_t offset, std::span<std::byte> to) const;
-  /// Gives back the space of `bytes` bytes from `offset` on, if the file system can.
+  /// Releases the disk space of `bytes` bytes at `offset`, if the file system supports hole punching.
   void discard(std::int64_t offset, std::int64_t bytes);
 
  private:

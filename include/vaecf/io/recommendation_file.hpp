@@ -9,28 +9,30 @@
 
 namespace vaecf::io {
 
-/// What a file of recommendations is about. N users, I items, k places.
+/// Contents of a recommendation file other than its rows, for N users, I items and k recommendations per
+/// user.
 struct RecommendationHead {
   IdList users;        ///< (N)
-  IdList items;        ///< (I): what the numbers of /item mean
+  IdList items;        ///< (I): ids of the indices in /item
   IdList titles;       ///< (I), or empty
-  std::int64_t k = 0;  ///< places of a user
+  std::int64_t k = 0;  ///< recommendations per user
   Attributes attributes;
 };
 
-/// Writes recommendations as HDF5, block by block: /user_id (N), /item_id (I), /item_title (I) where there
-/// are titles, /item int32 (N,k), best first, -1 where none is left, /score float32 (N,k), /popular uint8
-/// (N): 1 where a user got the popular items (scores nan). The file has its name once commit() is done, and a
-/// writer destroyed before leaves nothing. RunError where the disk is full or not writable.
+/// Writes recommendations to an HDF5 file, block by block and atomically. Datasets: /user_id (N), /item_id
+/// (I), /item_title (I) if there are titles, /item int32 (N,k) best first and padded with -1, /score float32
+/// (N,k), and /popular uint8 (N), which is 1 for users who got the popular items (their scores are NaN).
+/// commit() gives the file its name; destruction without commit() removes it. All functions throw RunError if
+/// the disk is full or not writable.
 class RecommendationWriter {
  public:
   RecommendationWriter(const std::string& path, const RecommendationHead& head);
   ~RecommendationWriter();
 
-  /// The next users: items and scores (rows, k), popular (rows).
+  /// Appends the next users: items and scores have shape (rows, k), popular has shape (rows).
   void append(std::span<const std::int32_t> items, std::span<const float> scores,
               std::span<const std::uint8_t> popular);
-  /// Gives the file its name. All users must have come.
+  /// Gives the file its final name. All N users must have been appended.
   void commit();
 
  private:

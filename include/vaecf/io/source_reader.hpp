@@ -10,41 +10,42 @@
 
 namespace vaecf::io {
 
-/// Whether `path` is an archive of files, and not one file, compressed or not. InputError where it cannot be
-/// read.
+/// Returns whether `path` is an archive of files, as opposed to a single plain or compressed file. Throws
+/// InputError if it cannot be read.
 bool holds_files(const std::string& path);
 
-/// Bytes of files as they were downloaded: plain files, compressed ones (gzip, bzip2, xz, zstd, lz4), and the
-/// files in archives (tar, zip, each of them compressed, too, and archives in archives), one after the other
-/// and in bounded memory. What a file is its first bytes tell, not its name. Pipes and devices are read as
-/// plain files.
+/// Reads files as downloaded, one after another and in bounded memory: plain files, compressed files (gzip,
+/// bzip2, xz, zstd, lz4), and the members of archives (tar, zip), which may be compressed and nested. The
+/// file type is detected from the magic bytes, except for old tar files, which are recognized by name. Pipes
+/// and devices are read as plain files.
 class SourceReader {
  public:
-  /// Says by its name, without folders, whether a file of an archive is to be read.
+  /// Returns whether a member of an archive is to be read, given its name without folders.
   using Wanted = std::function<bool(const std::string& file_name)>;
 
-  /// Goes through `paths` in their order. Files that are no archives are always read.
+  /// Reads `paths` in this order. Files that are not archives are always read.
   SourceReader(std::vector<std::string> paths, Wanted wanted);
   ~SourceReader();
   SourceReader(SourceReader&&) noexcept;
   SourceReader& operator=(SourceReader&&) noexcept;
 
-  /// Moves on to the next file; false where there is none. InputError where a path cannot be read or an
-  /// archive is damaged.
+  /// Advances to the next file; returns false if there is none. Throws InputError if a path cannot be read or
+  /// an archive is damaged.
   bool next();
-  /// The file for messages: its path, behind it the place within the archive,
-  /// "ml-20m.zip/ml-20m/ratings.csv".
+  /// Returns the path of the file, for messages. A member of an archive has its path within the archive
+  /// appended: "ml-20m.zip/ml-20m/ratings.csv".
   const std::string& name() const;
-  /// Its name without folders, and without ".gz" and the like where it was compressed by itself.
+  /// Returns the name without folders. A compressed file loses its ".gz" or similar extension.
   const std::string& file_name() const;
-  /// Fills `to` with the next bytes of the file; how many there were, 0 at its end. InputError where it is
-  /// damaged or cut short.
+  /// Fills `to` with the next bytes of the file. Returns their number, 0 at the end. Throws InputError if the
+  /// file is damaged or truncated.
   std::size_t read(std::span<char> to);
 
-  /// How far it is, in bytes on disk, over all paths.
+  /// Returns the progress over all paths, in bytes on disk.
   std::int64_t bytes_read() const;
+  /// Returns the total size of all paths, in bytes on disk.
   std::int64_t total_bytes() const;
-  /// The files that were passed over so far, for messages; at most some.
+  /// Returns up to 8 archive members that were skipped so far, for messages.
   const std::vector<std::string>& not_wanted() const;
 
  private:

@@ -8,23 +8,24 @@
 #include <string>
 #include <vector>
 
-/// Files of tensors that other programs read. Little-endian, row-major.
+/// Tensor files for other programs: safetensors and ONNX. Tensors are little-endian and row-major.
 namespace vaecf::io {
 
 enum class TensorType { float32, int64, uint8 };
 
-/// A tensor on its way into a file: `write` writes all of its bytes.
+/// Tensor to be exported. `write` writes all of its bytes to the file.
 struct OutgoingTensor {
   std::string name;
   TensorType type = TensorType::float32;
   std::vector<std::int64_t> shape;
   std::function<void(OutputFile& file)> write;
 
+  /// Returns the size of the tensor in bytes.
   std::int64_t bytes() const;
 };
 
-/// Writes a safetensors file, streaming: the header's length in 8 bytes, the header in JSON, the tensors one
-/// behind the other (github.com/huggingface/safetensors). RunError where the disk is full or not writable.
+/// Writes a safetensors file (github.com/huggingface/safetensors) atomically: the length of the header in 8
+/// bytes, the header as JSON, then the tensors in order. Throws RunError if the disk is full or not writable.
 void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<OutgoingTensor>& tensors);
 
@@ -35,7 +36,7 @@ struct OnnxNode {
   std::map<std::string, std::int64_t> attributes;
 };
 
-/// An input or output: dimensions are numbers or names.
+/// Input or output of a model. The dimensions are integers or symbolic names.
 struct OnnxValue {
   std::string name;
   TensorType type = TensorType::float32;
@@ -52,8 +53,9 @@ struct OnnxModel {
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes the model with opset 13, streaming the initialisers. InputError beyond the 2 GiB that protobuf
-/// holds; RunError where the disk is full or not writable.
+/// Writes the model with opset 13, atomically and without holding the initializers in memory. Throws
+/// InputError if the file would exceed protobuf's limit of 2 GiB; throws RunError if the disk is full or not
+/// writable.
 void write_onnx(const std::string& path, const OnnxModel& model);
 
 }  // namespace vaecf::io
