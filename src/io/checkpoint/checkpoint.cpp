@@ -19,20 +19,20 @@
 namespace vaecf::io {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the user block is written as it lies in memory");
+static_assert(std::endian::native == std::endian::little, "the user block is written in host byte order");
 
-constexpr const char* how_to_get_a_checkpoint = "name a checkpoint that a training run has written";
+constexpr const char* how_to_get_a_checkpoint = "choose a checkpoint written by a training run";
 constexpr std::string_view magic = "VAECFCKP";
 constexpr std::uint32_t seal_version = 1;
 constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
 
-/// The user block in front of a checkpoint's HDF5 part.
+/// User block before the HDF5 data of a checkpoint.
 struct Seal {
   std::array<char, magic.size()> mark{};
   std::uint32_t version = 0;
   std::uint32_t zero = 0;
-  std::uint64_t length = 0;  ///< of the rest of the file
-  std::uint64_t hash = 0;    ///< xxh3 (64 bit) of that rest
+  std::uint64_t length = 0;  ///< bytes after the user block
+  std::uint64_t hash = 0;    ///< xxh3 (64 bit) of these bytes
   std::array<char, 480> zeros{};
 
   bool operator==(const Seal&) const = default;
@@ -44,12 +44,12 @@ Descriptor open_file(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// Returns how many bytes of a seal are at the beginning of the file, or -1 with errno set.
+/// Reads the user block. Returns the number of bytes read, or -1 with errno set.
 ssize_t read_seal(const Descriptor& file, Seal& seal) {
   return file.is_open() ? read_at(file.value(), reinterpret_cast<char*>(&seal), sizeof seal, 0) : -1;
 }
 
-/// Puts the seal for all bytes behind it into `seal`. Returns false with errno set if reading fails.
+/// Stores in `seal` the user block for all bytes after it. Returns false with errno set if reading fails.
 bool measure(int descriptor, Seal& seal) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
@@ -67,8 +67,8 @@ bool measure(int descriptor, Seal& seal) {
   return true;
 }
 
-/// Returns the checksum of the checkpoint `path`. Throws InputError unless its bytes are those that were
-/// written.
+/// Returns the checksum of the checkpoint `path`. Throws InputError if the file is not a checkpoint, is
+/// truncated or does not match its checksum.
 std::uint64_t verify_seal(const std::string& path) {
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
@@ -78,7 +78,7 @@ std::uint64_t verify_seal(const std::string& path) {
   const ssize_t got = read_seal(file, claimed);
   if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
   if (!claimed.has_mark()) fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
-  if (static_cast<std::size_t>(got) < sizeof claimed) fail("was cut short; use an older checkpoint");
+  if (static_cast<std::size_t>(got) < sizeof claimed) fail("is truncated; use an older checkpoint");
   if (claimed.version != seal_version) {
     fail(format("is a checkpoint of format {}; this program reads format {}", claimed.version, seal_version));
   }
@@ -86,14 +86,14 @@ std::uint64_t verify_seal(const std::string& path) {
     fail(format("cannot be read: {}", std::generic_category().message(errno)));
   }
   if (found.length != claimed.length) {
-    fail(format("holds {} bytes behind its first 512, but {} were written; use an older checkpoint",
+    fail(format("contains {} bytes after its first 512, but {} were written; use an older checkpoint",
                 found.length, claimed.length));
   }
-  if (found != claimed) fail("is damaged: its checksum does not match its bytes; use an older checkpoint");
+  if (found != claimed) fail("is damaged: its checksum does not match its contents; use an older checkpoint");
   return found.hash;
 }
 
-/// Copies a tensor into the file by blocks of rows. `source` may throw, too.
+/// Writes a tensor to the file in blocks of rows. Rethrows exceptions of `source`.
 void write_tensor(Hdf5Writer& file, const TensorSource& source) {
   const std::array<hsize_t, 2> matrix = {static_cast<hsize_t>(source.rows),
                                          static_cast<hsize_t>(source.columns)};
@@ -150,7 +150,8 @@ struct CheckpointFile::Content {
   }
 
   void add(Hdf5Dataset dataset) {
-    if (dataset.kind() != H5T_FLOAT) file.refuse(format("{} does not hold numbers", dataset.name));
+    if (dataset.kind() != H5T_FLOAT)
+      file.refuse(format("{} does not contain floating-point values", dataset.name));
     const bool vector = dataset.shape.size() == 1;
     infos.push_back({dataset.name, vector ? 1 : dataset.shape[0], dataset.shape.back()});
     datasets.push_back(std::move(dataset));
@@ -160,7 +161,7 @@ struct CheckpointFile::Content {
   Hdf5Reader file;
   Attributes attributes;
   std::vector<TensorInfo> infos;
-  std::vector<Hdf5Dataset> datasets;  // as infos
+  std::vector<Hdf5Dataset> datasets;  // in the order of infos
 };
 
 CheckpointFile::CheckpointFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
@@ -191,11 +192,11 @@ void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std:
   const auto found = std::ranges::find(tensors(), name, &TensorInfo::name);
   if (found == tensors().end()) {
     file.refuse(
-        format("has no tensor {}; it belongs to another model: check model.type and model.hidden", name));
+        format("has no tensor {}, so it belongs to another model; check model.type and model.hidden", name));
   }
   if (begin < 0 || begin > end || end > found->rows ||
       static_cast<std::int64_t>(out.size()) != (end - begin) * found->columns) {
-    file.refuse(format("tensor {} has shape ({}, {}); {} values of rows {} to {} were asked for", name,
+    file.refuse(format("tensor {} has shape ({}, {}); {} values of rows {} to {} were requested", name,
                        found->rows, found->columns, out.size(), begin, end));
   }
   if (out.empty()) return;

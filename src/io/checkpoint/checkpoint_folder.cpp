@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the checkpoint of this name if checkpoint_name() gives exactly it; "epoch-1.h5" is another
-/// program's.
+/// Returns the checkpoint with this file name, if it is exactly the output of checkpoint_name(). Files such
+/// as "epoch-1.h5" belong to other programs.
 std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
   std::int64_t number = 0;
   if (const std::size_t dash = name.find('-'); dash != std::string::npos) {
@@ -73,12 +73,12 @@ void publish_alias(const std::string& file, const std::string& alias) {
     if (!error && ::fsync(copy.value()) != 0) error = {errno, std::generic_category()};
     if (error) {
       ::unlink(temporary.c_str());
-      throw RunError(format("{}: cannot be made from {}: {}; check that it can be read, and the disk", alias,
+      throw RunError(format("{}: cannot be created from {}: {}; check its permissions and the disk", alias,
                             file, error.message()));
     }
   }
   const int code = std::rename(temporary.c_str(), alias.c_str()) == 0 ? 0 : errno;
-  // Where both are the same file already, rename does nothing and leaves the temporary name.
+  // If both are already the same file, rename does nothing and leaves the temporary name.
   ::unlink(temporary.c_str());
   if (code != 0) throw_write_error(alias, code);
   sync_parent_folder(alias);

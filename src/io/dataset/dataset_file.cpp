@@ -20,13 +20,13 @@ namespace vaecf::io {
 namespace {
 
 const char* const how_to_get_a_dataset =
-    "make a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
+    "create a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
 constexpr std::int64_t format_version = 1;
 
-/// The matrix whose users those of matrix_names[first_features + i] are.
+/// Element i is the index of the matrix that has the same users as matrix_names[first_features + i].
 constexpr std::array<std::size_t, 3> users_of_features = {0, 1, 3};
 
-/// Hands items of all users and all ids to `add`. If a matrix has more than `most_entries` entries, only
+/// Passes the items of all users and all ids to `add`. If a matrix has more than `most_entries` entries, only
 /// every n-th block of its rows is read.
 void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add,
                   std::int64_t most_entries) {
@@ -67,7 +67,7 @@ std::string text_of(const Attribute& attribute) {
       attribute);
 }
 
-/// Returns whether `path` names an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
+/// Returns whether `path` is an intact dataset that `prepare` or `synthesize` wrote. Reads all of it.
 bool is_own_dataset(const std::string& path) {
   try {
     const DatasetFile file(path);
@@ -88,10 +88,9 @@ bool check_replaceable(const std::string& path, bool replace) {
   const bool intact = is_own_dataset(path);
   std::error_code error;
   if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
-    throw InputError(
-        format("{}: exists and is not an intact dataset of prepare or synthesize; "
-               "name another file, or pass --replace to replace it",
-               path));
+    throw InputError(format(
+        "{}: exists and is not an intact dataset of prepare or synthesize; choose another file, or pass --replace to overwrite it",
+        path));
   }
   return intact;
 }
@@ -115,21 +114,20 @@ struct DatasetFile::Content {
     if (is_checkpoint(path)) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_a_dataset));
     file.reading([&] {
       if (file.has("item") && file.has("score"))
-        file.refuse(format("holds recommendations, not a dataset; {}", how_to_get_a_dataset));
+        file.refuse(format("contains recommendations, not a dataset; {}", how_to_get_a_dataset));
       attributes = file.attributes();
       if (width_at("format_version", 0).value_or(format_version) != format_version) {
-        file.refuse(format("its format_version is not {}, the one that this program reads; {}",
+        file.refuse(format("its format_version is not {}, the only version that is supported; {}",
                            format_version, how_to_get_a_dataset));
       }
       if (attributes.contains("parts")) {
         file.refuse(
-            "is one of the several files of a dataset, which only older versions read; "
-            "run `vaecf_dist prepare` again");
+            "is one file of a multi-file dataset, which is no longer supported; run `vaecf_dist prepare` again");
       }
-      const auto told = width_at("items", 1);
-      if (!told)
+      const auto found_items = width_at("items", 1);
+      if (!found_items)
         file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_a_dataset));
-      items = *told;
+      items = *found_items;
       features = width_at("features", 0).value_or(0);
       for (const auto name : matrix_names) {
         auto& matrix = matrices.emplace_back();
@@ -140,7 +138,7 @@ struct DatasetFile::Content {
     });
   }
 
-  /// Returns the number that the attribute `name` tells; nothing if it is not there.
+  /// Returns the attribute `name`, an integer of at least `least`, or nullopt if it is absent.
   std::optional<std::int64_t> width_at(const std::string& name, std::int64_t least) const {
     const auto found = attributes.find(name);
     if (found == attributes.end()) return std::nullopt;
@@ -157,7 +155,7 @@ struct DatasetFile::Content {
     return matrix ? matrix->rows() : 0;
   }
 
-  /// Refuses what does not belong to the same users, or items, as something else.
+  /// Throws InputError if matrices or ids of the same users, or ids of the items, differ in size.
   void check_users() const {
     for (const std::string split : {"validation", "test"}) {
       require_same_users(split + "/fold_in", split + "/held_out");
@@ -178,14 +176,14 @@ struct DatasetFile::Content {
 
   void require_same_users(std::string_view one, std::string_view other) const {
     if (rows(one) == rows(other)) return;
-    file.refuse(format("{} has {} rows, {} has {}; both must hold the same users", one, rows(one), other,
+    file.refuse(format("{} has {} rows, {} has {}; both must have the same users", one, rows(one), other,
                        rows(other)));
   }
 
   void check_ids(const std::string& name, std::int64_t expected) const {
     if (!file.has(name)) return;
     const auto found = file.open(name, 1).shape[0];
-    if (found != expected) file.refuse(format("{} has {} entries instead of {}", name, found, expected));
+    if (found != expected) file.refuse(format("{} must have {} entries, got {}", name, expected, found));
   }
 
   Hdf5Reader file;
@@ -223,8 +221,8 @@ const Attributes& DatasetFile::attributes() const {
 Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
   const std::size_t index = matrix_index(matrix);
   if (rows.begin < 0 || rows.begin > rows.end || rows.end > this->rows(matrix)) {
-    throw InputError(format("{}: rows {} to {} asked of {}, which has {}", path(), rows.begin, rows.end,
-                            matrix, this->rows(matrix)));
+    throw InputError(format("{}: rows {} to {} of {} were requested, but it has {}", path(), rows.begin,
+                            rows.end, matrix, this->rows(matrix)));
   }
   if (rows.size() == 0) return {};
   return content_->file.reading(
@@ -251,7 +249,8 @@ std::string DatasetFile::fingerprint() const {
   const auto add_text = [&](std::string_view text) { add(std::as_bytes(std::span(text))); };
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
     const auto& matrix = content_->matrices[m];
-    if (!matrix && m >= first_features) continue;  // as it was before there were any
+    if (!matrix && m >= first_features)
+      continue;  // absent feature matrices do not change the fingerprint of older files
     add_text(matrix_names[m]);
     if (!matrix) continue;
     const auto offsets = content_->file.reading([&] { return matrix->offsets({0, matrix->rows()}); });
@@ -261,8 +260,9 @@ std::string DatasetFile::fingerprint() const {
     add_text(name);
     add_text(text_of(value));
   }
-  // What `prepare` and `synthesize` made, follows from its attributes: source, with checksums, and options.
-  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, as each rank reads them
+  // The content of files made by `prepare` and `synthesize` is determined by their attributes: options and
+  // checksums of the source.
+  constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, since every rank reads them
   if (!attributes().contains("source")) add_contents(*this, add, sampled_entries);
   return format("{:016x}", XXH3_64bits_digest(state.get()));
 }

@@ -11,8 +11,8 @@
 namespace vaecf::io {
 namespace {
 
-/// A dataset of one dimension that grows by whole chunks while it is written; a short one is stored in one
-/// piece, unless it is deflated.
+/// One-dimensional dataset that grows by whole chunks while it is written. A short one is stored
+/// contiguously, unless it is deflated.
 template <class T>
 class GrowingColumn {
  public:
@@ -26,18 +26,19 @@ class GrowingColumn {
       if (buffer_.size() == chunk_elements) flush(file, chunk_elements);
     }
   }
-  /// Writes what is left. Nothing may be appended afterwards.
+  /// Writes the remaining values. Nothing may be appended afterwards.
   void finish(Hdf5Writer& file) {
     flush(file, deflate_ > 0 ? std::max<hsize_t>(1, buffer_.size()) : 0);
     buffer_ = {};
   }
-  /// After finish(). The library then writes what it still holds, so the order decides where that lies.
+  /// Closes the dataset, after finish(). The library then writes its buffered data, so the order of the calls
+  /// determines the file layout.
   void close() { dataset_.reset(); }
 
  private:
   static constexpr std::size_t chunk_elements = std::size_t{128} << 10;
 
-  /// `chunk`: of a dataset that is not there yet.
+  /// Writes the buffer. `chunk` is the chunk size of a dataset that does not exist yet.
   void flush(Hdf5Writer& file, hsize_t chunk) {
     const hsize_t size = static_cast<hsize_t>(written_) + buffer_.size();
     if (dataset_.empty()) dataset_ = file.create(path_, h5::memory_type<T>(), {&size, 1}, chunk, deflate_);
@@ -61,7 +62,7 @@ struct MatrixColumns {
   GrowingColumn<std::int64_t> offsets;
   GrowingColumn<std::int32_t> columns;
   std::int64_t entries = 0;
-  bool linked = false;  ///< another name of some other matrix
+  bool linked = false;  ///< alias of another matrix
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ std::size_t matrix_index(std::string_view name) {
 StoredMatrix::StoredMatrix(const Hdf5Reader& file, const std::string& name)
     : file_(&file), offsets_(file.open(name + "/indptr", 1)), columns_(file.open(name + "/indices", 1)) {
   for (const Hdf5Dataset* dataset : {&offsets_, &columns_}) {
-    if (dataset->kind() != H5T_INTEGER) file.refuse(format("{} does not hold integers", dataset->name));
+    if (dataset->kind() != H5T_INTEGER) file.refuse(format("{} does not contain integers", dataset->name));
   }
   if (rows() < 0) {
     file.refuse(format("{} is empty; it must start with 0 and have one entry more than rows", offsets_.name));
@@ -28,7 +28,7 @@ StoredMatrix::StoredMatrix(const Hdf5Reader& file, const std::string& name)
   if (!file.has(name + "/data")) return;
   weights_ = file.open(name + "/data", 1);
   if (weights_->kind() != H5T_FLOAT && weights_->kind() != H5T_INTEGER) {
-    file.refuse(format("{} does not hold numbers", weights_->name));
+    file.refuse(format("{} does not contain numbers", weights_->name));
   }
   if (weights_->shape != columns_.shape) {
     file.refuse(format("{} has {} entries, but {} has {}", weights_->name, weights_->shape[0], columns_.name,
@@ -40,7 +40,7 @@ std::vector<std::int64_t> StoredMatrix::offsets(Range rows) const {
   auto offsets = offsets_.read<std::int64_t>(rows.begin, rows.size() + 1);
   for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
     if (offsets[r] < 0 || offsets[r] > offsets[r + 1] || offsets[r + 1] > entries()) {
-      file_->refuse(format("{} row {}: offsets {} and {} do not rise within 0 to {}", offsets_.name,
+      file_->refuse(format("{} row {}: offsets {} and {} are not ascending within 0 to {}", offsets_.name,
                            rows.begin + static_cast<std::int64_t>(r), offsets[r], offsets[r + 1], entries()));
     }
   }
@@ -77,7 +77,7 @@ Csr StoredMatrix::read(Range rows, std::int64_t width) const {
   read.offsets = offsets(rows);
   const std::int64_t first = read.offsets.front();
   const std::int64_t last = read.offsets.back();
-  // Wider integers are narrowed by the library to the largest int32, which is out of range here.
+  // The library converts larger integers to the maximum int32, which is out of range here.
   read.columns = columns_.read<std::int32_t>(first, last - first);
   check_columns(rows.begin, read.view(), width);
   if (weights_) check_weights(first, last);

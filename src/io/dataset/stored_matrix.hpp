@@ -14,33 +14,34 @@
 
 namespace vaecf::io {
 
-/// Every matrix of a dataset file, in the order in which fingerprints see them.
+/// Names of all matrices of a dataset file, in the order in which fingerprints cover them.
 inline constexpr std::array<std::string_view, 8> matrix_names = {
     "train",         "validation/fold_in", "validation/held_out", "test/fold_in",
     "test/held_out", "train/features",     "validation/features", "test/features"};
 
-/// From here on the columns of a matrix are features of users, not items, and it may be absent.
+/// Index of the first matrix whose columns are features of users instead of items. Such a matrix may be
+/// absent.
 inline constexpr std::size_t first_features = 5;
 
-/// Position of `name` in matrix_names; InputError if it is none of them.
+/// Returns the index of `name` in matrix_names. Throws InputError if there is none.
 std::size_t matrix_index(std::string_view name);
 
-/// A matrix of an open file, its shapes checked. All of this throws InputError, naming file, dataset and row,
-/// or h5::Failure.
+/// CSR matrix of an open file, with validated shapes. All functions throw InputError, naming file, dataset
+/// and row, or h5::Failure.
 class StoredMatrix {
  public:
-  /// `file` must outlive this.
+  /// `file` must outlive this object.
   StoredMatrix(const Hdf5Reader& file, const std::string& name);
 
   std::int64_t rows() const { return offsets_.shape[0] - 1; }
   std::int64_t entries() const { return columns_.shape[0]; }
   int deflate() const { return columns_.deflate; }
 
-  /// Reads `rows`, at least one, with one hyperslab, and checks them: offsets rise, columns are ascending,
-  /// unique and below `width`, weights are 1.
+  /// Reads `rows`, at least one, with one hyperslab. Checks that offsets are ascending, that columns are
+  /// ascending, unique and below `width`, and that all weights are 1.
   Csr read(Range rows, std::int64_t width) const;
 
-  /// Returns the offsets of `rows`, one more than these, and checks that they rise.
+  /// Returns the rows.size() + 1 offsets of `rows` and checks that they are ascending.
   std::vector<std::int64_t> offsets(Range rows) const;
 
  private:

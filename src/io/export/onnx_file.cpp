@@ -8,8 +8,9 @@
 namespace vaecf::io {
 namespace {
 
-// Protobuf's wire format: a field is its number and wire type, then a varint (type 0), or a length and so
-// many bytes (type 2): texts and messages. Numbers and names are those of onnx.proto (opset 13, IR 7).
+// Protobuf wire format: a field is its key (field number and wire type) followed by a varint (type 0), or by
+// a length and as many bytes (type 2, for strings and messages). Field numbers and names are those of
+// onnx.proto (opset 13, IR 7).
 
 std::string varint(std::uint64_t value) {
   std::string out;
@@ -21,7 +22,7 @@ std::string number(std::uint64_t field, std::int64_t value) {
   return varint(field << 3) + varint(static_cast<std::uint64_t>(value));
 }
 
-/// Begins a field of `size` bytes, which follow.
+/// Returns the key and length of a field of `size` bytes.
 std::string head(std::uint64_t field, std::int64_t size) {
   return varint((field << 3) | 2) + varint(static_cast<std::uint64_t>(size));
 }
@@ -54,7 +55,7 @@ std::string value_message(const OnnxValue& value) {
   return bytes(1, value.name) + bytes(2, bytes(1, tensor));
 }
 
-/// All of a TensorProto but its data, whose head comes last.
+/// Returns a TensorProto without its data; the last element is the header of the data field.
 std::string tensor_head(const OutgoingTensor& tensor) {
   std::string out;
   for (const std::int64_t size : tensor.shape) out += number(1, size);
@@ -81,10 +82,9 @@ void write_onnx(const std::string& path, const OnnxModel& model) {
   for (const auto& [key, value] : model.metadata) start += bytes(14, bytes(1, key) + bytes(2, value));
   start += head(7, graph_size);
   if (static_cast<std::int64_t>(start.size()) + graph_size > std::numeric_limits<std::int32_t>::max()) {
-    throw InputError(
-        format("{}: an ONNX file holds at most 2 GiB, and this model has {} bytes of weights; "
-               "export it as .safetensors",
-               path, graph_size));
+    throw InputError(format(
+        "{}: an ONNX file is limited to 2 GiB, but the weights of this model have {} bytes; export it as .safetensors",
+        path, graph_size));
   }
   OutputFile file(path);
   file.write(start);

@@ -7,7 +7,7 @@
 
 namespace vaecf::io {
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "tensors are written in host byte order");
 
 std::int64_t OutgoingTensor::bytes() const {
   constexpr std::int64_t sizes[] = {4, 8, 1};
@@ -29,7 +29,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
     offset += tensor.bytes();
   }
   std::string text = to_text(header);
-  text.append((8 - text.size() % 8) % 8, ' ');  // what follows is aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensors to 8 bytes
 
   OutputFile file(path);
   std::string length;

@@ -94,21 +94,21 @@ std::ptrdiff_t Archive::read_outer(archive* opened, void* self, const void** byt
   *bytes = inner->piece_.data();
   try {
     return static_cast<std::ptrdiff_t>(inner->outer_->read(inner->piece_));
-  } catch (const InputError& error) {  // must not pass through C
+  } catch (const InputError& error) {  // exceptions must not propagate through C code
     inner->outer_error_ = error.what();
-    archive_set_error(opened, EIO, "the archive around it is damaged");
+    archive_set_error(opened, EIO, "the enclosing archive is damaged");
     return ARCHIVE_FATAL;
   }
 }
 
 void Archive::check(std::ptrdiff_t result, int lowest) {
-  // RETRY is less bad than WARN by its number, but it is said where a damaged header was skipped, and the
-  // file behind it with it.
+  // ARCHIVE_RETRY is numerically above ARCHIVE_WARN, but libarchive returns it after skipping a damaged
+  // header and the file that follows.
   if (result >= lowest && result != ARCHIVE_RETRY) return;
   if (!outer_error_.empty()) throw InputError(outer_error_);
   const char* const why = archive_error_string(archive_.get());
   throw InputError(format(
-      "{}: is damaged, cut short, or packed in a way that is not read ({}): fetch it again, or unpack it",
+      "{}: is damaged, truncated or compressed in an unsupported format ({}); download it again, or unpack it",
       name_, why == nullptr ? "unknown reason" : why));
 }
 
@@ -117,7 +117,7 @@ bool Archive::next() {
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(archive_.get(), &entry);
     if (result == ARCHIVE_EOF) return false;
-    check(result, ARCHIVE_WARN);  // a name that this locale does not have
+    check(result, ARCHIVE_WARN);  // WARN: the name cannot be represented in this locale
     if (archive_format(archive_.get()) == ARCHIVE_FORMAT_RAW) {
       member_.clear();
       return true;

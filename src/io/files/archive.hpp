@@ -1,6 +1,6 @@
 #pragma once
 
-// libarchive behind one class. Only src/io includes this.
+// C++ wrapper of libarchive. Only src/io includes this.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,31 +14,34 @@ struct archive_entry;
 
 namespace vaecf::io {
 
-/// Whether the first bytes of a file are those of something compressed or of an archive, or its name says tar
-/// (old ones have no mark).
+/// Returns whether `first_bytes` are those of a compressed file or an archive, or `name` ends in .tar, since
+/// old tar files have no magic bytes. At least 262 bytes are needed to detect a tar file.
 bool is_packed(std::span<const char> first_bytes, const std::string& name);
 
-/// Whether a name is that of an archive, or of one compressed file; `bare` is then the name without that.
+/// Returns whether `name` has the extension of an archive.
 bool names_archive(const std::string& name);
+/// Returns whether `name` has the extension of a compressed file; `bare` is then the name without it.
 bool names_compressed(const std::string& name, std::string& bare);
 
-/// An archive, or one compressed file, opened for reading. InputError (with its name) where it is damaged.
+/// An archive, or a single compressed file, opened for reading. All functions throw InputError, which names
+/// the file, if it is damaged.
 class Archive {
  public:
   explicit Archive(const std::string& path);
-  /// The current file of `outer`, which is an archive itself and must outlive this one.
+  /// Opens the current member of `outer`, which is an archive itself and must outlive this object.
   Archive(Archive& outer, const std::string& name);
   ~Archive();
   Archive(const Archive&) = delete;
   Archive& operator=(const Archive&) = delete;
 
-  /// Moves on to the next regular file.
+  /// Advances to the next regular file; returns false at the end.
   bool next();
   const std::string& name() const { return name_; }
-  /// The current file's path within the archive; empty where this is one compressed file.
+  /// Returns the path of the current file within the archive; empty for a single compressed file.
   const std::string& member() const { return member_; }
+  /// Reads up to `to.size()` decompressed bytes. Returns their number, 0 at the end of the file.
   std::size_t read(std::span<char> to);
-  /// Bytes of the packed file that were used.
+  /// Returns the number of compressed bytes consumed from the outermost file.
   std::int64_t bytes_read() const;
 
  private:
@@ -47,13 +50,13 @@ class Archive {
   };
   static std::ptrdiff_t read_outer(archive* opened, void* self, const void** bytes);
   void prepare();
-  /// Throws for results below `lowest`.
+  /// Throws if `result` is below `lowest`.
   void check(std::ptrdiff_t result, int lowest = 0);
 
   std::string name_;
   std::string member_;
   Archive* outer_ = nullptr;
-  std::vector<char> piece_;  // of the outer archive's file
+  std::vector<char> piece_;  // block of the enclosing archive's member
   std::string outer_error_;
   std::unique_ptr<archive, Close> archive_;
 };

@@ -50,7 +50,7 @@ struct BsonReader::State {
       const std::size_t got = state->read({static_cast<char*>(to), size});
       state->bytes += static_cast<std::int64_t>(got);
       return static_cast<ssize_t>(got);
-    } catch (...) {  // must not pass through C
+    } catch (...) {  // exceptions must not propagate through C code
       state->problem = std::current_exception();
       return -1;
     }
@@ -61,7 +61,7 @@ struct BsonReader::State {
   std::exception_ptr problem;
   std::unique_ptr<bson_reader_t, Destroy> reader;
   const bson_t* document = nullptr;
-  std::int64_t bytes = 0;  // that were read
+  std::int64_t bytes = 0;  // bytes read so far
 };
 
 BsonReader::BsonReader(std::string name, Read read) : state_(std::make_unique<State>()) {
@@ -78,11 +78,11 @@ bool BsonReader::next() {
   bool at_end = false;
   s.document = bson_reader_read(s.reader.get(), &at_end);
   if (s.problem) std::rethrow_exception(s.problem);
-  // The library takes a last document that is cut short for the end.
+  // libbson reports a truncated last document as the end.
   const bool ended = s.document == nullptr && at_end && s.bytes == offset;
   if (!ended && (s.document == nullptr || !bson_validate(s.document, BSON_VALIDATE_NONE, nullptr))) {
-    throw InputError(format("{}: the BSON document at byte {} is damaged or cut short: fetch the file again",
-                            s.name, offset));
+    throw InputError(format(
+        "{}: the BSON document at byte {} is damaged or truncated; download the file again", s.name, offset));
   }
   return !ended;
 }

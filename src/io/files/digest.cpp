@@ -17,7 +17,7 @@ void check_openssl(bool good) {
   ERR_error_string_n(ERR_get_error(), why.data(), why.size());
   ERR_clear_error();
   throw RunError(format(
-      "OpenSSL cannot make SHA-256 sums ({}): check its openssl.cnf, or the file that OPENSSL_CONF names",
+      "OpenSSL cannot compute SHA-256 ({}); check openssl.cnf, or the file in the environment variable OPENSSL_CONF",
       why.data()));
 }
 

@@ -9,25 +9,26 @@
 
 namespace vaecf::io {
 
-/// Returns the folder that `path` lies in.
+/// Returns the parent folder of `path`, "." if it has none.
 std::filesystem::path folder_of(const std::string& path);
 
-/// Makes the folder that `path` lies in. Throws RunError if that cannot be.
+/// Creates the parent folder of `path`. Throws RunError on failure.
 void make_parent_folder(const std::string& path);
 
-/// Throws RunError for a write that failed with `code` (an errno).
+/// Throws RunError for a write to `path` that failed with errno `code`.
 [[noreturn]] void throw_write_error(const std::string& path, int code);
 
-/// Returns the name under which this process writes what shall become `path`: `path.tmp-HOST-PID`.
+/// Returns the temporary name under which this process writes `path`: `path.tmp-HOST-PID`.
 std::string temporary_name(const std::string& path);
 
-/// Writes all of `bytes` from `offset` on. Returns 0, or the errno of the write that failed.
+/// Writes all of `bytes` at `offset`. Returns 0, or the errno of the failed write.
 int write_at(int descriptor, std::string_view bytes, off_t offset);
 
-/// Fills `out` from `offset` as far as the file goes. Returns the number of bytes, or -1 with errno set.
+/// Reads up to `size` bytes at `offset`, fewer only at the end of the file. Returns the number of bytes, or
+/// -1 with errno set.
 ssize_t read_at(int descriptor, char* out, std::size_t size, off_t offset);
 
-/// Makes the names in the folder that `path` lies in last. Throws RunError if the disk refuses.
+/// Calls fsync on the parent folder of `path`, so that renames in it are durable. Throws RunError on failure.
 void sync_parent_folder(const std::string& path);
 
 }  // namespace vaecf::io

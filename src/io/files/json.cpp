@@ -16,7 +16,7 @@
 namespace vaecf::io {
 namespace {
 
-/// A pipe would keep whoever opens it waiting.
+/// Throws unless `path` is a regular file or does not exist, since opening a pipe would block.
 void refuse_pipe(const std::string& path) {
   std::error_code missing;
   if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
@@ -68,12 +68,12 @@ void EventLog::append(const std::string& line) {
   const Descriptor file(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   if (!file.is_open()) throw_write_error(path_, errno);
   const off_t size = ::lseek(file.value(), 0, SEEK_END);
-  // A last line without its end, as after a crash in the middle of a write, is to stay alone.
+  // An unterminated last line, as after a crash during a write, must not be joined with this one.
   char last = '\n';
   const bool torn = size > 0 && read_at(file.value(), &last, 1, size - 1) == 1 && last != '\n';
   const int code = write_at(file.value(), (torn ? "\n" : "") + line, size);
   if (code == 0) return;
-  // Where a torn line cannot be cut off, readers of the log pass over it.
+  // If truncation fails, readers of the log skip the partial line.
   std::ignore = ::ftruncate(file.value(), size);
   throw_write_error(path_, code);
 }

@@ -25,12 +25,12 @@ Descriptor open_something_at(const std::string& path) {
 
 Descriptor open_lock(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-  // The file of another user can be locked, too, if not written.
+  // A file of another user can be locked without write permission.
   if (!file.is_open() && errno == EACCES)
     file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.is_open()) return file;
   throw InputError(format(
-      "{}: cannot be opened ({}), and keeps two runs out of one folder: remove it if no other run works there, or give this one another name or run.directory",
+      "{}: cannot open the lock file that protects this folder from a second run ({}); remove it if no other run uses the folder, or choose another name or run.directory",
       path, std::generic_category().message(errno)));
 }
 
@@ -50,14 +50,13 @@ FolderLock::FolderLock(const std::string& folder, std::chrono::milliseconds pati
     if (errno != EWOULDBLOCK) return;
     if (std::chrono::steady_clock::now() >= end) {
       throw InputError(format(
-          "{}: another run is at work in this folder ({}): wait for it, or give this one another name or run.directory; "
-          "if that process is surely gone, remove {}",
+          "{}: another run is using this folder ({}); wait for it to end, choose another name or run.directory, or remove {} if that process has terminated",
           folder, holder_by(path), path));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const std::string who = format("process {} on {}\n", ::getpid(), host_name());
-  // A lock without a name is a lock all the same.
+  // The lock is valid even if the holder cannot be written.
   if (::ftruncate(file.value(), 0) == 0) std::ignore = ::pwrite(file.value(), who.data(), who.size(), 0);
   file_ = std::move(file);
 }

@@ -22,18 +22,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A rename would put a file in the place of /dev/null or of /dev/stdout, which is a link into /proc.
+/// Throws if `path` is a folder or a device: a rename would replace /dev/null itself, or /dev/stdout, which
+/// is a link into /proc.
 void refuse_device(const std::string& path) {
   std::error_code ignored;
   const auto there = fs::status(path, ignored);
   if (fs::is_directory(there)) throw_write_error(path, EISDIR);
   const bool to_descriptor = fs::read_symlink(path, ignored).string().starts_with("/proc/");
   if (!to_descriptor && (!fs::exists(there) || fs::is_regular_file(there))) return;
-  throw RunError(
-      format("{}: is a device or a pipe: name a file, which is put there whole or not at all", path));
+  throw RunError(format(
+      "{}: is a device or a pipe; choose a regular file, because outputs are written atomically", path));
 }
 
-/// Returns whether the process `process` on `host`, which writes `file`, is gone.
+/// Returns whether the process `process` on `host`, which writes `file`, has terminated. Processes of other
+/// hosts are judged by the age of the file.
 bool is_stale(const fs::path& file, const std::string& host, pid_t process) {
   if (host == host_name()) return ::kill(process, 0) != 0 && errno == ESRCH;
   std::error_code error;
@@ -86,8 +88,8 @@ ssize_t read_at(int descriptor, char* out, std::size_t size, off_t offset) {
 
 void sync_parent_folder(const std::string& path) {
   const Descriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.is_open()) return;  // a folder that may be written but not read: the name itself is there
-  // File systems that cannot synchronize a folder say EINVAL or ENOTSUP.
+  if (!folder.is_open()) return;  // write-only folder: the rename has succeeded, but cannot be synchronized
+  // File systems that do not support fsync on a folder return EINVAL or ENOTSUP.
   if (::fsync(folder.value()) != 0 && errno != EINVAL && errno != ENOTSUP) throw_write_error(path, errno);
 }
 
@@ -113,12 +115,12 @@ void remove_stale_temporaries(const std::string& folder, std::string_view prefix
 void check_output(const std::string& output, const std::string& name, const std::vector<std::string>& read) {
   std::error_code unknown;
   if (output.ends_with('/') || fs::is_directory(output, unknown))
-    throw InputError(format("{} is {}, a folder; name a file", name, output));
+    throw InputError(format("{} is {}, which is a folder; choose a file", name, output));
   for (const std::string& path : read) {
     std::error_code ignored;
     if (!fs::equivalent(output, path, ignored)) continue;
     throw InputError(
-        format("{} is {}, which is read, and would be replaced; name another file", name, output));
+        format("{} is {}, an input file that would be overwritten; choose another file", name, output));
   }
 }
 
@@ -183,12 +185,12 @@ std::int64_t SpillFile::append(std::span<const std::byte> bytes) {
 void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
   const ssize_t got = read_at(descriptor_.value(), reinterpret_cast<char*>(to.data()), to.size(), offset);
   if (got == static_cast<ssize_t>(to.size())) return;
-  throw RunError(format("{}: what was put aside cannot be read back: {}; check the disk", path_,
+  throw RunError(format("{}: temporary data cannot be read: {}; check the disk", path_,
                         std::generic_category().message(got < 0 ? errno : EIO)));
 }
 
 void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {
-  // A file system that cannot do so keeps it until the end.
+  // File systems without hole punching keep the space until the file is closed.
   std::ignore = ::fallocate(descriptor_.value(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                             static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }

@@ -13,7 +13,7 @@
 namespace vaecf::io {
 namespace {
 
-// Netflix has a tar in a tar; deeper than this nobody packs.
+// Maximum nesting of archives; the Netflix dataset is a tar file in a tar file.
 constexpr std::size_t deepest = 4;
 constexpr std::size_t most_names = 8;
 
@@ -26,15 +26,15 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-/// Stands at its beginning.
+/// Opens a file for reading. Throws InputError for folders and unreadable files.
 File open_stream(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder, not a file", path));
+  if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder; choose a file", path));
   File file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw InputError(format("{}: cannot be read ({}): check the path", path, std::strerror(errno)));
+  if (!file) throw InputError(format("{}: cannot be read ({}); check the path", path, std::strerror(errno)));
   return file;
 }
 
-/// 0 where that is not known.
+/// Returns the size of a file, 0 if it is unknown.
 std::int64_t size_of(const std::string& path) {
   std::error_code unknown;
   const auto size = std::filesystem::file_size(path, unknown);
@@ -61,7 +61,7 @@ struct SourceReader::State {
   Wanted wanted;
   std::size_t next_path = 0;
   File plain;
-  std::vector<std::unique_ptr<Archive>> archives;  // each within the one before
+  std::vector<std::unique_ptr<Archive>> archives;  // each is a member of the previous one
   std::string name;
   std::string file_name;
   std::vector<std::string> not_wanted;
@@ -80,7 +80,7 @@ struct SourceReader::State {
   void open_path(const std::string& path) {
     File file = open_stream(path);
     bytes_of_path = size_of(path);
-    // The first bytes of a pipe can be read only once.
+    // A pipe can be read only once, so its first bytes are not inspected.
     if (std::filesystem::is_regular_file(path) && begins_packed(file.get(), path)) {
       archives.push_back(std::make_unique<Archive>(path));
       return;
@@ -90,12 +90,12 @@ struct SourceReader::State {
     file_name = last_part(path);
   }
 
-  /// The next file of the innermost archive; false at its end.
+  /// Advances to the next member of the innermost archive; returns false at its end.
   bool next_member() {
     Archive& archive = *archives.back();
     if (!archive.next()) return false;
     std::string bare;
-    if (archive.member().empty()) {  // compressed by itself
+    if (archive.member().empty()) {  // single compressed file
       name = archive.name();
       file_name = last_part(name);
       if (names_compressed(file_name, bare)) file_name = bare;
@@ -160,7 +160,7 @@ std::size_t SourceReader::read(std::span<char> to) {
   if (!s.plain) return s.archives.back()->read(to);
   const std::size_t got = std::fread(to.data(), 1, to.size(), s.plain.get());
   if (got == 0 && std::ferror(s.plain.get())) {
-    throw InputError(format("{}: reading failed after {} bytes ({}): check the file and its disk", s.name,
+    throw InputError(format("{}: reading failed after {} bytes ({}); check the file and its disk", s.name,
                             s.plain_bytes, std::strerror(errno)));
   }
   s.plain_bytes += static_cast<std::int64_t>(got);

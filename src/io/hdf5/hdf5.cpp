@@ -11,7 +11,7 @@ herr_t keep_innermost(unsigned depth, const H5E_error2_t* error, void* text) {
   return 0;
 }
 
-/// The rows in the file, and a memory space of the same shape.
+/// Selection of rows in the file, and a memory space of the same shape.
 struct Selection {
   Handle file;
   Handle memory;
@@ -34,7 +34,7 @@ Selection select(hid_t dataset, std::int64_t begin, std::int64_t count) {
 std::unique_lock<std::recursive_mutex> lock_library() {
   static std::recursive_mutex mutex;
   std::unique_lock lock(mutex);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // a thread may have an error stack of its own
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // error stacks may be per thread
   return lock;
 }
 

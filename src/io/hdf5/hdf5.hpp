@@ -1,7 +1,6 @@
 #pragma once
 
-// The C library of HDF5 behind three small things: handles that close themselves, calls that throw, and a
-// lock around each use. Only src/io includes this.
+// C++ wrapper of the HDF5 C library: owning handles, checked calls and a lock. Only src/io includes this.
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -18,22 +17,22 @@
 
 namespace vaecf::io::h5 {
 
-/// A call of the library that failed, with the library's innermost reason. Public functions turn it into
-/// InputError or RunError.
+/// Error of an HDF5 call, with the library's innermost message. Public functions convert it to InputError or
+/// RunError.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Returns the process-wide lock on the library, and keeps the library from printing its error stack. Every
-/// function that calls the library holds one, because a checkpoint is written by a thread while others read,
-/// and HDF5 as built on many clusters is not thread-safe. Blocks while another thread holds one; a thread may
-/// hold several.
+/// Acquires the process-wide, recursive lock on the HDF5 library and disables the library's error output.
+/// Every function that calls the library holds it, because a thread may write a checkpoint while others read,
+/// and HDF5 as built on many clusters is not thread-safe. Blocks while another thread holds it.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock_library();
 
+/// Throws Failure("cannot {doing} ({reason})") with the innermost message of the HDF5 error stack.
 [[noreturn]] void throw_failure(std::string_view doing);
 
-/// Returns `result` if it is not negative. Throws Failure("cannot {doing}: {why}") otherwise.
+/// Returns `result` if it is not negative; otherwise calls throw_failure(doing).
 template <std::integral Result>
 Result check(Result result, std::string_view doing) {
   if constexpr (std::signed_integral<Result>) {
@@ -42,7 +41,7 @@ Result check(Result result, std::string_view doing) {
   return result;
 }
 
-/// Owns one reference to any object of the library.
+/// Owns one reference to an HDF5 object.
 class Handle {
  public:
   Handle() = default;
@@ -61,10 +60,10 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// Longer ids are neither written nor read.
+/// Maximum length of an id in bytes, in files written and read.
 inline constexpr std::int64_t max_id_bytes = 4096;
 
-/// Returns the library's name for T. It is not a constant: the library makes it at its first use.
+/// Returns the HDF5 type of T in memory. It is not a constant because the library creates it on first use.
 template <class T>
 hid_t memory_type() {
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
@@ -73,10 +72,10 @@ hid_t memory_type() {
   if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
 }
 
-/// Reads [begin, begin + count) of the first dimension, all of the others; `out` holds them as `type`.
+/// Reads [begin, begin + count) of the first dimension and all of the others into `out`, converted to `type`.
 void read_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t count, void* out);
 
-/// Writes [begin, begin + count) of the first dimension, all of the others.
+/// Writes [begin, begin + count) of the first dimension and all of the others; `data` has type `type`.
 void write_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t count, const void* data);
 
 }  // namespace vaecf::io::h5

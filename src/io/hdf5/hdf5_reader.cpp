@@ -12,17 +12,17 @@
 namespace vaecf::io {
 namespace {
 
-// Deflate packs at most 1032 to 1.
+// Maximum compression ratio of deflate.
 constexpr std::uint64_t max_packing = 1032;
 constexpr std::size_t max_string = std::size_t{64} << 20;
 constexpr std::size_t max_list = std::size_t{1} << 20;
 
-/// Called for a link into another file: it is not followed.
+/// Callback that rejects links into other files.
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
   return -1;
 }
 
-/// Cuts off the filling of one element of a string type.
+/// Removes the padding of one element of a string type.
 std::string strip_filling(std::string_view bytes, H5T_str_t filling) {
   if (filling == H5T_STR_NULLTERM) return std::string(bytes.substr(0, bytes.find('\0')));
   return std::string(bytes.substr(0, bytes.find_last_not_of(filling == H5T_STR_SPACEPAD ? ' ' : '\0') + 1));
@@ -38,7 +38,7 @@ void require_file(const std::string& path, const std::string& make) {
   }
   if (!std::filesystem::is_regular_file(status)) {
     throw InputError(
-        format("{}: is a folder or a device, not a regular file; name a file, or {}", path, make));
+        format("{}: is a folder or a device, not a regular file; choose a file, or {}", path, make));
   }
   if (::access(path.c_str(), R_OK) != 0) {
     throw InputError(format("{}: cannot be read: {}; check its permissions", path,
@@ -54,7 +54,7 @@ Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::m
     h5::check(H5Pset_elink_cb(links_.id(), refuse_link, nullptr), "prepare to read a file");
     const h5::Handle access(H5Pcreate(H5P_FILE_ACCESS), "prepare to read a file");
 #if H5_VERSION_GE(1, 10, 7)
-    // Readers share the file, and network file systems often have no locks.
+    // Ranks share the file, and network file systems often do not support locks.
     h5::check(H5Pset_file_locking(access.id(), false, true), "prepare to read a file");
 #endif
     file_ = h5::Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), "open the file");
@@ -68,24 +68,22 @@ void Hdf5Reader::refuse(const std::string& problem) const {
 void Hdf5Reader::refuse_variable_length(hid_t type, const std::string& what) const {
   const bool text = H5Tget_class(type) == H5T_STRING;
   if (H5Tget_class(type) == H5T_VLEN || (text && h5::check(H5Tis_variable_str(type), "inspect a type") > 0)) {
-    refuse(
-        format("{} is of variable length, which is not read because damaged ones crash the HDF5 library; "
-               "store it with fixed length (in h5py: numpy.bytes_(text), or dtype 'S<n>')",
-               what));
+    refuse(format(
+        "{} has variable length, which is not supported because damaged files crash the HDF5 library; store it with fixed length (in h5py: numpy.bytes_(text), or dtype 'S<n>')",
+        what));
   }
 }
 
 bool Hdf5Reader::has(const std::string& path) const {
   for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
-    if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("look for {}", part)) == 0) return false;
+    if (h5::check(H5Lexists(id(), part.c_str(), links_.id()), format("find {}", part)) == 0) return false;
     H5L_info_t info;
-    h5::check(H5Lget_info(id(), part.c_str(), &info, links_.id()), format("look at {}", part));
+    h5::check(H5Lget_info(id(), part.c_str(), &info, links_.id()), format("inspect {}", part));
     if (info.type != H5L_TYPE_HARD && H5Oexists_by_name(id(), part.c_str(), links_.id()) <= 0) {
-      refuse(
-          format("{} is a link that leads nowhere, in circles or into another file, which is not followed; "
-                 "copy the data to its place",
-                 part));
+      refuse(format(
+          "{} is a dangling, cyclic or external link, which is not followed; copy the data to this path",
+          part));
     }
     if (slash == std::string::npos) return true;
   }
@@ -119,12 +117,12 @@ Hdf5Dataset Hdf5Reader::open(const std::string& path, int max_dimensions) const 
 }
 
 void Hdf5Reader::check_storage(Hdf5Dataset& dataset) const {
-  const std::string looking = format("look at {}", dataset.name);
+  const std::string looking = format("inspect {}", dataset.name);
   const h5::Handle creation(H5Dget_create_plist(dataset.id.id()), looking);
   if (H5Pget_layout(creation.id()) == H5D_VIRTUAL ||
       h5::check(H5Pget_external_count(creation.id()), looking) > 0) {
-    refuse(
-        format("{} lies in another file, which is not followed; copy the data into this one", dataset.name));
+    refuse(format("{} is stored in another file, which is not read; copy the data into this file",
+                  dataset.name));
   }
   const int filters = h5::check(H5Pget_nfilters(creation.id()), looking);
   for (int i = 0; i < filters; ++i) {
@@ -136,11 +134,12 @@ void Hdf5Reader::check_storage(Hdf5Dataset& dataset) const {
     if (filter == H5Z_FILTER_DEFLATE) {
       dataset.deflate = static_cast<int>(level);
     } else if (filter != H5Z_FILTER_SHUFFLE) {
-      refuse(format("{} uses HDF5 filter {}; only shuffle and deflate (gzip) are read: store it with those",
-                    dataset.name, static_cast<int>(filter)));
+      refuse(
+          format("{} uses HDF5 filter {}; only shuffle and deflate (gzip) are supported; store it with these",
+                 dataset.name, static_cast<int>(filter)));
     }
   }
-  // A shape is a claim: nobody allocates for it before the file's bytes make it possible.
+  // The declared shape is not trusted: nothing is allocated unless the stored bytes can contain it.
   std::uint64_t bytes = H5Tget_size(dataset.type.id());
   bool overflow = false;
   for (const auto size : dataset.shape) {
@@ -150,7 +149,7 @@ void Hdf5Reader::check_storage(Hdf5Dataset& dataset) const {
   const auto stored =
       std::min<std::uint64_t>(H5Dget_storage_size(dataset.id.id()), std::filesystem::file_size(path_, error));
   if (overflow || bytes > (filters > 0 ? stored * max_packing : stored)) {
-    refuse(format("{} claims more values than the {} bytes stored for it can hold; make the file again",
+    refuse(format("{} declares more values than its {} stored bytes can contain; create the file again",
                   dataset.name, stored));
   }
 }
@@ -208,13 +207,13 @@ IdList Hdf5Reader::ids(const std::string& path) const {
     h5::read_rows(dataset.id.id(), wide ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64, 0, count, ids.numbers.data());
     const auto beyond = std::ranges::find_if(ids.numbers, [&](std::int64_t id) { return wide && id < 0; });
     if (beyond != ids.numbers.end()) {
-      refuse(format("{} row {}: id {} is beyond 64-bit signed integers", path, beyond - ids.numbers.begin(),
-                    static_cast<std::uint64_t>(*beyond)));
+      refuse(format("{} row {}: id {} does not fit into a signed 64-bit integer", path,
+                    beyond - ids.numbers.begin(), static_cast<std::uint64_t>(*beyond)));
     }
     return ids;
   }
   if (dataset.kind() != H5T_STRING || width > h5::max_id_bytes) {
-    refuse(format("{} holds neither integers nor strings of a fixed length of at most {} bytes", path,
+    refuse(format("{} contains neither integers nor fixed-length strings of at most {} bytes", path,
                   h5::max_id_bytes));
   }
   const std::int64_t step = std::max<std::int64_t>(1, piece_bytes / width);

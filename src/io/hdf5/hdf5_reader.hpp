@@ -11,19 +11,19 @@
 
 namespace vaecf::io {
 
-/// Refuses `path` with InputError unless it is a file that can be read. `make` says how to get one.
+/// Throws InputError unless `path` is a readable regular file. `make` is advice on how to obtain one.
 void require_file(const std::string& path, const std::string& make);
 
 /// A dataset that passed the checks of Hdf5Reader::open.
 struct Hdf5Dataset {
   h5::Handle id;
   h5::Handle type;
-  std::string name;                 ///< as asked for, for messages
-  std::vector<std::int64_t> shape;  ///< one entry per dimension
-  int deflate = 0;                  ///< the level at which it is deflated, 0 if it is not
+  std::string name;                 ///< path of the dataset, for messages
+  std::vector<std::int64_t> shape;  ///< one element per dimension
+  int deflate = 0;                  ///< deflate level, 0 if not deflated
 
   H5T_class_t kind() const { return H5Tget_class(type.id()); }
-  /// Returns `count` elements from `begin` on, of a dataset of one dimension.
+  /// Returns the elements [begin, begin + count) of a one-dimensional dataset.
   template <class T>
   std::vector<T> read(std::int64_t begin, std::int64_t count) const {
     std::vector<T> values(static_cast<std::size_t>(count));
@@ -32,42 +32,46 @@ struct Hdf5Dataset {
   }
 };
 
-/// An HDF5 file opened for reading without locks, and its objects looked at before they are touched.
-/// All members but reading() are called inside it, and throw InputError or h5::Failure.
+/// HDF5 file opened for reading without file locks, whose objects are validated before use. All members
+/// except reading() must be called inside reading(). They throw InputError or h5::Failure.
 class Hdf5Reader {
  public:
-  /// `make`: what the user may run to get such a file. Throws InputError if the file cannot be opened.
+  /// `make`: advice on how to obtain such a file. Throws InputError if the file cannot be opened.
   Hdf5Reader(std::string path, const std::string& make);
 
-  /// Runs `work`, which reads the file. Throws what the library refuses as InputError.
+  /// Runs `work`, which reads the file, under the library's lock. Throws InputError if the library reports an
+  /// error or memory is insufficient.
   template <class Work>
   decltype(auto) reading(Work&& work) const {
     const auto lock = h5::lock_library();
     try {
       return work();
     } catch (const h5::Failure& failure) {
-      refuse(format("{}; the file may be damaged: make or copy it again", failure.what()));
+      refuse(format("{}; the file may be damaged; create or copy it again", failure.what()));
     } catch (const std::bad_alloc&) {
-      refuse("what it claims to hold does not fit into this machine's memory");
+      refuse("its declared contents do not fit into the memory of this machine");
     } catch (const std::length_error&) {
-      refuse("it claims to hold more than any memory can");
+      refuse("its declared contents do not fit into any memory");
     }
   }
 
   const std::string& path() const { return path_; }
   hid_t id() const { return file_.id(); }
-  /// Refuses links that lead nowhere or to other files.
+  /// Returns whether the object `path` exists. Throws InputError for dangling, cyclic and external links.
   bool has(const std::string& path) const;
-  /// Opens a group or a dataset.
+  /// Opens a group or a dataset. Throws InputError if it does not exist.
   h5::Handle open_object(const std::string& path) const;
-  /// Refuses groups, variable lengths, storage in other files, filters but shuffle and deflate, more than
-  /// `max_dimensions`, and sizes that the file's bytes cannot hold.
+  /// Opens a dataset. Throws InputError for groups, variable-length types, storage in other files, filters
+  /// except shuffle and deflate, more than `max_dimensions` dimensions, and shapes larger than the stored
+  /// bytes allow.
   Hdf5Dataset open(const std::string& path, int max_dimensions) const;
-  /// Returns the root's scalar numbers and strings, and lists of floating-point numbers; other kinds are
-  /// passed over. Refuses strings of variable length and absurd sizes.
+  /// Returns the scalar integers, floating-point values and strings of the root group, and its lists of
+  /// floating-point values. Other attributes are skipped. Throws InputError for variable-length types.
   Attributes attributes() const;
-  /// Returns the ids in a dataset: integers become numbers, strings of fixed length strings.
+  /// Returns the ids in a dataset of integers or fixed-length strings. Throws InputError for other types and
+  /// for integers beyond int64.
   IdList ids(const std::string& path) const;
+  /// Throws InputError("{path}: {problem}").
   [[noreturn]] void refuse(const std::string& problem) const;
 
  private:
@@ -76,7 +80,7 @@ class Hdf5Reader {
   void read_attribute(hid_t attribute, Attributes& to) const;
 
   std::string path_;
-  h5::Handle links_;  // how links are followed
+  h5::Handle links_;  // access property list that rejects external links
   h5::Handle file_;
 };
 

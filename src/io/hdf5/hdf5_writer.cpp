@@ -12,7 +12,8 @@ namespace {
 
 using Target = Hdf5Writer::Target;
 
-/// An open file of the driver below. The library hands it back as an H5FD_t*, which must be its first part.
+/// State of an open file of the driver below. The library passes it as an H5FD_t*, which must be its first
+/// member.
 struct Stream {
   H5FD_t base{};
   Target* target = nullptr;
@@ -38,7 +39,7 @@ herr_t read_stream(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, size_t size
   auto* const out = static_cast<char*>(buffer);
   const ssize_t got = read_at(stream(file).target->descriptor, out, size, static_cast<off_t>(address));
   if (got < 0) return -1;
-  std::fill(out + got, out + size, '\0');  // past the end: what was never written is zero
+  std::fill(out + got, out + size, '\0');  // bytes beyond the end of the file are zero
   return 0;
 }
 
@@ -62,15 +63,15 @@ herr_t truncate_stream(H5FD_t* file, hid_t, hbool_t) {
   return 0;
 }
 
-/// Registers a file driver of HDF5 that writes to a descriptor it does not own and, once a write has failed,
-/// keeps that errno and swallows all further writes. libhdf5 1.10 whose own driver meets a full disk in the
-/// middle of closing keeps identifiers to freed memory and crashes at exit; behind this driver it always
-/// closes cleanly, and the writer asks for the errno instead.
+/// Registers an HDF5 file driver that writes to a descriptor that it does not own. After the first failed
+/// write it keeps the errno and ignores all further writes. If libhdf5 1.10 with its default driver meets a
+/// full disk while closing, it keeps identifiers to freed memory and crashes at exit. With this driver
+/// closing always succeeds, and the writer checks the errno.
 h5::Handle register_driver() {
   H5FD_class_t driver{};
 #ifdef H5FD_CLASS_VERSION
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(300);  // any number outside the library's own range
+  driver.value = static_cast<H5FD_class_value_t>(300);  // any value outside the library's own range
 #endif
   driver.name = "vaecf_writer";
   driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
@@ -100,7 +101,7 @@ h5::Handle register_driver() {
   return h5::Handle(H5FDregister(&driver), "register a file driver");
 }
 
-/// Returns the type that holds a string of `size` bytes as it is, filled up with zeros.
+/// Returns the type of a zero-padded string of `size` bytes.
 h5::Handle string_type(std::size_t size) {
   h5::Handle type(H5Tcopy(H5T_C_S1), "make a string type");
   h5::check(H5Tset_size(type.id(), std::max<std::size_t>(size, 1)), "make a string type");
@@ -113,7 +114,7 @@ void write_attribute(hid_t root, const std::string& name, hid_t type, const void
                      const h5::Handle& space) {
   const h5::Handle attribute(H5Acreate2(root, name.c_str(), type, space.id(), H5P_DEFAULT, H5P_DEFAULT),
                              format("create attribute {}", name));
-  if (data == nullptr) return;  // an empty list: the library wants no write then
+  if (data == nullptr) return;  // the library accepts no write of an empty list
   h5::check(H5Awrite(attribute.id(), type, data), format("write attribute {}", name));
 }
 
@@ -126,7 +127,8 @@ Hdf5Writer::Hdf5Writer(const std::string& path, hsize_t user_block) : output_(pa
     const h5::Handle access(H5Pcreate(H5P_FILE_ACCESS), "prepare a file");
     Target* const target = &target_;
     h5::check(H5Pset_driver(access.id(), driver_.id(), &target), "prepare a file");
-    // The format of 1.8: attributes beyond 64 KiB, and still readable by every HDF5 in use.
+    // The file format of HDF5 1.8 supports attributes larger than 64 KiB and is readable by all current HDF5
+    // versions.
     h5::check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "prepare a file");
     const h5::Handle creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file");
     h5::check(H5Pset_userblock(creation.id(), user_block), "prepare a file");
@@ -137,18 +139,18 @@ Hdf5Writer::Hdf5Writer(const std::string& path, hsize_t user_block) : output_(pa
 }
 
 Hdf5Writer::~Hdf5Writer() {
-  // What is still buffered need not be written: the file goes.
+  // Marks the target as failed to skip buffered writes: the temporary file is removed.
   if (target_.error == 0) target_.error = -1;
 }
 
-/// All groups on the way to `path`, without the times that the library would store in them: the same content
-/// is the same file whenever it is written.
+/// Creates the missing parent groups of `path`, without modification times, so that equal content gives an
+/// identical file.
 void Hdf5Writer::make_groups(const std::string& path) {
   const h5::Handle creation(H5Pcreate(H5P_GROUP_CREATE), "prepare a group");
   h5::check(H5Pset_obj_track_times(creation.id(), false), "prepare a group");
   for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string group = path.substr(0, slash);
-    if (h5::check(H5Lexists(id(), group.c_str(), H5P_DEFAULT), "look for a group") > 0) continue;
+    if (h5::check(H5Lexists(id(), group.c_str(), H5P_DEFAULT), "find a group") > 0) continue;
     const h5::Handle made(H5Gcreate2(id(), group.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
                           format("create {}", group));
   }
@@ -194,10 +196,9 @@ void Hdf5Writer::write_ids(const std::string& path, const IdList& ids) {
   std::size_t width = 1;
   for (const auto& text : ids.strings) width = std::max(width, text.size());
   if (width > static_cast<std::size_t>(h5::max_id_bytes)) {
-    throw InputError(
-        format("{}: one of the ids is {} bytes long; "
-               "at most {} are stored: check the separator and the columns of the source",
-               path, width, h5::max_id_bytes));
+    throw InputError(format(
+        "{}: an id is {} bytes long, but must be at most {}; check the separator and the columns of the source",
+        path, width, h5::max_id_bytes));
   }
   constexpr std::size_t piece_bytes = std::size_t{4} << 20;
   write([&] {

@@ -12,10 +12,10 @@
 
 namespace vaecf::io {
 
-/// An HDF5 file being written that appears under its name whole or not at all.
+/// HDF5 file that is written atomically.
 class Hdf5Writer {
  public:
-  /// `user_block`: bytes left free in front of the HDF5 data (0, or a power of two from 512).
+  /// `user_block`: bytes reserved before the HDF5 data (0, or a power of two from 512).
   explicit Hdf5Writer(const std::string& path, hsize_t user_block = 0);
   ~Hdf5Writer();
   Hdf5Writer(const Hdf5Writer&) = delete;
@@ -25,7 +25,8 @@ class Hdf5Writer {
   hid_t id() const { return file_.id(); }
   int descriptor() const { return output_.descriptor(); }
 
-  /// Runs `work`, which writes. Throws RunError if the library or the disk refused.
+  /// Runs `work`, which calls the HDF5 library, under its lock. Throws RunError if the library or the disk
+  /// reports an error.
   template <class Work>
   void write(Work&& work) {
     const auto lock = h5::lock_library();
@@ -37,27 +38,28 @@ class Hdf5Writer {
     }
     throw_if_disk_failed();
   }
-  /// Creates a dataset and the groups above it. No modification times: the same data make the same bytes.
-  /// `chunk` = 0: stored in one piece; otherwise extendible (one dimension only), and shuffled and deflated
-  /// if `deflate` is 1 to 9.
+  /// Creates a dataset and its parent groups, without modification times, so that equal data give an
+  /// identical file. With `chunk` = 0 the dataset has contiguous layout. Otherwise it has one dimension, is
+  /// extendible, and is shuffled and deflated if `deflate` is 1 to 9.
   h5::Handle create(const std::string& path, hid_t type, std::span<const hsize_t> shape, hsize_t chunk = 0,
                     int deflate = 0);
-  /// Creates a soft link and the groups above it.
+  /// Creates a soft link and its parent groups.
   void link(const std::string& path, const std::string& target);
-  /// Writes ids as int64 or as strings of one fixed length. InputError for absurdly long ones.
+  /// Writes ids as int64 or as fixed-length strings. Throws InputError if an id is longer than
+  /// h5::max_id_bytes.
   void write_ids(const std::string& path, const IdList& ids);
-  /// Writes attributes of the root; strings have a fixed length.
+  /// Writes attributes of the root group; strings have fixed length.
   void write_attributes(const Attributes& attributes);
 
-  /// Closes the HDF5 part; the bytes behind descriptor() are final then, but for the user block.
+  /// Closes the HDF5 file. All bytes of descriptor() except the user block are then final.
   void finish();
-  /// After finish(): gives the file its name.
+  /// Gives the file its final name. Must be called after finish().
   void commit() { output_.commit(); }
 
-  /// What the library writes to. `error` is the errno of the first write that failed.
+  /// Output of the HDF5 file driver.
   struct Target {
     int descriptor = -1;
-    int error = 0;
+    int error = 0;  ///< errno of the first failed write
   };
 
  private:
