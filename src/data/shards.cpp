@@ -17,7 +17,8 @@
 namespace vaecf::data {
 namespace {
 
-/// Calls work(begin, end) for `threads` parts of [0, count), for the last part on this thread.
+/// Splits [0, count) into `threads` ranges and calls work(begin, end) for each, for the last one on this
+/// thread.
 template <class Work>
 void on_threads(int threads, std::int64_t count, const Work& work) {
   if (count == 0) return;
@@ -29,8 +30,8 @@ void on_threads(int threads, std::int64_t count, const Work& work) {
   for (std::future<void>& other : others) other.get();
 }
 
-// 0..count-1 in the order of their mirrored bits. Where count is no power of two, numbers of the next power
-// of two that are too large are left out.
+// Returns 0..count-1 in bit-reversed order. If count is not a power of two, the order of the next power of
+// two is used and larger values are skipped.
 std::vector<int> bit_reversed_order(int count) {
   const auto size = std::bit_ceil(static_cast<std::uint32_t>(count));
   const int bits = std::countr_zero(size);
@@ -50,12 +51,12 @@ EpochOrder::EpochOrder(const VirtualShards& shards, Range owned, std::int64_t ba
                        std::uint64_t seed)
     : shards_(&shards), owned_(owned), batch_size_(batch_size), keep_last_(keep_last), seed_(seed) {
   if (batch_size < 1) {
-    throw InputError(format("train.batch_size is {}, but a step needs users: give at least 1", batch_size));
+    throw InputError(format("train.batch_size must be at least 1, got {}", batch_size));
   }
   if (shards.range(shards.order().front()).size() > std::numeric_limits<std::int32_t>::max()) {
-    throw InputError(
-        format("{} train users in {} virtual shards are more than 2^31 a shard: raise data.virtual_shards",
-               shards.rows(), shards.count()));
+    throw InputError(format(
+        "{} train users in {} virtual shards exceed 2^31 - 1 users per shard; increase data.virtual_shards",
+        shards.rows(), shards.count()));
   }
   owned_before_.push_back(0);
   for (const int v : shards.order()) {
@@ -96,7 +97,8 @@ std::int64_t EpochOrder::max_local_rows() const {
 EpochRows EpochOrder::draw(std::int64_t epoch, int threads) const {
   const Range owned_rows = shards_->rows_of(owned_);
   const auto size = static_cast<std::size_t>(owned_rows.size());
-  // Rows within their shard. Each thread is the first to touch its part.
+  // Row indices within each shard. Each thread initializes its own range, so that its memory is local (first
+  // touch).
   const auto permutation = std::make_unique_for_overwrite<std::int32_t[]>(size);
   on_threads(threads, owned_.size(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t v = owned_.begin + begin; v < owned_.begin + end; ++v) {
@@ -115,12 +117,12 @@ EpochRows EpochOrder::draw(std::int64_t epoch, int threads) const {
   drawn.rows.resize(static_cast<std::size_t>(drawn.begin.back()));
   on_threads(threads, drawn.begin.back(), [&](std::int64_t begin, std::int64_t end) {
     std::int64_t k = begin % owned_.size();
-    std::int64_t turn = begin / owned_.size();
+    std::int64_t element = begin / owned_.size();
     for (std::int64_t i = begin; i < end; ++i) {
-      drawn.rows[i] = first_rows_[k] + permutation[first_rows_[k] + turn];
+      drawn.rows[i] = first_rows_[k] + permutation[first_rows_[k] + element];
       if (++k < owned_.size()) continue;
       k = 0;
-      ++turn;
+      ++element;
     }
   });
   return drawn;
@@ -130,10 +132,10 @@ VirtualShards::VirtualShards(std::int64_t rows, int shards) : rows_(rows) {
   constexpr int most_shards = 1 << 20;
   if (shards < 1 || shards > most_shards) {
     throw InputError(format(
-        "data.virtual_shards is {}, but must be between 1 and {}: choose at least the largest number of ranks you will ever train with",
-        shards, most_shards));
+        "data.virtual_shards must be between 1 and {}, got {}; choose at least the maximum number of ranks that will be used",
+        most_shards, shards));
   }
-  if (rows < 0) throw InputError(format("a data set cannot have {} train users", rows));
+  if (rows < 0) throw InputError(format("a dataset cannot have {} train users", rows));
 
   order_ = bit_reversed_order(shards);
   std::vector<std::int64_t> size(static_cast<std::size_t>(shards), rows / shards);
@@ -146,7 +148,7 @@ Range VirtualShards::owned_shards(int rank, int ranks) const {
   const std::int64_t shards = count();
   if (ranks > shards) {
     throw InputError(format(
-        "{} ranks cannot share {} virtual shards, since each needs one: start at most {} ranks, or raise data.virtual_shards (which starts a new run)",
+        "{} ranks cannot share {} virtual shards, since each needs at least one; start at most {} ranks, or increase data.virtual_shards (which requires a new run)",
         ranks, shards, shards));
   }
   return {rank * shards / ranks, (rank + 1) * shards / ranks};
@@ -158,7 +160,7 @@ HeldOutUsers read_held_out(const io::DatasetFile& file, const std::string& split
   const std::int64_t users = file.rows(fold_in);
   if (file.rows(targets) != users) {
     throw InputError(format(
-        "{}: /{} has {} users but /{} has {}, although they must be the same users: make the file again with `prepare`",
+        "{}: /{} has {} users, but /{} has {}; both must have the same users; create the file again with `prepare`",
         file.path(), fold_in, users, targets, file.rows(targets)));
   }
   const Range rows{rank * users / ranks, (rank + 1) * users / ranks};

@@ -71,7 +71,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
                       "find . -type f ! -name before -exec sha256sum {} + > before")
                 .code,
             0);
-  const std::string apart = "would be replaced; name another file";
+  const std::string apart = "would be overwritten; choose another file";
   for (const char* arguments :
        {"prepare c.yaml --set data.file=c.yaml",
         "prepare c.yaml --set data.source.path=. --set data.file=ratings.csv",
@@ -96,7 +96,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
                                 "prepare c.yaml --set data.file=none/"}) {
-    expect_refused(place, arguments, 2, "a folder; name a file");
+    expect_refused(place, arguments, 2, "a folder; choose a file");
   }
   EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
   place.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");

@@ -29,7 +29,7 @@ TEST(Sha256, KnownDigests) {
 // As where OPENSSL_CONF asks for a provider that is not there.
 TEST(Sha256, SaysThatOpensslHasNone) {
   ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=none"), 1);
-  expect_refused<RunError>({"OpenSSL cannot make SHA-256 sums (error:", "openssl.cnf"}, [] { Sha256 hash; });
+  expect_refused<RunError>({"OpenSSL cannot compute SHA-256 (error:", "openssl.cnf"}, [] { Sha256 hash; });
   ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
   EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

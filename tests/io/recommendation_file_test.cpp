@@ -69,7 +69,7 @@ TEST_F(RecommendationFile, HoldsWhatEachUserGot) {
             (std::vector<std::uint8_t>{0, 0, 1}));
   EXPECT_EQ(values_in<std::int64_t>(file("top.h5"), "user_id", H5T_NATIVE_INT64, H5T_INTEGER),
             head_.users.numbers);
-  expect_refused<InputError>({"top.h5: holds recommendations, not a dataset"},
+  expect_refused<InputError>({"top.h5: contains recommendations, not a dataset"},
                              [&] { DatasetFile{file("top.h5")}; });
 }
 

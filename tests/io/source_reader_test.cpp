@@ -110,7 +110,7 @@ TEST_F(SourceReaderTest, DamagedAndCutFilesAreRefused) {
        Files{{"gzip", "gz"}, {"bzip2", "bz2"}, {"xz", "xz"}, {"zstd", "zst"}}) {
     const std::string whole = packed({{"x", text_}}, "raw", filter);
     expect_in(refusal(write("cut." + ending, whole.substr(0, whole.size() / 2))),
-              {"cut." + ending + ": is damaged, cut short"});
+              {"cut." + ending + ": is damaged, truncated"});
   }
   for (const auto& [format, filter] : Files{{"zip", "none"}, {"raw", "bzip2"}, {"raw", "xz"}}) {
     std::string flipped = packed({{"x", text_}}, format, filter);

@@ -19,30 +19,30 @@ constexpr std::size_t most_feature_columns = 4096;
 
 [[noreturn]] void refuse(std::string_view why) {
   throw InputError(format(
-      "the feature hashing {}: it is not as `vaecf_dist prepare` writes it; make the file again", why));
+      "attribute feature_hashing {}, unlike the output of `vaecf_dist prepare`; create the file again", why));
 }
 
 }  // namespace
 
 FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
   if (layout_.size() > most_feature_columns) {
-    throw InputError(format("{} feature columns are asked for; at most {} are taken", layout_.size(),
-                            most_feature_columns));
+    throw InputError(format("the number of feature columns must be at most {}, got {}", most_feature_columns,
+                            layout_.size()));
   }
   for (std::size_t c = 0; c < layout_.size(); ++c) {
     const FeatureColumn& column = layout_[c];
     const auto same = [&](const FeatureColumn& other) { return other.name == column.name; };
     if (column.name.empty() || column.name.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos)
-      throw InputError("a feature column must have a name, of one line");
+      throw InputError("a feature column must have a name without line breaks");
     if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
-      throw InputError(format("feature column '{}' is given twice: name it once", column.name));
+      throw InputError(format("feature column '{}' is listed twice; list it once", column.name));
     if (column.hashes < 1 || column.hashes > most_hashes) {
-      throw InputError(format("feature column '{}' has {} hashes, but must have 1 to {}", column.name,
-                              column.hashes, most_hashes));
+      throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}", column.name,
+                              most_hashes, column.hashes));
     }
     if (column.buckets < 1 || column.buckets > (most_features - features_) / column.hashes) {
       throw InputError(format(
-          "feature column '{}' has {} buckets, but must have at least 1, and all columns together fewer than 2^31",
+          "feature column '{}': buckets must be at least 1, got {}, and hashes x buckets of all columns must be below 2^31",
           column.name, column.buckets));
     }
     first_.push_back(features_);
@@ -65,7 +65,7 @@ FeatureHashing FeatureHashing::parse(std::string_view text) {
     std::istringstream fields(line);
     FeatureColumn column;
     if (!(fields >> column.hashes >> column.buckets) || fields.get() != ' ') {
-      refuse("has a line that does not start with two numbers");
+      refuse("has a line that does not start with two integers");
     }
     std::getline(fields, column.name);
     layout.push_back(std::move(column));
@@ -92,8 +92,8 @@ std::vector<std::string> FeatureHashing::columns() const {
 
 std::vector<std::int32_t> FeatureHashing::row(std::span<const std::string> values) const {
   if (values.size() != layout_.size()) {
-    throw InputError(
-        format("{} values given for the {} feature columns of the model", values.size(), layout_.size()));
+    throw InputError(format("expected one value for each of the {} feature columns of the model, got {}",
+                            layout_.size(), values.size()));
   }
   std::vector<std::int32_t> row;
   for (std::size_t c = 0; c < values.size(); ++c) append(c, values[c], row);

@@ -31,8 +31,8 @@ UsersFile in_folder(const UsersFile& file) {
     if (fs::is_regular_file(table)) return {table.string(), {name}, false};
   }
   throw InputError(format(
-      "{}: this folder holds no {}: let data.source.users.path name the table of users, or data.source.users.file which of its files it is",
-      file.path, file.any ? "table of users that is known by its name" : file.members[0]));
+      "{}: this folder contains no {}; set data.source.users.path to the user table, or data.source.users.file to its name in the folder",
+      file.path, file.any ? "user table with a known name" : file.members[0]));
 }
 
 std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
@@ -42,7 +42,7 @@ std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& memb
   return std::make_unique<LineReader>(io::SourceReader({path}, wanted), progress);
 }
 
-// Stands before the first line. InputError where an archive does not hold the table.
+// Opens the user table before its first line. Throws InputError if an archive does not contain it.
 std::unique_ptr<LineReader> open_table(const UsersFile& file, Progress& progress) {
   auto lines = reader_of(file.path, file.members, progress);
   if (lines->next_file()) return lines;
@@ -52,13 +52,13 @@ std::unique_ptr<LineReader> open_table(const UsersFile& file, Progress& progress
     if (lines->next_file()) return lines;
   }
   std::ranges::transform(others, others.begin(), excerpt);
-  throw InputError(
-      format("{}: holds no {}{}{}: let data.source.users.file say which file is the table of users",
-             file.path, file.any ? "table of users that is known by its name" : excerpt(joined(file.members)),
-             others.empty() ? "" : "; it holds ", joined(others)));
+  throw InputError(format("{}: contains no {}{}{}; set data.source.users.file to the name of the user table",
+                          file.path,
+                          file.any ? "user table with a known name" : excerpt(joined(file.members)),
+                          others.empty() ? "" : "; it contains ", joined(others)));
 }
 
-// Sets `user` to the column of ids.
+// Returns the layout of the table and sets `user` to its id column.
 TableLayout layout_of(const UsersTableOptions& options, LineReader& lines, std::string& user) {
   if (options.separator.empty()) {
     const auto known = std::ranges::find(formats(), lines.files().file_name(),
@@ -81,7 +81,8 @@ TableLayout layout_of(const UsersTableOptions& options, LineReader& lines, std::
           .keys = "data.source.users"};
 }
 
-// Values that set the very columns that another value sets, too, so that a model cannot tell them apart.
+// Returns the number of values whose features equal those of another value, so that a model cannot
+// distinguish them.
 std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_of_values) {
   std::map<std::vector<std::int32_t>, std::int64_t> values_of;
   for (const auto& columns : columns_of_values) ++values_of[columns];
@@ -90,7 +91,7 @@ std::int64_t count_alike(const std::vector<std::vector<std::int32_t>>& columns_o
   return alike;
 }
 
-// Adds what the user in row `user` of the table sets.
+// Appends the features of the user in row `user` of the table.
 void append_features(const UsersTable& table, const FeatureHashing& hashing, std::size_t user,
                      std::vector<std::int32_t>& row) {
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
@@ -112,8 +113,8 @@ UsersFile users_file(const UsersTableOptions& options) {
   if (std::string archive = archive_for(file.path); !archive.empty()) {
     return {std::move(archive), {fs::path(file.path).filename().string()}, false};
   }
-  throw InputError(format(
-      "{}: there is no such file: check the path of the users' table (data.source.users.path)", file.path));
+  throw InputError(
+      format("{}: no such file; check the path of the user table (data.source.users.path)", file.path));
 }
 
 UsersFile users_file_of(const SourceOptions& source) {
@@ -130,8 +131,8 @@ UsersFile users_file_of(const SourceOptions& source) {
     if (archive_holds(ratings, known)) return {ratings, {known}, false};
   }
   throw InputError(format(
-      "data.prepare.features asks for what is known of users, but data.source.users.path names no table of them{}: name one, or leave out data.prepare.features",
-      known.empty() ? "" : format(" and {} holds no {}", ratings, known)));
+      "data.prepare.features requires a user table, but data.source.users.path is not set{}; set it, or remove data.prepare.features",
+      known.empty() ? "" : format(" and {} contains no {}", ratings, known)));
 }
 
 UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& file, const Names& wanted,
@@ -151,7 +152,7 @@ UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& f
 
   std::vector<TextTable> values(wanted.size());
   const auto drop = [&](std::string_view what) {
-    findings.dropped(format("table of users: {}", what),
+    findings.dropped(format("user table: {}", what),
                      [&] { return format("{}: '{}'", rows.location(), excerpt(rows.line())); });
   };
   const auto take = [&] {
@@ -160,7 +161,7 @@ UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& f
     if (const char* const problem = id_problem(id)) return drop(format("the user {}", problem));
     const std::size_t before = table.ids.size();
     table.ids.find_or_add(id);
-    if (table.ids.size() == before) return drop("the user was there before");
+    if (table.ids.size() == before) return drop("the user occurred in an earlier line");
     for (std::size_t c = 0; c < indices.size(); ++c) {
       const std::string_view value = rows.at(indices[c]);
       table.columns[c].of_user.push_back(value.empty() ? -1 : values[c].find_or_add(value));
@@ -171,12 +172,11 @@ UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& f
   for (std::size_t c = 0; c < values.size(); ++c) table.columns[c].values = values[c].take();
   const std::int64_t dropped = findings.lines_dropped();
   if (table.ids.size() == 0 && dropped == 0) {
-    throw InputError(format("{}: the table holds no users: check data.source.users.path", table.file));
+    throw InputError(format("{}: the table contains no users; check data.source.users.path", table.file));
   }
   if (dropped > static_cast<std::int64_t>(table.ids.size())) {
     throw InputError(format(
-        "{}; "
-        "{} users are read and {} lines cannot be, so this looks like another format: check data.source.users, its separator, header and columns",
+        "{}; {} users were read, but {} lines cannot be read, so the format is probably wrong; check separator, header and columns in data.source.users",
         findings.worst(), table.ids.size(), dropped));
   }
   return table;
@@ -215,7 +215,7 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
     row.clear();
     ++report_.users;
     if (found < 0) {
-      findings_.kept("table of users: the user is not in it, so nothing but items is known",
+      findings_.kept("user table: the user is missing and gets no features",
                      [&] { return format("{}: user {}", table_.file, excerpt(id)); });
     } else {
       const auto index = static_cast<std::size_t>(found);
@@ -232,7 +232,7 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
 void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const {
   if (report_.known == 0) {
     throw InputError(format(
-        "{}: of the {} users who are left of the ratings this table knows none: check data.source.users.user_column, and whether ids are written alike in both",
+        "{}: the table contains none of the {} users of the filtered ratings; check data.source.users.user_column, and that ids are written identically in both",
         table_.file, report_.users));
   }
   writer.set_attribute("features", hashing_.features());

@@ -14,68 +14,68 @@
 
 namespace vaecf::data {
 
-/// Where the table of users lies on disk.
+/// Location of the user table on disk.
 struct UsersFile {
   std::string path;
-  std::vector<std::string>
-      members;       ///< names, one of which a folder or an archive at `path` holds; empty: any
-  bool any = false;  ///< whether any file will do where none of these is there
+  std::vector<std::string> members;  ///< candidate names in a folder or an archive at `path`; empty: any
+  bool any = false;                  ///< accept the only file if none of these exists
 };
 
-/// The table that `options` name. InputError where nothing is there.
+/// Locates the table given by `options`. Throws InputError if it does not exist.
 UsersFile users_file(const UsersTableOptions& options);
 
-/// The table of `source`: the one that it names, or the one that its format has beside the ratings, or in the
-/// same archive. InputError where there is none, or a pipe.
+/// Locates the user table of `source`: the configured one, or the one that its format stores next to the
+/// ratings or in the same archive. Throws InputError if there is none, or if it is a pipe.
 UsersFile users_file_of(const SourceOptions& source);
 
 using TextTable = IdTable<std::string, std::string_view>;
 
-/// One column of a table: its values, and which of them each user has.
+/// One column of a user table: its distinct values, and the value of each user.
 struct UsersColumn {
   std::string name;
   std::vector<std::string> values;
   std::vector<std::int32_t> of_user;  ///< index into values; -1: the field is empty
 };
 
-/// All that is asked for of a table of users, in memory.
+/// Requested columns of a user table, in memory.
 struct UsersTable {
-  std::string file;  ///< for messages
+  std::string file;  ///< file name, for messages
   TextTable ids;
-  std::vector<UsersColumn> columns;  ///< in the order asked for
+  std::vector<UsersColumn> columns;  ///< in the requested order
 };
 
-/// Reads the columns `wanted`, names or indices from 0; `why` says in messages who wants them. The first line
-/// of a user counts. What is odd goes to `findings`. InputError for a column that is not there and a table
-/// without users, and where more lines are dropped than read.
+/// Reads the columns `wanted`, given by name or by index from 0. `why` names the origin of the request in
+/// messages. The first line of a user is used; malformed lines are reported in `findings`. Throws InputError
+/// if a column does not exist, if the table has no users, or if more lines are dropped than read.
 UsersTable read_users_table(const UsersTableOptions& options, const UsersFile& file,
                             const std::vector<std::string>& wanted, const std::string& why,
                             Findings& findings);
 
-/// What `prepare` knows of users beside their items, on its way into a dataset. Memory is that of the table.
+/// User features of a dataset being prepared. Holds the table in memory.
 class UserFeatures {
  public:
-  /// Of no columns: nothing is written.
+  /// Creates features without columns, which write nothing.
   UserFeatures() = default;
-  /// Reads the table at `file`, as `options` ask for.
+  /// Reads the table at `file` and selects the columns given by `options`.
   UserFeatures(const SourceOptions& source, const PrepareOptions& options, const UsersFile& file,
                bool strict);
 
+  /// Returns whether there are any features.
   bool any() const { return hashing_.features() > 0; }
 
-  /// Adds a row for each of `users`, in their order, to the matrix of features of `part` ("train"). Who is
-  /// not in the table gets an empty one, and is counted.
+  /// Appends one row for each of `users` to the feature matrix of `part` ("train"). Users missing from the
+  /// table are counted and get an empty row.
   void append_rows(io::DatasetWriter& writer, const std::string& part, const io::IdList& users);
 
-  /// Sets the attributes of the dataset, and adds what was found to the report. InputError where not one user
-  /// was in the table.
+  /// Sets the feature attributes of the dataset and fills the report. Throws InputError if no user is in the
+  /// table.
   void finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const;
 
  private:
   UsersTable table_;
   FeatureHashing hashing_;
   Findings findings_;
-  std::vector<bool> used_;  ///< per row of the table
+  std::vector<bool> used_;  ///< whether a row of the table belongs to a user of the dataset
   FeatureReport report_;
 };
 

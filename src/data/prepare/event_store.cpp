@@ -12,17 +12,17 @@
 namespace vaecf::data {
 namespace {
 
-// Without the time, which is the last member.
+// Stored bytes of an event, without or with the time (its last member).
 constexpr std::int64_t short_event = 16;
 constexpr std::int64_t long_event = sizeof(Event);
 // Both sizes of an event divide the size of a chunk.
 constexpr std::int64_t chunk_unit = 2 * long_event;
 constexpr std::int64_t max_units = 2560;
-constexpr std::int64_t max_chunk = max_units * chunk_unit;  // whole blocks of any file system
+constexpr std::int64_t max_chunk = max_units * chunk_unit;  // a multiple of common file system block sizes
 static_assert(max_chunk % 4096 == 0);
 static_assert(offsetof(Event, time) == short_event && long_event == 24);
 
-// Calls use() with the size of an event that compilers know.
+// Calls use() with the event size as a compile-time constant.
 template <class Use>
 void with_size(std::int64_t event_bytes, Use use) {
   if (event_bytes == short_event) {
@@ -42,10 +42,10 @@ struct EventMemory {
   std::int64_t chunk_bytes;
   std::optional<io::SpillFile> file{};
 
-  std::int64_t put_aside(std::span<const std::byte> chunk) {
+  std::int64_t spill(std::span<const std::byte> chunk) {
     if (!file) {
       log->info(
-          "events do not fit into {:.2f} GiB (data.prepare.memory_gib): they go to a temporary file beside {}",
+          "events exceed {:.2f} GiB (data.prepare.memory_gib); they are stored in a temporary file next to {}",
           bytes / 1073741824.0, path);
       file.emplace(path);
     }
@@ -54,7 +54,8 @@ struct EventMemory {
 };
 
 std::shared_ptr<EventMemory> make_event_memory(double bytes, std::string path, Log& log) {
-  // One chunk of each of 256 partitions is always in memory: those of two stores are half of it at most.
+  // Every partition keeps one chunk in memory. The chunk size limits those of two stores to half of the
+  // memory.
   const double units = std::clamp(bytes / (4.0 * 256.0 * chunk_unit), 1.0, double{max_units});
   return std::make_shared<EventMemory>(
       EventMemory{bytes, std::move(path), &log, bytes, static_cast<std::int64_t>(units) * chunk_unit});
@@ -88,7 +89,7 @@ void EventStore::next_chunk(Chunks& chunks) {
     next.bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
   } else {
     Chunk& full = chunks.back();
-    full.offset = memory_->put_aside({full.bytes.get(), static_cast<std::size_t>(full.used)});
+    full.offset = memory_->spill({full.bytes.get(), static_cast<std::size_t>(full.used)});
     next.bytes = std::move(full.bytes);
   }
   chunks.push_back(std::move(next));
@@ -110,7 +111,7 @@ void EventStore::sort(std::size_t partition, Sorted& to) const {
     left = left.subspan(size);
   }
 
-  // First where the events of each of the partition's users begin, and in the end where they end.
+  // Counting sort: `ends` is first the begin of each user's events in the partition, and finally their end.
   std::vector<std::int64_t>& ends = to.ends;
   ends.clear();
   const auto index_of = [&](const std::byte* event) {
@@ -129,8 +130,8 @@ void EventStore::sort(std::size_t partition, Sorted& to) const {
     }
     for (std::size_t u = 1; u < ends.size(); ++u) ends[u] += ends[u - 1];
     for (const std::byte* event = to.stored.data(); event < end; event += size) {
-      void* const place = &to.events[static_cast<std::size_t>(ends[index_of(event)]++)];
-      std::memcpy(place, event, size);
+      void* const target = &to.events[static_cast<std::size_t>(ends[index_of(event)]++)];
+      std::memcpy(target, event, size);
     }
   });
 }

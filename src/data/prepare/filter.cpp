@@ -10,7 +10,7 @@
 namespace vaecf::data {
 namespace {
 
-// Ranks of ids when sorted.
+// Returns the position of each id in sorted order.
 std::vector<std::int32_t> ranks(const std::vector<std::int64_t>& ids) {
   std::vector<std::int32_t> sorted(ids.size());
   std::iota(sorted.begin(), sorted.end(), 0);
@@ -32,8 +32,8 @@ std::span<Event> without(std::span<Event> events, Drop drop) {
 
 }  // namespace
 
-// Finds the events whose user had the item before, during one pass over all events. A pair counts once in
-// each part of a source that is split already; each part is read in one go.
+// Detects repeated (user, item) pairs during one pass over all events. In an already split source a pair may
+// occur once per part; each part is read contiguously.
 class Filter::Repeats {
  public:
   explicit Repeats(std::int64_t items) : last_(static_cast<std::size_t>(items), -1) {}
@@ -45,14 +45,14 @@ class Filter::Repeats {
   }
 
  private:
-  std::vector<std::int64_t> last_;  // item -> user and part of the last event
+  std::vector<std::int64_t> last_;  // user and part of the last event of each item
 };
 
 Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress)
     : ratings_(&ratings),
       progress_(&progress),
       min_rating_(options.min_rating),
-      // A split that is given was made of filtered events.
+      // A given split was made from filtered events.
       min_user_items_(options.split == SplitMethod::given ? 0 : options.min_user_items),
       min_item_users_(options.split == SplitMethod::given ? 0 : options.min_item_users),
       items_(ratings.item_ids.size()),
@@ -69,7 +69,7 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
 
 void Filter::add_step(const Tally& tally, const std::string& step, std::string_view advice,
                       PrepareReport& report) const {
-  if (tally.events() == 0) throw InputError(format("no event is left after the step '{}': {}", step, advice));
+  if (tally.events() == 0) throw InputError(format("no event is left after the step '{}'; {}", step, advice));
   report.steps.push_back(tally.step(step));
 }
 
@@ -78,7 +78,7 @@ void Filter::count_liked(PrepareReport& report) {
   Tally raw(items_);
   Tally firsts(items_);
   Tally liked(items_);
-  // The repeated events that come first in the order that counts are shown.
+  // Examples for the report: the first repeated events in the defined order.
   std::vector<Event> shown;
   const auto before = [&](const Event& a, const Event& b) {
     const auto rank = [&](const Event& e) {
@@ -93,7 +93,7 @@ void Filter::count_liked(PrepareReport& report) {
     if (shown.size() > Findings::shown) shown.pop_back();
     return true;
   };
-  ratings_->events.each_user({"looking for repeated ones"}, *progress_, [&](std::span<Event> events) {
+  ratings_->events.each_user({"finding repeated events"}, *progress_, [&](std::span<Event> events) {
     raw.add_row(events);
     events = without(events, is_repeated);
     firsts.add_row(events);
@@ -111,7 +111,7 @@ void Filter::count_liked(PrepareReport& report) {
 
   report.lines_read = ratings_->lines;
   report.events_read = ratings_->events.size();
-  constexpr const char* what = "user and item stand in an earlier line, which counts";
+  constexpr const char* what = "user and item occurred together in an earlier line, which is used";
   for (const Event& event : shown) {
     ratings_->findings.dropped(what, [&] {
       return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
@@ -138,7 +138,7 @@ void Filter::count_on_kept_items(PrepareReport& report) {
            "lower data.prepare.min_item_users", report);
 }
 
-// The events of one user, which all steps before have kept.
+// Counts the events of one user that all previous steps kept.
 void Filter::count_user(std::span<const Event> events) {
   if (events.empty() || static_cast<std::int64_t>(events.size()) < min_user_items_) return;
   events_of_[static_cast<std::size_t>(events.front().user)] = static_cast<std::int32_t>(events.size());

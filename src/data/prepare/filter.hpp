@@ -14,7 +14,7 @@
 
 namespace vaecf::data {
 
-/// Counts events, users and distinct items, for a line of the report.
+/// Counts events, users and distinct items for one row of the report.
 class Tally {
  public:
   explicit Tally(std::int64_t items = 0) : seen_(static_cast<std::size_t>(items), 0) {}
@@ -29,6 +29,7 @@ class Tally {
     users_ += events.empty() ? 0 : 1;
   }
   std::int64_t events() const { return events_; }
+  /// Returns the counts as the report row `name`.
   StepCount step(std::string name) const { return {std::move(name), events_, users_, items_}; }
 
  private:
@@ -45,23 +46,22 @@ class Tally {
   std::int64_t items_ = 0;
 };
 
-/// The steps before the split: the first event of each (user, item), whatever its rating, then liked events,
-/// then items with at least `min_item_users` users, then users with at least `min_user_items` items. Each
-/// once, not iterated, as the paper does: some items may end below their limit. A source that is split
-/// already (`given`) is not filtered by count. Memory grows with users and items.
+/// Filters that run before the split, each once and in this order: the first event of each (user, item) pair,
+/// positive events, items with at least `min_item_users` users, users with at least `min_user_items` items.
+/// They are not iterated, as in the paper, so some items may end below their limit. An already split source
+/// (`given`) is not filtered by count. Memory is proportional to the number of users and items.
 class Filter {
  public:
-  /// Reads the events once or twice, and adds the counts of each step to `report`. Throws InputError if a
-  /// step leaves nothing, or if an event is repeated and the source is read strictly.
+  /// Reads the events once or twice and adds the counts of each step to `report`. Throws InputError if a step
+  /// leaves no events, or if an event is repeated in strict mode.
   Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress);
 
-  /// user -> events that are kept.
+  /// Returns the number of kept events per user.
   const std::vector<std::int32_t>& events_of() const { return events_of_; }
-  /// Returns the users from the first to the last who have events of `part`, of a source that is split
-  /// already.
+  /// Returns the range from the first to the last user with events of `part`, for an already split source.
   Range users_of(Part part) const { return users_of_part_[static_cast<std::size_t>(part)]; }
-  /// Calls use(events) for each user that is kept, with what is kept of the user's events in the order that
-  /// counts. Empties the store of events.
+  /// Calls use(events) for each kept user, with the user's kept events in their defined order. Empties the
+  /// event store.
   void take_users(const EventStore::Use& use);
 
  private:
@@ -79,9 +79,9 @@ class Filter {
   std::int64_t min_user_items_;
   std::int64_t min_item_users_;
   std::int64_t items_;
-  std::vector<std::int32_t> item_order_;  // rank of each item, if events count in order of those
+  std::vector<std::int32_t> item_order_;  // sort position of each item, if events are ordered by item
   std::vector<std::int32_t> events_of_;
-  std::vector<std::int32_t> users_of_;  // item -> users who like it
+  std::vector<std::int32_t> users_of_;  // item -> number of positive events
   std::array<Range, 5> users_of_part_{};
   Tally kept_;
 };

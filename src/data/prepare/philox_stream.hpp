@@ -9,11 +9,11 @@
 
 namespace vaecf::data {
 
-/// Draws one after the other from Philox words of purpose `permutation`: `user` and `step` name the stream,
-/// a running count of draws is the index. The same on every machine and standard library.
+/// Sequential random numbers from Philox with purpose `permutation`: `user` and `step` select the stream, a
+/// counter is the index. The values do not depend on the machine or standard library.
 class PhiloxStream {
  public:
-  /// `step` of the streams that belong to no epoch.
+  /// Values of `step` for streams that belong to no epoch.
   static constexpr std::uint32_t split_step = 0xFFFFFFFFu;
   static constexpr std::uint32_t synthesis_step = 0xFFFFFFFEu;
   static constexpr std::uint32_t user_columns_step = 0xFFFFFFFDu;
@@ -21,6 +21,7 @@ class PhiloxStream {
   PhiloxStream(std::uint64_t seed, std::uint32_t user, std::uint32_t step)
       : seed_(seed), user_(user), step_(step) {}
 
+  /// Returns the next 32 random bits.
   std::uint32_t word() {
     const std::uint32_t lane = index_ % 4;
     if (lane == 0) {
@@ -30,7 +31,7 @@ class PhiloxStream {
     return block_.word[lane];
   }
 
-  /// A number of [0, bound), bound > 0, without bias: Lemire, "Fast random integer generation in an
+  /// Returns an unbiased integer in [0, bound), bound > 0: Lemire, "Fast random integer generation in an
   /// interval" (2019), with rejection.
   std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{word()} * bound;
@@ -45,10 +46,10 @@ class PhiloxStream {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  /// A number of (0, 1), a multiple of 2^-33: never 0, so that its logarithm is finite.
+  /// Returns a value in (0, 1), a multiple of 2^-33. It is never 0, so its logarithm is finite.
   double uniform() { return (word() + 0.5) * 0x1p-32; }
 
-  /// Fisher-Yates from the end.
+  /// Shuffles `values` (Fisher-Yates from the end).
   template <class T>
   void shuffle(std::span<T> values) {
     for (std::size_t i = values.size(); i-- > 1;) {

@@ -39,7 +39,7 @@ void write_users(io::DatasetWriter& writer, const std::string& part, const RawRa
   if (features.any()) features.append_rows(writer, part, ids);
 }
 
-// All but the rows.
+// Writes everything except the interaction rows.
 void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
                UserFeatures& features) {
   const auto train = static_cast<std::size_t>(split.train_rows);
@@ -50,7 +50,7 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
   for (const auto& [part, count] :
        {std::pair("validation", split.validation_rows), std::pair("test", split.test_rows)}) {
     const std::string name = part;
-    if (split.weak && count > 0) {  // the same users, and what the model sees of them is what it learned from
+    if (split.weak && count > 0) {  // same users; their fold-in is the train row
       writer.link(name + "/fold_in", "train");
       writer.link(name + "/user_id", "train/user_id");
       if (features.any()) writer.link(name + "/features", "train/features");
@@ -63,19 +63,19 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
 
 std::string to_table(const FeatureReport& features) {
   std::string table =
-      format("features of {} of {} users from {}; {} of its {} rows are of nobody in the dataset\n",
+      format("features of {} of {} users from {}; {} of its {} rows belong to users outside the dataset\n",
              grouped(features.known), grouped(features.users), features.table, grouped(features.unused),
              grouped(features.rows));
   for (const FeatureReport::Column& column : features.columns) {
-    table += format("  {}: {} values in {} x {} columns, known of {} users", column.name,
+    table += format("  {}: {} values in {} x {} columns, set for {} users", column.name,
                     grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
-    if (column.alike > 0) table += format("; {} values look like another one", grouped(column.alike));
+    if (column.alike > 0) table += format("; {} values collide with another one", grouped(column.alike));
     table += "\n";
   }
   return table;
 }
 
-/// Nobody waits for sums of gigabytes where preparing has failed.
+/// Stops the computation of the source digests if preparing fails.
 struct StopAtEnd {
   std::stop_source& what;
   ~StopAtEnd() { what.request_stop(); }
@@ -87,17 +87,15 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
                       const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
   if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
       options.split != SplitMethod::ratio) {
-    throw InputError(
-        format("data.prepare.pick: last is for the splits leave_one_out and ratio; "
-               "{} holds out {}: set data.prepare.split, or leave pick out",
-               to_string(options.split),
-               options.split == SplitMethod::given ? "what its files say" : "random items"));
+    throw InputError(format(
+        "data.prepare.pick: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove pick",
+        to_string(options.split)));
   }
   for (const char* const part : {"validation", "test"}) {
     const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
     if (path.empty() || options.split == SplitMethod::given) continue;
     throw InputError(format(
-        "data.source.{}_path is {}, but data.prepare.split is {}, which makes its parts itself: say split: given, or leave the path out",
+        "data.source.{}_path is {}, but data.prepare.split: {} does not use it; set data.prepare.split: given, or remove the path",
         part, path, to_string(options.split)));
   }
   const io::Attributes made_by = recipe(source, options);
@@ -116,7 +114,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     add_path(users.path);
   }
   io::check_output(output, "data.file", paths);
-  // Before the long work, so that what may not be replaced is refused at once.
+  // Checked first, so that an output that must not be replaced is rejected before the long work.
   const bool intact = io::check_replaceable(output, mode.replace);
   PrepareReport report;
   if (intact && !mode.force && !mode.strict)
@@ -127,7 +125,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   const std::filesystem::path place(io::behind_links(output));
   io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".",
                                place.filename().string());
-  // Before the long work: a folder that cannot be written shows now.
+  // Created first, so that an unwritable folder is reported before the long work.
   io::DatasetWriter writer(output, options.compression);
   std::stop_source unwanted;
   auto description = std::async(

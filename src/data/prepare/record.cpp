@@ -19,22 +19,22 @@
 namespace vaecf::data {
 namespace {
 
-// Counts up when the same source and options give another dataset than before.
+// Incremented when the same source and options give a different dataset than before.
 constexpr std::int64_t recipe_version = 2;
 
-// The keys that only some recipes have: without them something else was made than with them.
+// Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key == "features_of" ||
          key == "given_parts";
 }
 
-// The file of an archive that `path` names in place of the folder the archive would be unpacked to: the
-// archive's name and sum alone do not tell which was read. Empty where there is no such archive.
+// Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
+// archive; otherwise an empty string. Name and digest of the archive do not determine which member was read.
 std::string member_of_archive(const std::string& path) {
   return archive_for(path).empty() ? "" : std::filesystem::path(path).filename().string();
 }
 
-// The options that only some formats use.
+// Returns the value of an option that only some formats use.
 io::Attribute value_of(const std::string& option, const SourceOptions& source) {
   const std::map<std::string_view, io::Attribute> values{
       {"separator", source.separator},         {"header", std::int64_t{source.header}},
@@ -45,7 +45,7 @@ io::Attribute value_of(const std::string& option, const SourceOptions& source) {
   return values.at(option);
 }
 
-// The sha256 of a file, whose `bytes` are counted.
+// Returns the SHA-256 of a file and adds its size to `bytes`.
 std::string digest_of(const std::string& path, const std::stop_token& stop, std::int64_t& bytes) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
@@ -56,7 +56,7 @@ std::string digest_of(const std::string& path, const std::stop_token& stop, std:
     bytes += file.gcount();
   }
   if (!file.eof() && !stop.stop_requested()) {
-    throw InputError(format("{}: cannot be read ({}): check data.source.path", path, std::strerror(errno)));
+    throw InputError(format("{}: cannot be read ({}); check data.source.path", path, std::strerror(errno)));
   }
   return hash.finish();
 }
@@ -78,22 +78,22 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
       {"seed", static_cast<std::int64_t>(options.seed)},
   };
   if (!source.file.empty()) attributes["source_file"] = source.file;
-  const auto tell = [&](const char* key, const std::string& value) {
+  const auto set_if_present = [&](const char* key, const std::string& value) {
     if (!value.empty()) attributes[key] = value;
   };
   const std::string member = member_of_archive(source.path);
   const SourceFormat& format_used = format_of(source);
-  // The only name that files of the format have says nothing.
-  if (format_used.files != std::vector{member}) tell("source_member", member);
-  // Which file is which part, where that is said.
-  tell("source_validation", std::filesystem::path(source.validation_path).filename().string());
-  tell("source_test", std::filesystem::path(source.test_path).filename().string());
+  // A member with the only possible name of the format is not recorded.
+  if (format_used.files != std::vector{member}) set_if_present("source_member", member);
+  // Files of the validation and test parts, if set.
+  set_if_present("source_validation", std::filesystem::path(source.validation_path).filename().string());
+  set_if_present("source_test", std::filesystem::path(source.test_path).filename().string());
   for (const std::string& option : format_used.options)
     attributes["source_" + option] = value_of(option, source);
-  // Of several files of lists only the first was read once.
+  // Earlier versions read only the first of several files of lists.
   const auto files = static_cast<std::int64_t>(source_files(source).paths.size());
   if (format_used.read == read_lists && files > 1) attributes["source_lists"] = files;
-  // Parts that nobody had asked for were once taken, too.
+  // Earlier versions also read parts that were not requested.
   if (options.split == SplitMethod::given && (options.validation_users == 0 || options.test_users == 0)) {
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");
@@ -103,7 +103,7 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
     attributes["feature_hashes"] = options.feature_hashes;
     attributes["feature_buckets"] = options.feature_buckets;
     attributes["users_file"] = source.users.file;
-    tell("users_member", member_of_archive(source.users.path));
+    set_if_present("users_member", member_of_archive(source.users.path));
     attributes["users_separator"] = source.users.separator;
     attributes["users_header"] = std::int64_t{source.users.header};
     attributes["users_quotes"] = std::int64_t{source.users.quotes};

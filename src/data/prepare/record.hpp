@@ -9,19 +9,19 @@
 
 namespace vaecf::data {
 
-/// What a dataset's attributes say about how it was made: everything that decides what is in it, but the
-/// source's own bytes. Not the name: whoever asks for the same dataset under another one has it.
+/// Returns the attributes that describe how a dataset is made: all options that determine its contents,
+/// without the bytes of the source. The name is not included, so a dataset is up to date under any name.
 io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options);
 
-/// Returns whether a dataset with the attributes `found` was made by `recipe`, whatever its source.
+/// Returns whether a dataset with the attributes `found` was made with `recipe`, from any source.
 bool made_by(const io::Attributes& found, const io::Attributes& recipe);
 
-/// For the record: names, sizes and sha256 of `paths`. Reads all of them, unless `stop` says that nobody
-/// wants to know any more.
+/// Returns names, sizes and SHA-256 digests of `paths` for the attribute `source`. Reads all of them; stops
+/// early once `stop` is requested, and the result is then meaningless.
 std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});
 
-/// Returns the table stored in the intact dataset at `path` if it was made by `recipe` from `source_paths` as
-/// they are now and is compressed as asked for; otherwise an empty string.
+/// Returns the report stored in the intact dataset at `path` if it was made with `recipe` from the current
+/// contents of `source_paths` and has this compression level. Otherwise returns an empty string.
 std::string stored_table(const std::string& path, const io::Attributes& recipe,
                          const std::vector<std::string>& source_paths, std::int64_t compression);
 

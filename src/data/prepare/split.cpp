@@ -11,9 +11,9 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::int32_t nowhere = -1;  // row or column of what has none
+constexpr std::int32_t nowhere = -1;  // row or column of users or items without one
 
-// Rows, or users as the source numbers them.
+// Ranges of rows, or of user indices of the source.
 struct StrongParts {
   Range train;
   Range validation;
@@ -24,7 +24,7 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   const std::int64_t held_out = options.validation_users + options.test_users;
   if (held_out >= users) {
     throw InputError(format(
-        "{} validation and {} test users leave none of the {} users to train on: lower data.prepare.validation_users and data.prepare.test_users, or filter less",
+        "{} validation and {} test users leave none of the {} users to train on; decrease data.prepare.validation_users and data.prepare.test_users, or relax the filters",
         options.validation_users, options.test_users, users));
   }
   const std::int64_t train = users - held_out;
@@ -33,11 +33,11 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
 
 void require_given_parts(const Filter& filter, const PrepareOptions& options) {
   const auto holds = [&](Part part) { return filter.users_of(part).size() > 0; };
-  if (!holds(Part::train)) throw InputError("the train part of the source holds no event to train on");
+  if (!holds(Part::train)) throw InputError("the train part of the source contains no events");
   const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
   if (!holds(Part::validation) && !holds(Part::test) && !none_wanted) {
     throw InputError(
-        "data.prepare.split is given, but there is neither a validation nor a test file beside the train file: name them in data.source.validation_path and data.source.test_path, or use another split");
+        "data.prepare.split is given, but there is neither a validation nor a test file next to the train file; set data.source.validation_path and data.source.test_path, or use another split");
   }
 }
 
@@ -50,11 +50,11 @@ Range covering(Range a, Range b) {
 void require_apart(Range a, Range b, const char* what) {
   if (a.size() == 0 || b.size() == 0 || a.end <= b.begin || b.end <= a.begin) return;
   throw InputError(format(
-      "uids {} to {} and {} to {} of {} overlap: a held-out user must be in one part only, with uids in one stretch",
+      "uids {} to {} and {} to {} of {} overlap; each user must be in one part only, and the uids of a part must be contiguous",
       a.begin, a.end - 1, b.begin, b.end - 1, what));
 }
 
-// Where items come first in the file: among events to train on, and among others.
+// First position of each item in the source, in events to train on and in others.
 class FirstAppearances {
  public:
   explicit FirstAppearances(std::int64_t items) : first_(static_cast<std::size_t>(items), {never, never}) {}
@@ -64,7 +64,7 @@ class FirstAppearances {
     std::int64_t& first = train ? in_train : elsewhere;
     first = std::min<std::int64_t>(first, event.index);
   }
-  // Items in that order, those of train before all others, which are left out unless `all`.
+  // Returns the items in that order, those of train first. The others are included only if `all`.
   std::vector<std::int32_t> numbered(bool all) const {
     std::vector<std::int32_t> items;
     for (std::size_t i = 0; i < first_.size(); ++i) {
@@ -120,7 +120,7 @@ class Splitter {
     }
   }
 
-  // As pro_sg has it: uids of each part are together, and there is a row for each from the first to the last.
+  // In pro_sg the uids of each part are contiguous; every uid from the first to the last gets a row.
   void keep_numbers() {
     const auto users_of = [&](Part a, Part b) {
       return covering(filter_->users_of(a), filter_->users_of(b));
@@ -140,7 +140,7 @@ class Splitter {
     parts_.test = {parts_.validation.end, parts_.validation.end + test.size()};
   }
 
-  // Events by row instead of user, and the columns' items.
+  // Regroups the events by row instead of user, and determines the items of the columns.
   EventStore collect_rows() {
     std::vector<std::int32_t> row_of(filter_->events_of().size(), nowhere);
     for (std::size_t r = 0; r < split_.users.size(); ++r) {
@@ -180,7 +180,7 @@ class Splitter {
 
   std::int32_t column(const Event& event) const { return column_of_[static_cast<std::size_t>(event.item)]; }
 
-  // What is drawn depends on how many events of a user are on items of train.
+  // Samples the targets, which depend on each held-out user's number of events on train items.
   void draw(EventStore& rows) {
     std::vector<std::int64_t> first{0};
     const auto held_out = static_cast<std::int32_t>(parts_.validation.begin);
@@ -197,7 +197,7 @@ class Splitter {
 
   void write(EventStore& rows) {
     std::int64_t next = 0;
-    const auto write_to = [&](std::int64_t end) {  // rows without events
+    const auto write_to = [&](std::int64_t end) {  // writes rows without events
       while (next < end) write_row(next++, {});
     };
     rows.each_user({.label = "writing", .last = true}, *progress_, [&](std::span<const Event> events) {
@@ -228,7 +228,7 @@ class Splitter {
     if (split_.weak ? tests_ : !train && in_test) to_->held_out(Part::test, fold_in_, test_);
   }
 
-  // Of events on known items, each of which is asked about once, in order.
+  // Returns whether an event on a train item is a target. Must be called once per such event, in order.
   bool is_target(const Event& event, bool train) {
     if (!drawn_) return event.part == Part::validation || event.part == Part::test;
     return !train && is_target_[next_target_++];
@@ -239,15 +239,15 @@ class Splitter {
   const PrepareOptions* options_;
   SplitWriter* to_;
   Progress* progress_;
-  bool drawn_;  // held-out users, and which of their events are targets
+  bool drawn_;  // held-out users and their targets are sampled
   bool given_;
-  bool validates_ = false;  // there are events of that part
-  bool tests_ = false;
+  bool validates_ = false;  // there are validation events
+  bool tests_ = false;      // there are test events
   StrongOrder order_;
-  StrongParts parts_;  // rows; weak: train is all
+  StrongParts parts_;  // row ranges; weak: all rows are train
   Split split_;
   std::vector<std::int32_t> column_of_;
-  std::vector<bool> is_target_;  // of the known events of held-out users, if those are drawn
+  std::vector<bool> is_target_;  // of the events of held-out users on train items, if sampled
   std::size_t next_target_ = 0;
   std::vector<std::int32_t> fold_in_;  // columns of the row being written
   HeldOutRow validation_;
@@ -312,15 +312,14 @@ void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareRepor
   report.steps.push_back(part.targets.step(part.name + ": targets"));
   report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
-    log.warn("{} of {} {} users have no target, since they have too few events{}: metrics leave them out",
+    log.warn("{} of {} {} users have no target, since they have too few events{}; metrics exclude them",
              part.without_target, part.rows, part.name,
              part.unknown.events() > 0 ? ", or no train user has the item" : "");
   }
-  // A split of one's own may ask for what the user has already.
+  // Targets of a given split may be among the fold-in items.
   if (given && part.seen_targets > 0) {
-    log.warn(
-        "{} {} targets are among the items that the model is shown of the same user: they are kept, and count as never found",
-        part.seen_targets, part.name);
+    log.warn("{} {} targets are also fold-in items of the same user; they are kept and count as misses",
+             part.seen_targets, part.name);
   }
 }
 

@@ -14,31 +14,32 @@
 
 namespace vaecf::data {
 
-/// What is held out of one user.
+/// Held-out items of one user.
 struct HeldOutRow {
-  std::vector<std::int32_t> targets;  ///< columns
-  std::vector<std::int32_t> unknown;  ///< items of dropped events, which no train user has
+  std::vector<std::int32_t> targets;  ///< columns of the items to predict
+  std::vector<std::int32_t> unknown;  ///< items of dropped events: no train user has them
   void clear() {
     targets.clear();
     unknown.clear();
   }
 };
 
-/// Writes the rows of a split to a dataset, and counts what it writes.
+/// Writes the rows of a split to a dataset and counts them for the report.
 class SplitWriter {
  public:
   explicit SplitWriter(io::DatasetWriter& writer) : writer_(&writer) {}
 
-  /// Must be called before the first row. `items`: items of the source.
+  /// Must be called before the first row. `items`: number of items of the source.
   void start(bool weak, std::int64_t items);
-  /// Adds the next user of train; sorts the columns.
+  /// Adds the next train user; sorts `columns`.
   void train(std::span<std::int32_t> columns);
-  /// Adds the next user of validation or of the test, with what the model sees of the user; sorts the
-  /// columns. In weak splits that is the train row, which is not written again.
+  /// Adds the next validation or test user, with the fold-in items; sorts the columns. In weak splits the
+  /// fold-in items are the train row and are not written again.
   void held_out(Part part, std::span<std::int32_t> fold_in, HeldOutRow& row);
 
+  /// Returns the number of interactions written.
   std::int64_t interactions() const;
-  /// Adds what was counted.
+  /// Adds the counts to `report` and logs warnings.
   void report(PrepareReport& report, bool given, Log& log) const;
 
  private:
@@ -49,7 +50,7 @@ class SplitWriter {
     Tally targets;
     Tally unknown;
     std::int64_t without_target = 0;
-    std::int64_t seen_targets = 0;  // among what the model sees
+    std::int64_t seen_targets = 0;  // targets that are also in the fold-in items
   };
   HeldOutCount& held_out_of(Part part) { return part == Part::validation ? validation_ : test_; }
   void report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const;
@@ -61,36 +62,39 @@ class SplitWriter {
   HeldOutCount test_;
 };
 
-/// Returns the users who have events, by ascending id. `events_of`: user -> events.
+/// Returns the users with events, by ascending id. `events_of`: number of events per user.
 std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_of, const io::IdList& ids);
 
-/// Shuffles users, which are sorted by id, by Philox: the order of rows of all splits but `liang2018`.
+/// Returns a Philox shuffle of users sorted by id: the row order of all splits except `liang2018`.
 std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::uint32_t seed);
 
-/// The order of a strong split.
+/// Row order of a strong split.
 struct StrongOrder {
-  std::vector<std::int32_t> users;   ///< row -> user
-  std::vector<std::int64_t> visits;  ///< rows in the order in which their targets are drawn
+  std::vector<std::int32_t> users;   ///< user of each row
+  std::vector<std::int64_t> visits;  ///< rows in the order in which targets are sampled
 };
 
-/// `sorted`: users by ascending id. `liang2018` permutes them by numpy's generator, `random` by Philox.
+/// Returns the order of the users `sorted`, which are sorted by id: permuted with NumPy's generator for
+/// `liang2018`, with Philox for `random`.
 StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareOptions& options);
 
-/// Draws which events of the users in rows `part` are targets. The n events of the k-th row of the part are
-/// elements first[k] to first[k + 1] of `is_target`, in file order. `liang2018`, bit for bit as the notebook
-/// does: floor(fraction * n) of at least 5, by numpy's generator, which is seeded for each part. `random`:
-/// floor(fraction * n) of at least 2, but at least one; each user's draw depends on the row only.
+/// Samples the target events of the users in the rows `part`. The n events of the k-th row of the part are
+/// elements [first[k], first[k + 1]) of `is_target`, in file order. `liang2018` samples floor(fraction * n)
+/// of at least 5 events with NumPy's generator, seeded for each part, bit for bit like the notebook. `random`
+/// samples max(1, floor(fraction * n)) of at least 2 events, and leaves at least one; the result of a user
+/// depends only on the row.
 void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& options,
                   std::span<const std::int64_t> first, std::vector<bool>& is_target);
 
-/// Draws what is held out of each user's n events in the splits `leave_one_out` and `ratio`: 1 for the test
-/// if n >= 2 and 1 for validation if n >= 3; or max(1, floor(fraction * n)) each under the same conditions,
-/// but one event at least stays.
+/// Samples the held-out events of a user in the splits `leave_one_out` and `ratio`. A user with n events gets
+/// test events if n >= 2, and validation events if n >= 3, or if n >= 2 without a test part. Each part gets 1
+/// event (`leave_one_out`) or max(1, floor(fraction * n)) events (`ratio`); at least one event remains in
+/// train.
 class WeakDraw {
  public:
   explicit WeakDraw(const PrepareOptions& options) : options_(&options) {}
-  /// Sets the part of each event of the user in row `row`; events are in file order. They are drawn by
-  /// Philox, or they are the last in time, equal ones by file order.
+  /// Sets the part of each event of the user in row `row`; events are in file order. Held-out events are
+  /// sampled with Philox, or are the latest ones, with ties in file order.
   void draw(std::int64_t row, std::span<Event> events);
 
  private:
@@ -100,25 +104,25 @@ class WeakDraw {
   std::vector<std::int32_t> order_;
 };
 
-/// Strong generalization: users cut into train, validation and test by row, each user in one only.
-/// Weak: all users are in train, and in the same order in validation and test, if there are such parts.
+/// Result of a split. Strong generalization: every user is in exactly one of train, validation and test, by
+/// row. Weak: all users are in train, and in the same order in the validation and test parts, if any.
 struct Split {
-  bool weak = false;  ///< fold-in is /train, and not repeated in the parts
-  /// Row -> user of the events. Strong: train, then validation, then test.
+  bool weak = false;  ///< fold-in is /train and is not stored again
+  /// User of each row. Strong: train, then validation, then test.
   std::vector<std::int32_t> users;
-  std::vector<std::int32_t> items;  ///< column -> item of the events
+  std::vector<std::int32_t> items;  ///< item of each column
   std::int64_t train_rows = 0;
   std::int64_t validation_rows = 0;
   std::int64_t test_rows = 0;
 };
 
-/// Makes the split that `options` name, and writes its rows `to` the dataset. Memory grows with users and
-/// items, and with a bit for each held-out event of a strong split. `liang2018`: Liang et al., WWW 2018, bit
-/// for bit that of the notebook. `random`, `leave_one_out`, `ratio`: our own, drawn by Philox. Items of all
-/// these are those of train, numbered by first appearance there, and held-out events on others are dropped.
-/// `given`: the source's own, strong for pro_sg, whose rows and columns keep their order, else weak with all
-/// items. Throws InputError if validation and test leave no user to train on, and for a split of the source
-/// without a train part, without anything held out, or with a user in several parts (pro_sg).
+/// Splits the events by the method of `options` and writes the rows to the dataset. Memory is proportional to
+/// users and items, plus one bit per held-out event of a strong split. `liang2018` follows Liang et al., WWW
+/// 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with Philox. For
+/// these methods the columns are the items of train in order of first appearance, and held-out events on
+/// other items are dropped. `given` keeps the split of the source: strong for pro_sg, whose rows and columns
+/// keep their order, otherwise weak with all items. Throws InputError if no user is left to train on, or if
+/// the split of the source has no train part, no held-out events, or a user in several parts (pro_sg).
 Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
                  Progress& progress);
 

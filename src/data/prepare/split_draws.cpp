@@ -34,7 +34,7 @@ std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_o
 }
 
 std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::uint32_t seed) {
-  constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // no row is as large
+  constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // larger than any row
   PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(sorted));
   return sorted;
 }
@@ -88,7 +88,7 @@ std::int64_t WeakDraw::held_out_count(std::int64_t events) const {
 
 void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
   const auto n = static_cast<std::int64_t>(events.size());
-  order_.resize(events.size());  // those to be held out first
+  order_.resize(events.size());  // the first ones are held out
   std::iota(order_.begin(), order_.end(), 0);
   if (options_->pick == Pick::random) {
     stream_of_row(*options_, row).shuffle(std::span(order_));

@@ -7,7 +7,7 @@
 namespace vaecf::data {
 namespace {
 
-// Takes one of the characters `any_of` from the beginning of a text, if one of them is there.
+// Consumes the first character of `text` if it is one of `any_of`.
 bool take(std::string_view& text, std::string_view any_of) {
   if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
   text.remove_prefix(1);
@@ -22,7 +22,7 @@ bool take_digits(std::string_view& text, std::size_t count, int& number) {
   return error == std::errc() && stop == end;
 }
 
-// hh:mm[:ss[.fraction]], with or without colons.
+// Parses hh:mm[:ss[.fraction]], with or without colons, and adds it to `seconds`.
 bool take_clock(std::string_view& text, double& seconds) {
   int hour = 0;
   int minute = 0;
@@ -41,10 +41,10 @@ bool take_clock(std::string_view& text, double& seconds) {
     if (text.size() == before) return false;
   }
   seconds += 3600.0 * hour + 60.0 * minute + second + fraction;
-  return hour <= 24 && minute <= 59 && second <= 60;  // a leap second
+  return hour <= 24 && minute <= 59 && second <= 60;  // 60: a leap second
 }
 
-// Z, +hh[:mm], or nothing.
+// Parses Z, +hh[:mm] or an empty time zone, and adjusts `seconds`.
 bool take_zone(std::string_view& text, double& seconds) {
   if (take(text, "Zz")) return true;
   const bool east = text.starts_with('+');

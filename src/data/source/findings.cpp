@@ -5,7 +5,7 @@
 namespace vaecf::data {
 
 void Findings::refuse(std::string_view what, const std::string& where) {
-  throw InputError(format("{}: {}; correct or remove it, or leave out --strict", where, what));
+  throw InputError(format("{}: {}; correct or remove it, or omit --strict", where, what));
 }
 
 Finding& Findings::of(std::string_view what, bool is_dropped) {

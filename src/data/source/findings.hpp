@@ -12,31 +12,32 @@
 
 namespace vaecf::data {
 
-/// What is odd in a source, counted, with the places of the first few.
+/// Counts the malformed lines of a source by kind and keeps the locations of the first few.
 class Findings {
  public:
-  static constexpr std::size_t shown = 3;  ///< examples of each kind
+  static constexpr std::size_t shown = 3;  ///< number of examples kept per kind
 
   explicit Findings(bool strict = false) : strict_(strict) {}
 
-  /// One more of `what`; `where()` gives "file:line: 'text'" and is asked for the first few only. Strict: an
-  /// InputError instead.
+  /// Counts a dropped line (or value) of kind `what`. `where()` returns "file:line: 'text'" and is called for
+  /// the first few only. In strict mode it throws InputError instead.
   template <class Where>
   void dropped(std::string_view what, Where where) {
     add(what, true, where);
   }
+  /// Counts an unusual line of kind `what` that is kept; otherwise like dropped().
   template <class Where>
   void kept(std::string_view what, Where where) {
     add(what, false, where);
   }
-  /// Many at once, none of them shown.
+  /// Adds `count` dropped lines of kind `what` without examples.
   void add_unseen(std::string_view what, std::int64_t count) { of(what, true).count += count; }
 
   std::int64_t lines_dropped() const;
   const std::vector<Finding>& list() const { return list_; }
-  /// The first place of the kind of line that was dropped most often.
+  /// Returns the first example of the most frequent kind of dropped line, with its kind.
   std::string worst() const;
-  /// A warning for each kind.
+  /// Logs one warning per kind.
   void tell(Log& log) const;
 
  private:

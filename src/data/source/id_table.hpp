@@ -14,11 +14,12 @@
 
 namespace vaecf::data {
 
-/// Numbers distinct ids 0, 1, ... as they appear: a hash table with open addressing over a plain list.
-/// `Id` is int64 or string, `Key` what is looked up.
+/// Assigns indices 0, 1, ... to distinct ids in order of first appearance: a hash table with open addressing
+/// over a list. `Id` (int64 or string) is the stored type, `Key` the lookup type.
 template <class Id, class Key>
 class IdTable {
  public:
+  /// Returns the index of `key`, which is added if it is new. Throws InputError beyond 2^31 - 1 ids.
   std::int32_t find_or_add(Key key) {
     if (2 * (ids_.size() + 1) > slots_.size()) grow();
     std::size_t slot = hash(key) & (slots_.size() - 1);
@@ -27,13 +28,13 @@ class IdTable {
       slot = (slot + 1) & (slots_.size() - 1);
     }
     if (ids_.size() >= most_ids)
-      throw InputError("more than 2^31 - 1 different users or items: split the source");
+      throw InputError("more than 2^31 - 1 different users or items; split the source");
     slots_[slot] = static_cast<std::int32_t>(ids_.size());
     ids_.emplace_back(key);
     return slots_[slot];
   }
 
-  /// -1 where it was never added.
+  /// Returns the index of `key`, -1 if it was never added.
   std::int32_t find(Key key) const {
     if (slots_.empty()) return -1;
     std::size_t slot = hash(key) & (slots_.size() - 1);
@@ -44,13 +45,14 @@ class IdTable {
   }
 
   std::size_t size() const { return ids_.size(); }
+  /// Moves the ids out, in the order of their indices.
   std::vector<Id> take() { return std::exchange(ids_, {}); }
 
  private:
   static constexpr std::size_t most_ids = std::numeric_limits<std::int32_t>::max();
 
   static std::size_t hash(std::int64_t key) {
-    auto bits = static_cast<std::uint64_t>(key);  // the finaliser of SplitMix64
+    auto bits = static_cast<std::uint64_t>(key);  // finalizer of SplitMix64
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
     return bits ^ (bits >> 31);
@@ -67,10 +69,12 @@ class IdTable {
   }
 
   std::vector<Id> ids_;
-  std::vector<std::int32_t> slots_;  // index into ids_, or -1; a power of two, at most half full
+  std::vector<std::int32_t>
+      slots_;  // index into ids_, or -1; the size is a power of two, at most half of the slots are used
 };
 
-/// An id that prints back as it was written: "7", but not "007", "+7" or "7.0".
+/// Parses an integer id. Returns false unless printing it gives `text` again: "7", but not "007", "+7" or
+/// "7.0".
 inline bool parse_integer_id(std::string_view text, std::int64_t& id) {
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   if (digits.starts_with('0') && text != "0") return false;

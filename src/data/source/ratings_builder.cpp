@@ -20,11 +20,11 @@ bool parse_number(std::string_view field, double& number) {
 }  // namespace
 
 const char* id_problem(std::string_view id) {
-  constexpr std::size_t longest = 4096;  // bytes, as dataset files have it
-  if (id.empty()) return "is empty";
+  constexpr std::size_t longest = 4096;  // limit of dataset files, in bytes
+  if (id.empty()) return "id is empty";
   if (id.size() > longest) return "id is longer than 4096 bytes";
-  // Files of ours could not give it back.
-  return id.find('\0') == std::string_view::npos ? nullptr : "id holds a zero byte";
+  // Dataset files pad strings with zeros, so a zero byte would be lost.
+  return id.find('\0') == std::string_view::npos ? nullptr : "id contains a zero byte";
 }
 
 Wanted wanted_of(const PrepareOptions& options, bool strict) {
@@ -42,7 +42,7 @@ Wanted wanted_of(const PrepareOptions& options, bool strict) {
 std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
   kind = Id::known;
   if (!text_) {
-    // Those so far print back as they were written, or they would be text already.
+    // All ids so far print exactly as in the source.
     for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
     text_ = true;
     kind = Id::turned_to_text;
@@ -80,18 +80,19 @@ std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, co
   const std::int32_t number = column.number(field, kind);
   if (kind == IdColumn::Id::known) return number;
   if (kind == IdColumn::Id::turned_to_text) {
-    log_->warn("{}:{}: {} id '{}' is not an integer: {} ids are taken as text{}", file_, line_, what,
-               excerpt(field), what, what == std::string_view("user") ? ", and sorted as text" : "");
+    log_->warn("{}:{}: {} id '{}' is not an integer; all {} ids are stored as strings{}", file_, line_, what,
+               excerpt(field), what, what == std::string_view("user") ? ", and sorted as strings" : "");
   }
   if (!is_utf8(field)) {
-    findings().kept(format("the {} id is not UTF-8 and is taken as it is", what), [&] { return where(); });
+    findings().kept(format("the {} id is not UTF-8 and is stored unchanged", what), [&] { return where(); });
   }
   return number;
 }
 
 bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool liked, double time,
                          bool and_more) {
-  // Both first: what is dropped gives nobody a number, nor makes text of the others' ids.
+  // Both ids are checked first, so that a dropped line adds no user or item and does not turn ids into
+  // strings.
   if (!is_id(user_field, "user") || !is_id(item_field, "item")) return false;
   const std::int32_t user = number(users_, user_field, "user");
   append(user, number(items_, item_field, "item"), liked, time, and_more);
@@ -137,8 +138,8 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
   }
   if (times_ == Times::unknown) times_ = form;
   if (times_ == form) return true;
-  drop(form == Times::dates ? "the time is a date, but a number on the lines before"
-                            : "the time is a number, but a date on the lines before");
+  drop(form == Times::dates ? "the time is a date, but a number on earlier lines"
+                            : "the time is a number, but a date on earlier lines");
   return false;
 }
 

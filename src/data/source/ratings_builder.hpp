@@ -17,12 +17,12 @@
 
 namespace vaecf::data {
 
-/// The line of a file that each event comes from, stored as runs of lines with one event each.
+/// Source line of every event, stored as runs of consecutive lines with one event each.
 class SourceLocations {
  public:
   void start_file(const std::string& name);
-  /// Adds event `event`, the next one, of line `line` of the current file. `and_more`: the line holds
-  /// several.
+  /// Adds event `event`, the next one, which comes from line `line` of the current file. `and_more`: the line
+  /// has several events.
   void add(std::int64_t event, std::int64_t line, bool and_more = false) {
     if (line == expected_line_ && !and_more) {
       ++expected_line_;
@@ -36,7 +36,7 @@ class SourceLocations {
     runs_.push_back({event, file, !and_more, line});
     expected_line_ = and_more ? -1 : line + 1;
   }
-  /// Returns "file:line".
+  /// Returns "file:line" of an event.
   std::string location_of(std::int64_t event) const;
 
  private:
@@ -52,7 +52,7 @@ class SourceLocations {
   std::int64_t expected_line_ = -1;
 };
 
-/// All lines of a source, with the ids as the source has them.
+/// Events of a source, with its ids.
 struct RawRatings {
   EventStore events;
   io::IdList user_ids{};
@@ -60,18 +60,17 @@ struct RawRatings {
   SourceLocations locations{};
   Findings findings{};
   std::int64_t lines = 0;
-  /// The numbers of users and items are the source's own: rows and columns keep their order (pro_sg).
+  /// The source defines the indices of users and items, so rows and columns keep their order (pro_sg).
   bool numbered_by_source = false;
-  /// Events count as if they were in order of the ids of their items, in whatever order they are read
-  /// (netflix).
+  /// The events of a user are ordered by item id instead of by position in the source (netflix).
   bool ordered_by_item = false;
 };
 
-/// Why `id` cannot be one: "is empty"; nullptr: it can.
+/// Returns why `id` is invalid ("id is empty"), or nullptr if it is valid.
 const char* id_problem(std::string_view id);
 
-/// The ids of one column, numbered as they appear: integers, until one turns up that is none; from then on
-/// all are text. So they print back as they were written.
+/// Assigns indices to the ids of one column in order of first appearance. Ids are integers until the first
+/// one that is not; from then on all are strings. They therefore print exactly as in the source.
 class IdColumn {
  public:
   enum class Id { known, fresh, turned_to_text };
@@ -79,7 +78,7 @@ class IdColumn {
   std::int32_t number(std::string_view field, Id& kind) {
     std::int64_t id = 0;
     if (text_ || !parse_integer_id(field, id)) return number_of_text(field, kind);
-    // Most files keep the lines of a user, or of an item, together.
+    // Fast path: most files group lines by user or by item.
     if (id != last_id_ || last_number_ < 0) {
       last_id_ = id;
       last_number_ = number_of_integer(id);
@@ -102,7 +101,7 @@ class IdColumn {
     return number;
   }
 
-  // Ids below this are looked up in a plain list, one access to memory instead of two; 16 MiB at most.
+  // Smaller ids are looked up in an array, with one memory access instead of two; it takes at most 16 MiB.
   static constexpr std::int64_t most_small_ids = std::int64_t{1} << 22;
 
   bool text_ = false;
@@ -113,33 +112,34 @@ class IdColumn {
   IdTable<std::string, std::string_view> strings_;
 };
 
-/// What a reader is asked for beyond users and items.
+/// Reader options: columns, parts and limits beyond users and items.
 struct Wanted {
   double min_rating = 0.0;
   bool time = false;
   bool part = false;
-  bool validation = true;  ///< of a source that is split already
-  bool test = true;
+  bool validation = true;  ///< read the validation part of an already split source
+  bool test = true;        ///< read its test part
   bool strict = false;
-  /// Bytes of memory that events may take; beyond it they go to a file beside `spill_beside`.
+  /// Memory limit for events in bytes. Events beyond it are stored in a file next to `spill_beside`.
   double memory = std::numeric_limits<double>::infinity();
   std::string spill_beside{};
 
-  /// Whether events of a part of a source that is split already are asked for.
+  /// Returns whether events of this part are to be read.
   bool wants(Part of) const {
     if (of == Part::validation || of == Part::validation_fold_in) return validation;
     return of == Part::train || test;
   }
 };
 
+/// Returns the reader options that `options` imply.
 Wanted wanted_of(const PrepareOptions& options, bool strict);
 
-/// Seconds since 1970 of a date with the year first, as ISO 8601 has it and some others nearly: 2005-09-06,
-/// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a zone it
-/// is taken for UTC. False where it is none, or no day that there is.
+/// Parses a date with the year first into seconds since 1970, in ISO 8601 and similar forms: 2005-09-06,
+/// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a time zone
+/// it is UTC. Returns false if the text is not a valid date.
 bool parse_date(std::string_view text, double& seconds);
 
-/// Collects the events of a source, line by line, and what is odd about them.
+/// Collects the events of a source and reports malformed lines.
 class RatingsBuilder {
  public:
   RatingsBuilder(const Wanted& wanted, Log& log);
@@ -148,34 +148,39 @@ class RatingsBuilder {
   Findings& findings() { return ratings_.findings; }
   RawRatings& ratings() { return ratings_; }
 
+  /// Starts a file, whose events belong to `part`.
   void start_file(const std::string& name, Part part);
-  /// From here on events are those of line `number`, which reads `text`. Lines are counted.
+  /// Starts line `number` with the contents `text`, to which the following events belong.
   void start_line(std::int64_t number, std::string_view text) {
     ++ratings_.lines;
     line_ = number;
     text_ = text;
   }
-  /// "file:line: 'text'" of the current line.
+  /// Returns "file:line: 'text'" of the current line.
   std::string where() const;
+  /// Reports the current line as dropped because of `what`.
   void drop(std::string_view what) {
     findings().dropped(what, [&] { return where(); });
   }
 
-  /// An event of the current line; false where an id cannot be one. `and_more`: the line holds several.
+  /// Adds an event of the current line. Drops the line and returns false if an id is invalid. `and_more`: the
+  /// line has several events.
   bool add(std::string_view user, std::string_view item, bool liked = true, double time = 0.0,
            bool and_more = false);
-  /// An event of a source that numbers users and items itself.
+  /// Adds an event of a source that defines the indices of users and items.
   void add_numbered(std::int32_t user, std::int32_t item);
-  /// rating >= min_rating; false where it is no finite number, and the line is dropped.
+  /// Sets `liked` to rating >= min_rating. Drops the line and returns false if the rating is not a finite
+  /// number.
   bool read_rating(std::string_view field, bool& liked);
-  /// Numbers, or dates such as 2005-09-06; false, and the line is dropped, for what is neither, and for the
-  /// one where the first line has the other: they would not be in order.
+  /// Parses a time, either a number or a date such as 2005-09-06. Drops the line and returns false for other
+  /// text, and for a form that differs from that of the first line, since the two cannot be compared.
   bool read_time(std::string_view field, double& time);
+  /// Moves the result out.
   RawRatings take();
 
  private:
   void append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more);
-  /// Whether it can be one; if not, the line is dropped.
+  /// Returns whether `field` is a valid id; drops the line otherwise.
   bool is_id(std::string_view field, const char* what);
   std::int32_t number(IdColumn& column, std::string_view field, const char* what);
 

@@ -6,7 +6,7 @@
 
 namespace vaecf::data {
 
-// Pinterest's boards are the users, pins the items. Documents are counted as lines.
+// Boards are the users, pins the items. Documents are counted as lines.
 void read_boards(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
   io::SourceReader files = of.reader();
   progress.begin("reading", files.total_bytes(), "bytes");
@@ -25,7 +25,7 @@ void read_boards(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
       const std::int64_t others =
           boards.for_each_text("pins", [&](std::string_view pin) { to.add(board, pin, true, 0.0, true); });
       if (others < 0) to.drop("the board has no list of pins");
-      for (std::int64_t i = 0; i < others; ++i) to.drop("a pin is neither text nor a number");
+      for (std::int64_t i = 0; i < others; ++i) to.drop("a pin is neither a string nor an integer");
       progress.update(files.bytes_read());
     }
   }

@@ -9,7 +9,7 @@ namespace {
 constexpr auto no_column = static_cast<std::size_t>(-1);
 
 struct Columns {
-  std::size_t user, item, rating, time, name;  // no_column: is not read
+  std::size_t user, item, rating, time, name;  // no_column: not read
 };
 
 Columns columns_of(const SourceLayout& layout, Table& table, bool with_time) {
@@ -20,13 +20,13 @@ Columns columns_of(const SourceLayout& layout, Table& table, bool with_time) {
                         with_time ? find(layout.time) : no_column, find(layout.name)};
   if (columns.user == columns.item) {
     throw InputError(format(
-        "{}: users and items are read from the same column {}: correct data.source.user_column or data.source.item_column",
+        "{}: users and items are read from the same column {}; correct data.source.user_column or data.source.item_column",
         table.location(), columns.user));
   }
   return columns;
 }
 
-// `name` holds an item that goes by its name.
+// `name` is a buffer for items that are identified by name.
 void read_row(const Table& row, const Columns& columns, RatingsBuilder& to, std::string& name) {
   if (const char* const problem = row.problem()) return to.drop(problem);
   bool liked = true;

@@ -32,7 +32,7 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, R
   while (lines.next_file()) {
     if (counted && !first_file.empty()) {
       throw InputError(format(
-          "{} and {}: users without ids are numbered by their lines, which these two files would both begin at 0: let data.source.path name one file",
+          "{} and {}: users without ids are numbered by line, from 0 in each file, so only one file can be read; set data.source.path to one file",
           first_file, lines.name()));
     }
     first_file = lines.name();
@@ -45,7 +45,7 @@ void read_lists(const SourceOptions& source, const SourceFiles& of, Part part, R
         std::size_t count = words.size();
         std::from_chars(user.data(), user.data() + user.size(), count);
         if (count != words.size() - 1) {
-          to.drop("the number at its start is not that of the items behind it");
+          to.drop("the count at its start differs from the number of items after it");
           continue;
         }
         number = std::to_string(lines.number() - 1);

@@ -28,7 +28,7 @@ class MovieFiles {
     }
     splitter_.split(line, most_columns + 1);
     const auto& fields = splitter_.fields();
-    // One variant has no line `N:`, and the movie before the customer instead.
+    // One variant has no lines `N:`, but an additional first column with the movie.
     if (first_ && (fields.size() == most_columns || fields.size() == most_columns - 1)) {
       named_by_line_ = fields.size() == most_columns;
       first_ = false;
@@ -39,7 +39,7 @@ class MovieFiles {
     if (named_by_line_) {
       if (fields[0] != named_ && !start_movie(fields[0])) return;
     } else if (movie_.empty()) {
-      return to_->drop("no line 'N:' before it names the movie");
+      return to_->drop("no line 'N:' with the movie precedes it");
     }
     bool liked = false;
     double time = 0;
@@ -58,18 +58,18 @@ class MovieFiles {
     std::int64_t movie = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), movie);
     if (error != std::errc{} || end != name.data() + name.size()) {
-      to_->drop("the movie is not a number");
+      to_->drop("the movie is not an integer");
       return false;
     }
     named_ = name;
-    movie_ = std::to_string(movie);  // one copy has "003:" for movie 3
+    movie_ = std::to_string(movie);  // one copy of the dataset has "003:" for movie 3
     return true;
   }
 
   RatingsBuilder* to_;
   FieldSplitter splitter_{",", false};
-  std::string movie_;  // its number; empty where none is known
-  std::string named_;  // the same as the source writes it
+  std::string movie_;  // canonical id of the movie; empty if unknown
+  std::string named_;  // id as in the source
   bool named_by_line_ = false;
   bool first_ = true;
 };
@@ -87,7 +87,7 @@ void read_netflix(const SourceOptions&, const SourceFiles& of, Part, RatingsBuil
       movies.read(line);
     }
   }
-  to.ratings().ordered_by_item = true;  // archives and folders list their files in any order
+  to.ratings().ordered_by_item = true;  // archives and folders have no defined file order
 }
 
 }  // namespace vaecf::data

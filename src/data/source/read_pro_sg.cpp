@@ -35,13 +35,13 @@ io::IdList read_ids(LineReader& lines) {
       throw InputError(format("{}:{}: '{}': {}", lines.name(), lines.number(), excerpt(line), what));
     };
     if (number + 1 != lines.number()) {
-      refuse("there is an empty line before it, but lines are numbers of users or items");
+      refuse("an empty line precedes it, but line numbers are indices of users or items");
     }
-    if (const char* const problem = id_problem(line)) refuse(format("the {}: correct it", problem));
+    if (const char* const problem = id_problem(line)) refuse(format("the {}; correct it", problem));
     auto kind = IdColumn::Id::known;
     if (const std::int32_t first = ids.number(line, kind); first != number) {
-      refuse(format("this id is that of line {}, too, but each line must have its own: the files are damaged",
-                    first + 1));
+      refuse(
+          format("this id also occurs in line {}, but ids must be unique; the files are damaged", first + 1));
     }
   }
   return ids.take();
@@ -56,7 +56,7 @@ struct Largest {
   Number user, item;
 };
 
-// Lines `uid,sid` of one of the five files.
+// Reads the lines `uid,sid` of one of the five files.
 void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& largest) {
   to.start_file(lines.name(), part);
   Table table(lines, {.separator = ",", .header = true, .quotes = true});
@@ -69,7 +69,7 @@ void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& large
     if (const char* const problem = table.problem()) {
       to.drop(problem);
     } else if (!parse_index(table.at(uid), user) || !parse_index(table.at(sid), item)) {
-      to.drop("uid or sid is not a number from 0");
+      to.drop("uid or sid is not a non-negative integer");
     } else {
       to.add_numbered(user, item);
       if (user > largest.user.value) largest.user = {user, to.where()};
@@ -78,22 +78,22 @@ void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& large
   }
 }
 
-// 0, 1, .. where the source has no list of ids; InputError where the list is too short, and where there are
-// far more numbers than lines: a single wrong one would make a dataset that is nearly all empty.
+// Sets the ids to 0, 1, .. if the source has no id list. Throws InputError if the list is too short, or if an
+// index is much larger than the number of lines: a single wrong one would create a dataset with almost only
+// empty rows.
 void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const char* list,
               const char* what) {
   const std::int64_t most = std::int64_t{largest.value} + 1;
   if (ids.size() == 0) {
     if (most > 2 * lines + 1000) {
       throw InputError(format(
-          "{}: {} {}, of {} lines: they are numbered from 0, one after the other, and this one is far behind; "
-          "correct it, or give {}",
+          "{}: {} {} is too large for {} lines, since indices are consecutive from 0; correct it, or add {}",
           largest.where, what, largest.value, lines, list));
     }
     for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
   } else if (ids.size() < most) {
-    throw InputError(format("{} has {} lines, but there is a {} {}: the files are not of one split", list,
-                            ids.size(), what, most - 1));
+    throw InputError(format("{} has {} lines, but {} {} occurs; the files do not belong to the same split",
+                            list, ids.size(), what, most - 1));
   }
 }
 
@@ -101,7 +101,7 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
 
 void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
   if (!to.wanted().part) {
-    throw InputError("data.source.format pro_sg is split already: say data.prepare.split: given");
+    throw InputError("data.source.format: pro_sg is already split; set data.prepare.split: given");
   }
   LineReader lines(of.reader(), progress);
   RawRatings& ratings = to.ratings();
@@ -111,7 +111,7 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
   while (lines.next_file()) {
     const std::string name = lines.files().file_name();
     if (!seen.insert(name).second) {
-      throw InputError(format("{}: there are two files of that name: leave one", lines.name()));
+      throw InputError(format("{}: there are two files with this name; remove one", lines.name()));
     }
     if (name == "unique_sid.txt") {
       ratings.item_ids = read_ids(lines);
@@ -119,7 +119,7 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
       ratings.user_ids = read_ids(lines);
     } else if (const auto part = parts_of_files().find(name); part == parts_of_files().end()) {
       throw InputError(format(
-          "{}: is not one of the files of a pro_sg folder: let data.source.path name the folder or its archive",
+          "{}: is not one of the files of a pro_sg folder; set data.source.path to the folder or its archive",
           lines.name()));
     } else if (to.wanted().wants(part->second)) {
       read_pairs(lines, part->second, to, largest);
@@ -127,7 +127,7 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
   }
   for (const auto& [name, part] : parts_of_files()) {
     if (!seen.contains(name)) {
-      throw InputError(format("there is no {} beside the other files of the pro_sg folder: add it", name));
+      throw InputError(format("the pro_sg folder contains no {}; add it", name));
     }
   }
   complete(ratings.item_ids, largest.item, ratings.lines, "unique_sid.txt", "sid");

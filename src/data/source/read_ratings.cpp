@@ -11,9 +11,9 @@
 namespace vaecf::data {
 namespace {
 
-std::string passed_over(const std::vector<std::string>& names) {
+std::string list_of_skipped(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "; it holds " : ", ") + excerpt(name);
+  for (const std::string& name : names) text += (text.empty() ? "; it contains " : ", ") + excerpt(name);
   return text;
 }
 
@@ -24,20 +24,20 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
     io::SourceReader files = of.reader();
     const std::string& path = of.paths.front();
     if (!files.next()) {
-      throw InputError(format("{}: holds no {}{}: check data.source.path and data.source.file", path,
-                              of.looked_for, passed_over(files.not_wanted())));
+      throw InputError(format("{}: contains no {}{}; check data.source.path and data.source.file", path,
+                              of.looked_for, list_of_skipped(files.not_wanted())));
     }
-    throw InputError(format("{}: the file holds no ratings: {}", path, advice));
+    throw InputError(format("{}: the file contains no ratings; {}", path, advice));
   }
   const std::int64_t dropped = ratings.findings.lines_dropped();
   if (dropped > ratings.events.size()) {
-    throw InputError(format("{}; {} of {} lines cannot be read, so this looks like another format: {}", worst,
+    throw InputError(format("{}; {} of {} lines cannot be read, so the format is probably wrong; {}", worst,
                             dropped, ratings.lines, advice));
   }
 }
 
 std::string as_utf8(std::string_view text) {
-  constexpr std::size_t longest = 4096;  // as dataset files have it
+  constexpr std::size_t longest = 4096;  // limit of dataset files, in bytes
   std::string title;
   if (is_utf8(text)) {
     title = text;

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-// A name such that texts compare as names do whose digits count as numbers: before digits stands how many.
+// Returns a key for natural sorting, in which digit sequences compare as numbers: each is preceded by its
+// length.
 std::string sort_key(const std::string& name) {
   std::string key;
   for (std::size_t i = 0; i < name.size();) {
@@ -36,9 +37,9 @@ bool natural_less(const std::string& a, const std::string& b) {
   return std::pair(sort_key(a), a) < std::pair(sort_key(b), b);
 }
 
-// What `path` stands for: a file or folder itself, or what matches the pattern.
+// Expands `path`: an existing file or folder, or the files that match the pattern.
 Names matching_paths(const std::string& path) {
-  if (path.empty()) throw InputError("data.source.path is empty: give the file that holds the ratings");
+  if (path.empty()) throw InputError("data.source.path is empty; set it to the file of ratings");
   if (fs::exists(path)) return {path};
   Names paths;
   if (path.find_first_of("*?[{") != std::string::npos) {
@@ -49,12 +50,11 @@ Names matching_paths(const std::string& path) {
     ::globfree(&found);
     std::sort(paths.begin(), paths.end(), natural_less);
   }
-  if (paths.empty())
-    throw InputError(format("{}: there is no such file: check the paths in data.source", path));
+  if (paths.empty()) throw InputError(format("{}: no such file; check the paths in data.source", path));
   return paths;
 }
 
-// `*` stands for digits.
+// `*` matches one or more digits.
 bool matches(const std::string& pattern, const std::string& name) {
   const auto star = pattern.find('*');
   if (star == std::string::npos) return pattern == name;
@@ -70,7 +70,7 @@ bool matches_any(const Names& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(), [&](auto& pattern) { return matches(pattern, name); });
 }
 
-// The name without what a packer put behind it.
+// Removes the extension of a compressed file.
 std::string unpacked(const std::string& name) {
   for (const char* const ending : {".gz", ".bz2", ".xz", ".zst", ".lz4"}) {
     if (name.ends_with(ending)) return name.substr(0, name.size() - std::string_view(ending).size());
@@ -78,7 +78,7 @@ std::string unpacked(const std::string& name) {
   return name;
 }
 
-// Files of a folder, packed one by one or not, that are named as wanted; Netflix's lie one folder down.
+// Returns the plain or compressed files of a folder that match `wanted`. Netflix files are one folder below.
 Names files_in(const std::string& folder, const Names& wanted) {
   Names found;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -113,13 +113,13 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     }
     if (names.empty()) {
       throw InputError(format(
-          "{}: is a folder: let data.source.path name the file, or data.source.file which of its files",
+          "{}: is a folder; set data.source.path to a file, or data.source.file to a name in the folder",
           each));
     }
     Names found = files_in(each, names);
     if (found.empty()) {
       throw InputError(format(
-          "{}: this folder holds no {}: let data.source.path name the file, or the folder that it was unpacked to",
+          "{}: this folder contains no {}; set data.source.path to the file, or to the folder that contains it",
           each, joined(names, " or ")));
     }
     if (!format_of(source).several_files) found.resize(1);
@@ -128,7 +128,8 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
   return files;
 }
 
-/// Beside train.EXT, packed or not, or in its archive: test.EXT; validation.EXT, valid.EXT or val.EXT.
+/// Returns the test file (test.EXT) or validation file (validation.EXT, valid.EXT or val.EXT) next to
+/// train.EXT, plain or compressed, or in its archive.
 SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
   std::string name = unpacked(train.filename().string());
   const bool beside = name.starts_with("train.");
@@ -138,7 +139,7 @@ SourceFiles files_beside(const SourceOptions& source, const fs::path& train, boo
   const std::string ending = name.substr(std::string_view("train").size());
   const Names names =
       test ? Names{"test" + ending} : Names{"validation" + ending, "valid" + ending, "val" + ending};
-  if (!beside) return files_at(source, train.string(), names);  // an archive, which may or may not hold one
+  if (!beside) return files_at(source, train.string(), names);  // an archive, which may not contain the file
   const Names found = files_in(train.has_parent_path() ? train.parent_path().string() : ".", names);
   if (found.empty()) return {};
   return files_at(source, found.front(), {});
@@ -163,7 +164,8 @@ bool archive_holds(const std::string& path, const std::string& member) {
 void require_file(const std::string& path) {
   if (fs::is_regular_file(path)) return;
   throw InputError(format(
-      "{}: is a pipe or a device: a source is read twice, for its lines and its sha256; name a file", path));
+      "{}: is a pipe or a device, but a source is read twice, for its lines and its SHA-256; choose a file",
+      path));
 }
 
 SourceFiles source_files(const SourceOptions& source) {
@@ -187,12 +189,12 @@ std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source
       if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
       const char* const name = test ? "test" : "validation";
       throw InputError(format(
-          "{}: is among the train files and would be the {} file, too: let data.source.path name the one, and data.source.{}_path the other",
+          "{}: is both a train file and the {} file; set data.source.path to the train file, and data.source.{}_path to the other file",
           each, name, name));
     }
     if (places == PartFiles::none) {
       throw InputError(format(
-          "data.source.validation_path and test_path cannot be given for the format {}: use another split",
+          "data.source.validation_path and data.source.test_path cannot be set for format {}; use another split",
           source.format));
     }
     all.emplace_back(part, std::move(files));

@@ -14,8 +14,9 @@ SourceLayout delimited_layout(const SourceOptions& source) {
     throw InputError("data.source.separator must be one or more characters within a line, such as \",\"");
   }
   if (source.user_column.empty() || source.item_column.empty() || source.user_column == source.item_column) {
-    throw InputError(format("data.source's user_column '{}' and item_column '{}' must be two columns",
-                            source.user_column, source.item_column));
+    throw InputError(
+        format("data.source.user_column '{}' and data.source.item_column '{}' must be two different columns",
+               source.user_column, source.item_column));
   }
   return {{.separator = separator, .header = source.header, .quotes = source.quotes},
           source.user_column,
@@ -55,7 +56,7 @@ std::vector<SourceFormat> make_formats() {
        .parts = PartFiles::none,
        .several_files = true,
        .titles = {{"movie_titles.csv", "movie_titles.txt"}, {.separator = ","}, 2, true, true}},
-      // Names hold quotes that mean nothing, and some TABs too many.
+      // Names contain quotes without meaning, and some additional TABs.
       {.name = "lastfm_360k",
        .description = "usersha1-artmbid-artname-plays.tsv: user TAB artist id TAB artist TAB plays",
        .files = {"usersha1-artmbid-artname-plays.tsv"},
@@ -76,14 +77,14 @@ std::vector<SourceFormat> make_formats() {
        .read = read_lists,
        .options = {"list_starts_with"}},
       {.name = "pro_sg",
-       .description = "the folder that the notebook of Mult-VAE writes; wants split: given",
+       .description = "folder written by the Mult-VAE notebook; requires split: given",
        .files = {"train.csv", "validation_tr.csv", "validation_te.csv", "test_tr.csv", "test_te.csv",
                  "unique_sid.txt", "unique_uid.txt"},
        .read = read_pro_sg,
        .parts = PartFiles::same,
        .several_files = true},
       {.name = "delimited",
-       .description = "any file with a line for each interaction; columns by name or number",
+       .description = "any file with one line per interaction; columns by name or index",
        .given_layout = delimited_layout,
        .options = {"separator", "header", "quotes", "user_column", "item_column", "rating_column",
                    "time_column"}},
@@ -100,7 +101,7 @@ const std::vector<SourceFormat>& formats() {
 const SourceFormat& format_of(const SourceOptions& source) {
   const auto found = std::ranges::find(formats(), source.format, &SourceFormat::name);
   if (found == formats().end()) {
-    throw InputError(format("data.source.format '{}' is not known: use {}", source.format,
+    throw InputError(format("data.source.format '{}' is unknown; use {}", source.format,
                             joined(source_formats(), " or ")));
   }
   return *found;

@@ -15,95 +15,99 @@
 
 namespace vaecf::data {
 
-/// Files on disk that are read for one part of a source.
+/// Files of one part (train, validation or test) of a source.
 struct SourceFiles {
-  std::vector<std::string> paths;   ///< in the order in which they are read
-  io::SourceReader::Wanted wanted;  ///< which files of an archive
-  std::string looked_for;           ///< for messages, "ratings.csv"
+  std::vector<std::string> paths;   ///< in reading order
+  io::SourceReader::Wanted wanted;  ///< selects the members of an archive
+  std::string looked_for;           ///< expected file name, for messages: "ratings.csv"
 
   io::SourceReader reader() const { return {paths, wanted}; }
-  /// Whether one file is meant, even of an archive.
+  /// Returns whether exactly one file must be read, even from an archive.
   bool one_file() const { return paths.size() == 1; }
 };
 
-/// The files of `source` as a whole, or of its train part. InputError where there are none.
+/// Returns the files of `source`, or of its train part if it is split. Throws InputError if there are none.
 SourceFiles source_files(const SourceOptions& source);
 
-/// Those of the other parts of a source that is split already, as far as they are asked for and there. Empty
-/// where the format has all parts in the same files. InputError where it can have none.
+/// Returns the files of the validation and test parts of an already split source, as far as they are
+/// requested and exist. Empty if all parts are in the same files. Throws InputError if the format does not
+/// support such parts.
 std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted);
 
-/// "data/ml-20m/ratings.csv" that is not there, where data/ml-20m.zip is: the archive; otherwise empty.
+/// Returns the archive that contains a missing file: data/ml-20m.zip for "data/ml-20m/ratings.csv". Returns
+/// an empty string if `path` exists or there is no such archive.
 std::string archive_for(const std::string& path);
 
-/// Whether the archive at `path` holds a file called `member`.
+/// Returns whether the archive at `path` contains a file named `member`.
 bool archive_holds(const std::string& path, const std::string& member);
 
-/// Throws InputError for a pipe or a device, which can be read only once.
+/// Throws InputError for pipes and devices, which can be read only once.
 void require_file(const std::string& path);
 
-/// A reader of one kind of file: adds the events of the files of one part of a source.
+/// Type of the format readers, which add the events in the files `of` of one part of a source to `to`.
 using ReadFiles = void(const SourceOptions& source, const SourceFiles& of, Part part, RatingsBuilder& to,
                        Progress& progress);
 ReadFiles read_columns, read_netflix, read_lists, read_boards, read_pro_sg;
 
-/// Where a source that is split already has its validation and test parts.
+/// Location of the validation and test parts of an already split source.
 enum class PartFiles { separate, none, same };
 
-/// The titles that some formats have beside their ratings; ids are column 0.
+/// Table of item titles that some formats store next to the ratings; ids are column 0.
 struct TitleTable {
   std::vector<std::string> files{};
   TableLayout layout{};
-  std::size_t title = 1;   ///< column
-  bool remainder = false;  ///< the title goes on to the end of the line, separators included
-  bool above = false;      ///< may also be in the folder above the ratings
+  std::size_t title = 1;   ///< index of the title column
+  bool remainder = false;  ///< the title extends to the end of the line, separators included
+  bool above = false;      ///< may also be in the parent folder of the ratings
 };
 
-/// The table of users that some formats have beside their ratings; ids are column 0.
+/// User table that some formats store next to the ratings; ids are column 0.
 struct KnownUsersTable {
   std::string file{};
   TableLayout layout{};
 };
 
-/// All that the program knows of a format of ratings. Another format is another entry of source_formats.cpp,
-/// and a reader if no other one can read it.
+/// Definition of a ratings format. A new format needs an entry in source_formats.cpp, and a reader if no
+/// existing one fits.
 struct SourceFormat {
   std::string name{};
-  std::string description{};         ///< of its lines, for `prepare --help`
-  std::vector<std::string> files{};  ///< what they are called where they were published; `*` is digits
+  std::string description{};         ///< description of the lines, for `prepare --help`
+  std::vector<std::string> files{};  ///< file names as published; `*` matches digits
   ReadFiles* read = read_columns;
-  SourceLayout layout{};                                                ///< for read_columns
-  SourceLayout (*given_layout)(const SourceOptions& source) = nullptr;  ///< instead, if options give it
+  SourceLayout layout{};  ///< layout for read_columns
+  SourceLayout (*given_layout)(const SourceOptions& source) =
+      nullptr;                         ///< replaces `layout` if it depends on options
   std::vector<std::string> options{};  ///< keys of data.source that only some formats use
   PartFiles parts = PartFiles::separate;
-  bool several_files = false;  ///< they are read as one
+  bool several_files = false;  ///< all files are read as one source
   TitleTable titles{};
   KnownUsersTable users{};
 };
 
+/// Returns all formats.
 const std::vector<SourceFormat>& formats();
 
-/// Throws InputError for a name that is not known.
+/// Returns the format of `source`. Throws InputError if its name is unknown.
 const SourceFormat& format_of(const SourceOptions& source);
 
-/// Reads all lines of a source, in file order. Ids are integers, or strings where one of them is none. Lines
-/// that cannot be read are dropped and told in `findings`, with `strict` an InputError (`file:line: 'text':
-/// problem; what to do`). InputError for a source without events, and where more lines are dropped than read:
-/// then it is of another format.
+/// Reads all lines of a source, in file order. Ids are integers, or all strings if one of them is not an
+/// integer. Malformed lines are dropped and reported in `findings`; in strict mode they throw InputError
+/// (`file:line: 'text': problem; advice`). Also throws InputError if the source has no events, or if more
+/// lines are dropped than read, which indicates another format.
 RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress);
 
-/// Where a source keeps the titles of its items.
+/// Location of the item titles of a source.
 struct TitleFile {
-  std::string path;    ///< empty where there is none
-  std::string member;  ///< of the zip at `path`; empty: the file itself
+  std::string path;    ///< empty: no titles
+  std::string member;  ///< file within the zip at `path`; empty: `path` itself
 };
 
-/// The titles that MovieLens and Netflix have beside their ratings, in the same folder or zip. Tars are not
-/// read a second time for them.
+/// Returns the title file of MovieLens and Netflix sources, in the folder or zip of the ratings. Tar files
+/// are not searched, because that would read them a second time.
 TitleFile title_file(const SourceOptions& source);
 
-/// One title for each of `item_ids`, empty where it has none, in UTF-8: what is none is taken for Latin-1. No
-/// titles at all where not one is found.
+/// Returns one title per id of `item_ids`, in UTF-8 and empty if there is none. Text that is not UTF-8 is
+/// decoded as Latin-1. Returns an empty vector if no title is found.
 std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids);
 
 }  // namespace vaecf::data

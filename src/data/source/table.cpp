@@ -36,7 +36,7 @@ bool LineReader::next_file() {
   if (!files_.next()) return false;
   if (one_file_ && !first_file_.empty()) {
     throw InputError(format(
-        "{} and {}: this archive holds several files: unpack it and name the one to be read, or for prepare let data.source.file say which it is",
+        "{} and {}: this archive contains several files; unpack it and pass one of them, or set data.source.file (prepare only)",
         first_file_, name()));
   }
   first_file_ = name();
@@ -46,7 +46,7 @@ bool LineReader::next_file() {
   return true;
 }
 
-// As much as fits, but for the end of the file.
+// Fills `to`; reads fewer bytes only at the end of the file.
 LineReader::Block LineReader::read_next(std::vector<char>& to) {
   Block block;
   while (block.bytes < to.size()) {
@@ -101,8 +101,7 @@ bool LineReader::next(std::string_view& line) {
     if (++number_ == 1) {
       if (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) {
         throw InputError(format(
-            "{}: is text of 16-bit characters (UTF-16): convert it, for example with iconv -f UTF-16 -t UTF-8",
-            name()));
+            "{}: is encoded as UTF-16; convert it, for example with iconv -f UTF-16 -t UTF-8", name()));
       }
       if (line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
     }
@@ -111,7 +110,7 @@ bool LineReader::next(std::string_view& line) {
   }
 }
 
-// `line` starts with a quote; afterwards with a separator, or it is empty.
+// Consumes a quoted field. `line` starts with a quote; afterwards it starts with a separator or is empty.
 bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field) {
   std::size_t end = 1;
   bool doubled = false;
@@ -203,14 +202,15 @@ Table::Table(LineReader& lines, TableLayout layout)
   if (!layout_.header) return;
   layout_.names.assign(splitter_.fields().begin(), splitter_.fields().end());
   if (!lines.next(line_)) {
-    throw InputError(format("{}: the file is empty: its first line should name its columns", lines.name()));
+    throw InputError(
+        format("{}: the file is empty; its first line must contain the column names", lines.name()));
   }
 }
 
 std::size_t Table::column(const std::string& wanted, std::string_view asked_by) {
   const std::vector<std::string>& names = layout_.names;
   std::optional<std::size_t> index = column_number(wanted);
-  // In a table as R writes it one more column than there are names.
+  // Tables written by R have one more column than names.
   if (index && !names.empty() && *index > names.size()) index.reset();
   if (!index) {
     const auto found = std::find(names.begin(), names.end(), wanted);
@@ -218,15 +218,13 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
       std::vector<std::string> shown = names;
       std::ranges::transform(shown, shown.begin(), excerpt);
       throw InputError(format(
-          "{}:1: there is no column '{}', which {}; "
-          "the table has {} columns ({}): check that this is the right file, and the names, separator and header in {}",
+          "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}",
           lines_->name(), excerpt(wanted), asked_by, count_, names.empty() ? "no header" : joined(shown),
           layout_.keys));
     }
     if (std::count(found, names.end(), wanted) > 1) {
-      throw InputError(
-          format("{}:1: several columns are called '{}', which {}: give the number of one, from 0",
-                 lines_->name(), excerpt(wanted), asked_by));
+      throw InputError(format("{}:1: several columns are called '{}', which {}; use a column index, from 0",
+                              lines_->name(), excerpt(wanted), asked_by));
     }
     index = static_cast<std::size_t>(found - names.begin());
   }

@@ -27,7 +27,7 @@ constexpr int most_user_columns = 64;
 constexpr double missing_share = 0.05;
 constexpr double other_share = 0.15;
 
-// Streams of the columns count down from here; user numbers stay below.
+// Streams of the columns count down from here; user indices are smaller.
 constexpr std::uint32_t first_stream = 0xFFFFFFFDu;
 
 std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
@@ -38,22 +38,22 @@ std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
   return {"column_" + std::to_string(column + 1), others[column % others.size()]};
 }
 
-/// What made-up users tell of themselves: country, age, occupation, gender, then column_5 and so on, with
-/// from 2 to 60 values each. A value goes with one of the user's tastes, drawn by its share, but every
-/// seventh is any and every twentieth is missing: so a column says something of what a user likes, and never
-/// all.
+/// Attributes of synthetic users: country, age, occupation, gender, then column_5 and so on, with 2 to 60
+/// values each. A value is associated with one of the user's tastes, sampled by weight, but 15 % of the
+/// values are random and 5 % are missing. A column is therefore informative, but never determines the user's
+/// tastes.
 class UserColumns {
  public:
   UserColumns(int columns, int tastes, std::uint64_t seed);
 
   const FeatureHashing& hashing() const { return hashing_; }
-  /// One value a column, empty where it is missing.
+  /// Samples one value per column, empty if missing.
   const std::vector<std::string>& draw_user(PhiloxStream& random, const TasteModel::Mixture& tastes);
 
  private:
   struct Column {
     std::int32_t values = 0;
-    std::vector<std::int32_t> of_taste;  // the value that goes with each taste
+    std::vector<std::int32_t> of_taste;  // value associated with each taste
   };
   std::vector<Column> columns_;
   FeatureHashing hashing_;
@@ -70,8 +70,8 @@ UserColumns::UserColumns(int columns, int tastes, std::uint64_t seed)
     const auto stream = first_stream - static_cast<std::uint32_t>(c);
     PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
     Column column{values, std::vector<std::int32_t>(order.size())};
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      column.of_taste[static_cast<std::size_t>(order[place])] = static_cast<std::int32_t>(place) % values;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      column.of_taste[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i) % values;
     }
     columns_.push_back(std::move(column));
     layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
@@ -104,29 +104,29 @@ struct Sizes {
 Sizes check_sizes(const SynthesizeOptions& options) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (options.users < 1 || options.users > most) {
-    throw InputError(format("{} users cannot be made: give a number from 1 to {}", options.users, most));
+    throw InputError(format("users must be between 1 and {}, got {}", most, options.users));
   }
   if (options.items < 2 * fewest_interactions || options.items > most) {
     throw InputError(format(
-        "{} items cannot be made, since every user gets at least {} of them and at most half: give a number from {} to {}",
-        options.items, fewest_interactions, 2 * fewest_interactions, most));
+        "items must be between {} and {}, got {}; every user gets at least {} of them and at most half",
+        2 * fewest_interactions, most, options.items, fewest_interactions));
   }
   const double mean = options.interactions_per_user;
   if (!(mean >= fewest_interactions && mean <= static_cast<double>(options.items) / 2)) {
-    throw InputError(format(
-        "{} interactions per user cannot be: every user gets at least {} and at most half of the {} items; "
-        "change interactions-per-user or items",
-        mean, fewest_interactions, options.items));
+    throw InputError(
+        format("interactions-per-user must be at least {} and at most half of the {} items, got {}",
+               fewest_interactions, options.items, mean));
   }
   if (options.tastes < 1) {
-    throw InputError(format("{} tastes cannot be made: give at least 1", options.tastes));
+    throw InputError(format("tastes must be at least 1, got {}", options.tastes));
   }
   if (options.user_columns < 0 || options.user_columns > most_user_columns) {
-    throw InputError(format("{} columns of users cannot be made: give a number from 0 to {}",
-                            options.user_columns, most_user_columns));
+    throw InputError(
+        format("user-columns must be between 0 and {}, got {}", most_user_columns, options.user_columns));
   }
   if (options.validation_users < -1 || options.test_users < -1) {
-    throw InputError("validation and test users cannot be negative: leave them out for a tenth of the users");
+    throw InputError(
+        "validation and test users must not be negative; omit them to use a tenth of the users each");
   }
   const std::int64_t tenth = std::min<std::int64_t>(options.users / 10, 10000);
   Sizes sizes;
@@ -135,7 +135,7 @@ Sizes check_sizes(const SynthesizeOptions& options) {
   if (std::max(sizes.validation, sizes.test) >= options.users ||
       sizes.validation + sizes.test >= options.users) {
     throw InputError(format(
-        "{} validation and {} test users leave none of the {} users to train on: make more users, or hold out fewer",
+        "{} validation and {} test users leave none of the {} users to train on; create more users, or hold out fewer",
         sizes.validation, sizes.test, options.users));
   }
   sizes.train = options.users - sizes.validation - sizes.test;
@@ -184,7 +184,7 @@ void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, c
   writer.write_ids("test/user_id", numbers_from(1 + sizes.train + sizes.validation, sizes.test));
 }
 
-// A fifth of the row, drawn at random, becomes the targets.
+// Moves a random fifth of the row to the targets.
 void append_held_out(io::DatasetWriter& writer, const std::string& part, PhiloxStream& random,
                      std::span<std::int32_t> row) {
   random.shuffle(row);
@@ -201,7 +201,7 @@ void append_held_out(io::DatasetWriter& writer, const std::string& part, PhiloxS
 void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress) {
   const Sizes sizes = check_sizes(options);
   if (sizes.tastes < options.tastes) {
-    log.info("{} items have room for {} tastes, not {}", options.items, sizes.tastes, options.tastes);
+    log.info("{} items allow only {} tastes, not {}", options.items, sizes.tastes, options.tastes);
   }
   io::check_replaceable(output, options.replace);
   io::DatasetWriter writer(output, options.compression);

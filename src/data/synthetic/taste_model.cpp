@@ -7,13 +7,14 @@
 namespace vaecf::data {
 namespace {
 
-// Popularity of rank r is (r + rank_shift)^-power: near the curve of film ratings, whose head is flat.
+// Popularity of rank r is (r + rank_shift)^-power, similar to film ratings, whose most popular items differ
+// little.
 constexpr double power = 1.0;
 constexpr double rank_shift = 10.0;
-constexpr double second_taste_share = 0.3;  // of the items
-constexpr double crowd_share = 0.15;        // of the draws, from overall popularity
+constexpr double second_taste_share = 0.3;  // fraction of the items with a second taste
+constexpr double crowd_share = 0.15;        // fraction of the picks from overall popularity
 
-// Streams of the model; user numbers stay below.
+// Streams of the model; user indices are smaller.
 constexpr std::uint32_t rank_stream = 0xFFFFFFFFu;
 constexpr std::uint32_t group_stream = 0xFFFFFFFEu;
 
@@ -64,7 +65,8 @@ TasteModel::TasteModel(std::int64_t items, int tastes, std::uint64_t seed)
   std::iota(by_rank_.begin(), by_rank_.end(), 0);
   PhiloxStream(seed, rank_stream, PhiloxStream::synthesis_step).shuffle(std::span(by_rank_));
 
-  // Of every `tastes` ranks that follow each other each taste gets one, so that all have hits and a tail.
+  // Among every `tastes` consecutive popularity ranks each taste gets one, so that all tastes have popular
+  // items and a long tail.
   const auto count = static_cast<std::size_t>(tastes);
   const std::vector<double> weight = power_law(items);
   std::vector<std::vector<std::int32_t>> members(count);
@@ -98,9 +100,10 @@ std::int32_t TasteModel::Mixture::draw(PhiloxStream& random) const {
 }
 
 std::int32_t TasteModel::draw_item(PhiloxStream& random, const Mixture& mixture) const {
-  // What is taken is drawn again; who has exhausted a taste, then the hits, gets any item, so this ends.
-  constexpr int patience = 16;
-  for (int attempt = 0; attempt < patience; ++attempt) {
+  // Rejection sampling: if the tastes yield only taken items, overall popularity is tried, then all items, so
+  // the loop ends.
+  constexpr int max_attempts = 16;
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     std::int32_t item = 0;
     if (random.uniform() < crowd_share) {
       item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
@@ -110,7 +113,7 @@ std::int32_t TasteModel::draw_item(PhiloxStream& random, const Mixture& mixture)
     }
     if (!taken_[static_cast<std::size_t>(item)]) return item;
   }
-  for (int attempt = 0; attempt < patience; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const std::int32_t item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
     if (!taken_[static_cast<std::size_t>(item)]) return item;
   }
@@ -127,7 +130,7 @@ TasteModel::Mixture TasteModel::draw_user(PhiloxStream& random, std::int64_t cou
   double sum = 0;
   for (std::size_t t = 0; t < mixture.count; ++t) {
     mixture.taste[t] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(groups_.size())));
-    sum += -std::log(random.uniform());  // exponential weights: shares uniform on the simplex
+    sum += -std::log(random.uniform());  // exponential weights: normalized, they are uniform on the simplex
     mixture.cumulated[t] = sum;
   }
   columns.clear();

@@ -10,43 +10,43 @@
 
 namespace vaecf::data {
 
-/// Draws an index with given odds in constant time (Walker's alias method, in Vose's form).
+/// Samples an index with given probabilities in constant time (Walker's alias method, Vose's construction).
 class AliasTable {
  public:
-  /// Weights are positive, at least one of them.
+  /// `weights`: at least one; proportional to the probabilities, all positive.
   explicit AliasTable(std::span<const double> weights);
   std::int32_t draw(PhiloxStream& random) const;
 
  private:
   struct Slot {
-    float keep;  // odds of the slot's own index
+    float keep;  // probability of the slot's own index
     std::int32_t other;
   };
   std::vector<Slot> slots_;
 };
 
-/// Where made-up users get their items from: `tastes` groups of items, popularity falling like a power law
-/// over the catalogue, so that each group has its own hits and its own long tail. An item belongs to one
-/// group or two. Memory is a few dozen bytes an item, whatever the number of users.
+/// Generative model of synthetic users: `tastes` groups of items, with power-law popularity over the catalog,
+/// so that each group has popular items and a long tail. An item belongs to one or two groups. Memory is a
+/// few dozen bytes per item and does not depend on the number of users.
 class TasteModel {
  public:
   static constexpr int most_tastes_of_user = 4;
 
-  /// What a user likes, and how much.
+  /// Tastes of a user and their weights.
   struct Mixture {
     std::size_t count = 0;
     std::array<std::int32_t, most_tastes_of_user> taste{};
-    std::array<double, most_tastes_of_user> cumulated{};  ///< shares, added up and not scaled
+    std::array<double, most_tastes_of_user> cumulated{};  ///< cumulative weights, not normalized
 
-    /// A taste, drawn by its share.
+    /// Samples a taste in proportion to its weight.
     std::int32_t draw(PhiloxStream& random) const;
   };
 
   TasteModel(std::int64_t items, int tastes, std::uint64_t seed);
 
   int tastes() const { return static_cast<int>(groups_.size()); }
-  /// `count` distinct items, at most half of all, of a user who mixes one to four tastes and follows the
-  /// crowd now and then. `columns` in the order drawn.
+  /// Samples a user who mixes one to four tastes and sometimes picks from overall popularity. Stores in
+  /// `columns`, in sampling order, `count` distinct items, at most half of all.
   Mixture draw_user(PhiloxStream& random, std::int64_t count, std::vector<std::int32_t>& columns);
 
  private:
@@ -59,7 +59,7 @@ class TasteModel {
   std::vector<std::int32_t> by_rank_;  // item of each popularity rank
   AliasTable popularity_;
   std::vector<Group> groups_;
-  std::vector<std::uint8_t> taken_;  // by the user being drawn
+  std::vector<std::uint8_t> taken_;  // items of the user being sampled
 };
 
 }  // namespace vaecf::data

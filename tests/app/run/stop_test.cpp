@@ -53,8 +53,7 @@ TEST_F(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
       "kill -USR1 $job; wait $job; echo \"first $?\"\n"
       "$PROGRAM small.yaml --train --quiet; echo \"third $?\"\n");
   EXPECT_EQ(result.out, "second 2\ntest 0\nfirst 75\nthird 0\n") << result.err;
-  EXPECT_EQ(count(result.err, "runs/small: another run is at work in this folder (process "), 1)
-      << result.err;
+  EXPECT_EQ(count(result.err, "runs/small: another run is using this folder (process "), 1) << result.err;
 }
 
 TEST_F(Stop, Usr1ToOneRankStopsAll) {
