@@ -45,12 +45,13 @@ TEST_F(Prepare, WritesTheDatasetAndSaysWhatItKept) {
 }
 
 TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
-  expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
+  expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: no such file");
   place.write("ratings.csv", "");
   expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
   place.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
   expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
-  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
+  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2,
+                 "set data.prepare.split: given");
   place.write("ratings.csv", "\x89HDF\n1,2\n");
   expect_refused(place, "prepare c.yaml", 2, "(\\x89HDF)");
   place.write("none.yaml", "name: x\n");
@@ -152,7 +153,7 @@ TEST_F(Prepare, CompressesAsTold) {
 TEST_F(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {
   place.write("ratings.csv", made_ratings(200));
   const Result result = place.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
-  expect_in(result.err, {"temporary file beside out/made.h5"});
+  expect_in(result.err, {"temporary file next to out/made.h5"});
   expect_in(result.out, {"1,200 events"});
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
   EXPECT_EQ(place.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);

@@ -1,4 +1,4 @@
-// What is odd in a source means what a person would expect, or is counted and shown.
+// Malformed and unusual input is either read as intended, or counted and reported.
 #include "data/prepare/filter.hpp"
 #include "data/source/source_formats.hpp"
 
@@ -22,7 +22,7 @@ Fields split_line(std::string_view line, const std::string& separator = ",", boo
   return {splitter.fields().begin(), splitter.fields().end()};
 }
 
-TEST(FieldSplitterTest, QuotesAsCsvHasThem) {
+TEST(FieldSplitterTest, SplitsQuotedCsvFields) {
   EXPECT_EQ(split_line("a,b,c"), (Fields{"a", "b", "c"}));
   EXPECT_EQ(split_line("\"a\",\"b,c\",d"), (Fields{"a", "b,c", "d"}));
   EXPECT_EQ(split_line("\"say \"\"yes\"\", please\",\"\""), (Fields{"say \"yes\", please", ""}));
@@ -43,7 +43,7 @@ TEST(FieldSplitterTest, QuotesAsCsvHasThem) {
   EXPECT_FALSE(splitter.more());
 }
 
-TEST(Utf8, WellFormedOnly) {
+TEST(Utf8, AcceptsWellFormedTextOnly) {
   for (const char* text : {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\xAC", "\xEF\xBF\xBD"}) {
     EXPECT_TRUE(is_utf8(text)) << text;
   }
@@ -60,13 +60,13 @@ class Dirty : public test::SourceTest {
     wanted_.strict = strict;
     return SourceTest::read("delimited", folder_.write("dirty.csv", "user,item,rating\n" + text));
   }
-  // "count what, first at place" of each finding.
+  // "count kind, location of the first" of each finding.
   Fields findings(const test::ReadSource& ratings) {
     Fields all;
     for (const Finding& f : ratings.findings.list()) {
-      const std::string place =
+      const std::string location =
           f.examples.empty() ? "?" : f.examples[0].substr(f.examples[0].rfind("dirty.csv"));
-      all.push_back(std::to_string(f.count) + " " + f.what + ", " + place);
+      all.push_back(std::to_string(f.count) + " " + f.what + ", " + location);
     }
     return all;
   }
@@ -74,47 +74,47 @@ class Dirty : public test::SourceTest {
 
 const std::string good = "1,10,5\n1,11,4.0\n2,10,4\n2,12,4.5\n3,10,3\n3,11,5\n4,10,4\n4,11,5\n";
 
-TEST_F(Dirty, OddLinesAreCountedAndShownWithFileAndLine) {
+TEST_F(Dirty, LinesAreCountedAndReportedWithFileAndLine) {
   const test::ReadSource ratings =
       read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5,10,5\n5,10,bad\n");
   EXPECT_EQ(ratings.events.size(), 8);
-  EXPECT_EQ(findings(ratings),
-            (Fields{"1 the item is empty, dirty.csv:10: '5,,5'", "1 the user is empty, dirty.csv:11: ',10,5'",
-                    "1 the rating is empty, dirty.csv:12: '5,10,'",
-                    "2 the rating is not a number, dirty.csv:13: '5,10,good'",
-                    "1 the rating is not a finite number, dirty.csv:14: '5,10,nan'",
-                    "1 too few columns, dirty.csv:15: '5,10'",
-                    "1 a quote is not closed, dirty.csv:16: '\"5,10,5'"}));
+  EXPECT_EQ(findings(ratings), (Fields{"1 the item id is empty, dirty.csv:10: '5,,5'",
+                                       "1 the user id is empty, dirty.csv:11: ',10,5'",
+                                       "1 the rating is empty, dirty.csv:12: '5,10,'",
+                                       "2 the rating is not a number, dirty.csv:13: '5,10,good'",
+                                       "1 the rating is not a finite number, dirty.csv:14: '5,10,nan'",
+                                       "1 too few columns, dirty.csv:15: '5,10'",
+                                       "1 a quote is not closed, dirty.csv:16: '\"5,10,5'"}));
   EXPECT_EQ(ratings.findings.list()[3].examples.size(), 2u);
   EXPECT_EQ(ratings.lines, 16);
 }
 
-// Nor do they make text of all others' ids, and with it another order.
-TEST_F(Dirty, IdsOfDroppedLinesCountForNothing) {
+// Such ids neither turn the other ids into strings nor change their order.
+TEST_F(Dirty, IdsOfDroppedLinesAreIgnored) {
   const test::ReadSource ratings = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
   EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{10, 11, 12}));
   EXPECT_EQ(ratings.findings.lines_dropped(), 3);
 }
 
-TEST_F(Dirty, AnotherFormatIsToldByItsLines) {
+TEST_F(Dirty, RejectsASourceOfAnotherFormat) {
   const auto message = message_of<InputError>([&] { read("1;10;5\n2;10;5\n3,10,5\n"); });
   expect_in(message, {"dirty.csv:2: '1;10;5': too few columns; 2 of 3 lines cannot be read"});
 }
 
-TEST_F(Dirty, IdsThatAreNoText) {
+TEST_F(Dirty, InvalidIdsAreReported) {
   const test::ReadSource ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
                                         std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");
   EXPECT_EQ(ratings.user_ids.strings, (Fields{"caf\xE9", "b\xC3\xA9"}));
   ASSERT_EQ(ratings.findings.list().size(), 3u);
-  EXPECT_EQ(ratings.findings.list()[0].what, "the user id is not UTF-8 and is taken as it is");
+  EXPECT_EQ(ratings.findings.list()[0].what, "the user id is not UTF-8 and is stored unchanged");
   EXPECT_FALSE(ratings.findings.list()[0].dropped);
   EXPECT_EQ(ratings.findings.list()[0].count, 1);
   EXPECT_EQ(ratings.findings.list()[1].what, "the user id is longer than 4096 bytes");
-  EXPECT_EQ(ratings.findings.list()[2].what, "the user id holds a zero byte");
+  EXPECT_EQ(ratings.findings.list()[2].what, "the user id contains a zero byte");
 }
 
-TEST_F(Dirty, RepeatedPairsAreToldWithTheirLines) {
+TEST_F(Dirty, RepeatedPairsAreReportedWithTheirLines) {
   test::ReadSource ratings = read("1,10,5\n\n1,11,5\n1,10,2\nx,1,oops\n2,10,5\n1,10,5\n");
   PrepareOptions options;
   options.min_user_items = 1;
@@ -134,7 +134,7 @@ TEST_F(Dirty, RepeatedPairsAreToldWithTheirLines) {
       InputError);
 }
 
-TEST_F(Dirty, SixteenBitTextIsNamed) {
+TEST_F(Dirty, RejectsUtf16) {
   expect_in(refusal("delimited", folder_.write("wide.csv", std::string("\xFF\xFEu\0,\0i\0\n\0", 10))),
             {"UTF-16"});
 }

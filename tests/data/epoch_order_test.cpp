@@ -14,7 +14,7 @@ namespace {
 
 using UserRows = std::vector<std::int64_t>;
 
-// The batches of one epoch as global rows, each rank's own, in the order that the rank gives them.
+// Returns for each rank the batches of one epoch as global rows, in the rank's order.
 std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
                                                    bool keep, std::uint32_t epoch) {
   std::vector<std::vector<UserRows>> all;
@@ -39,7 +39,7 @@ std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, 
   return all;
 }
 
-// Batch t of all ranks together, ascending.
+// Returns the batches over all ranks, each with ascending rows.
 std::vector<UserRows> batches(const VirtualShards& shards, int ranks, std::int64_t batch, bool keep,
                               std::uint32_t epoch) {
   std::vector<UserRows> together;
@@ -54,7 +54,7 @@ std::vector<UserRows> batches(const VirtualShards& shards, int ranks, std::int64
   return together;
 }
 
-// The definition, word by word, one rank.
+// Reference implementation of the order of an epoch, for one rank.
 UserRows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, std::uint32_t epoch) {
   std::vector<UserRows> permuted;
   for (int v = 0; v < shards.count(); ++v) {
@@ -88,7 +88,7 @@ TEST(VirtualShards, OrderIsBitReversed) {
   EXPECT_EQ(VirtualShards(100, 1).order(), (std::vector<int>{0}));
 }
 
-TEST(VirtualShards, FirstShardsOfTheOrderAreOneLonger) {
+TEST(VirtualShards, FirstShardsOfTheOrderHaveOneMoreRow) {
   const VirtualShards shards(3 * 8 + 3, 8);
   std::int64_t next = 0;
   for (int v = 0; v < 8; ++v) {
@@ -114,14 +114,14 @@ TEST(VirtualShards, RanksPartitionTheRows) {
   }
 }
 
-TEST(VirtualShards, RefusesMoreRanksThanShards) {
+TEST(VirtualShards, RejectsMoreRanksThanShards) {
   const VirtualShards shards(100, 4);
   const std::string message = message_of<InputError>([&] { shards.owned_shards(0, 5); });
   expect_in(message, {"5 ranks", "data.virtual_shards"});
   EXPECT_THROW(VirtualShards(100, 0), InputError);
 }
 
-TEST(EpochOrder, FollowsTheDefinition) {
+TEST(EpochOrder, MatchesAReferenceImplementation) {
   const std::int64_t batch = 10;
   for (const std::uint32_t epoch : {0u, 1u, 5u}) {
     const VirtualShards shards(317, 12);
@@ -133,7 +133,7 @@ TEST(EpochOrder, FollowsTheDefinition) {
   }
 }
 
-TEST(EpochOrder, DrawnRowsDoNotDependOnTheNumberOfThreads) {
+TEST(EpochOrder, RowsDoNotDependOnTheNumberOfThreads) {
   for (const int count : {1, 3, 8, 64}) {
     const VirtualShards shards(1003, count);
     for (const Range owned : {Range{0, count}, Range{count / 3, count}, Range{0, 0}}) {
@@ -151,7 +151,7 @@ TEST(EpochOrder, DrawnRowsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(EpochOrder, BatchesAreTheSameForAnyNumberOfRanks) {
+TEST(EpochOrder, BatchesDoNotDependOnTheNumberOfRanks) {
   for (const std::int64_t rows : {0, 1, 2, 10, 63, 64, 65, 317, 1000}) {
     const VirtualShards shards(rows, 64);
     for (const std::int64_t batch : {1, 7, 50, 64, 100, 5000}) {
@@ -183,21 +183,21 @@ TEST(EpochOrder, KeepsOrDropsTheShortLastBatch) {
   EXPECT_EQ(EpochOrder(VirtualShards(100, 8), {0, 4}, 25, true, 1).steps_per_epoch(), 4);
 }
 
-TEST(EpochOrder, SpreadsSmallBatchesEvenly) {
+TEST(EpochOrder, SmallBatchesAreBalancedOverRanks) {
   const VirtualShards shards(20000, 64);
   for (const int ranks : {2, 4, 8}) {
     for (const auto& steps : batches_by_rank(shards, ranks, 16, true, 0)) {
       for (const UserRows& rows : steps) EXPECT_EQ(static_cast<int>(rows.size()), 16 / ranks);
     }
   }
-  // Where V is no multiple of R, a rank's part of any batch differs by little.
+  // If V is not a multiple of R, a rank's part of a batch varies only slightly.
   for (const auto& steps : batches_by_rank(shards, 3, 64, true, 0)) {
     for (std::size_t t = 0; t + 1 < steps.size(); ++t)
       EXPECT_NEAR(static_cast<double>(steps[t].size()), 21.3, 1);
   }
 }
 
-TEST(EpochOrder, RefusesAnEmptyBatch) {
+TEST(EpochOrder, RejectsBatchSizeZero) {
   const VirtualShards shards(10, 2);
   EXPECT_THROW(EpochOrder(shards, shards.owned_shards(0, 1), 0, true, 1), InputError);
 }

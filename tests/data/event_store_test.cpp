@@ -15,14 +15,14 @@ namespace {
 
 class EventStoreTest : public test::DataTest {
  protected:
-  // Adds events of users in no order, and expects them back, those of each user together.
+  // Adds events in random order of users, and expects to read them grouped by user.
   void expect_back(EventStore store, std::int32_t users, bool times, bool ordered) {
     std::map<std::int32_t, std::vector<Event>> added;
-    std::mt19937 draw(3);
+    std::mt19937 random(3);
     for (int e = 0; e < 5000; ++e) {
-      const auto user = static_cast<std::int32_t>(draw() % static_cast<unsigned>(users));
-      const auto part = static_cast<Part>(draw() % 5);
-      const Event event{user, e, e * 100'000'000LL, part, draw() % 2 == 1, times ? 0.5 * e : 0.0};
+      const auto user = static_cast<std::int32_t>(random() % static_cast<unsigned>(users));
+      const auto part = static_cast<Part>(random() % 5);
+      const Event event{user, e, e * 100'000'000LL, part, random() % 2 == 1, times ? 0.5 * e : 0.0};
       added[user].push_back(event);
       store.add(event);
     }
@@ -40,7 +40,7 @@ class EventStoreTest : public test::DataTest {
                  std::tuple(b.user, b.item, std::int64_t{b.index}, b.part, b.liked, b.time);
         }));
         expected.erase(last);
-        events.front().item = -1;  // the store has its own
+        events.front().item = -1;  // does not change the stored event
       });
       EXPECT_TRUE(expected.empty());
     }
@@ -48,7 +48,7 @@ class EventStoreTest : public test::DataTest {
   }
 };
 
-TEST_F(EventStoreTest, GivesBackTheEventsOfEachUserInMemoryAndOnDisk) {
+TEST_F(EventStoreTest, EachUserReturnsAllEventsFromMemoryAndDisk) {
   for (const double bytes : {std::numeric_limits<double>::infinity(), 60000.0, 1.0}) {
     for (const std::int32_t users : {1, 255, 256, 257, 3000}) {
       const auto store = [&](bool times) {

@@ -18,7 +18,7 @@ FeatureHashing three_columns() {
 }
 
 // Computed with an implementation of XXH64 in Python, from the formula in the header.
-TEST(FeatureHashing, RowsAreAsDocumented) {
+TEST(FeatureHashing, RowsMatchTheDocumentedFormula) {
   const FeatureHashing hashing = three_columns();
   EXPECT_EQ(hashing.features(), 2 * 16 + 2 * 16 + 3 * 20);
   EXPECT_EQ(hashing.columns(), (Values{"gender", "occupation", "country"}));
@@ -29,7 +29,7 @@ TEST(FeatureHashing, RowsAreAsDocumented) {
   EXPECT_EQ(FeatureHashing().features(), 0);
 }
 
-TEST(FeatureHashing, AttributeTellsAll) {
+TEST(FeatureHashing, AttributeRoundTrips) {
   const FeatureHashing hashing({{"zip code", 1, 40}, {"\xc3\xa4ge 2", 16, 1}});
   EXPECT_EQ(hashing.to_string(), "xxh64 1\n1 40 zip code\n16 1 \xc3\xa4ge 2");
   EXPECT_EQ(FeatureHashing::parse(hashing.to_string()), hashing);
@@ -37,7 +37,7 @@ TEST(FeatureHashing, AttributeTellsAll) {
   EXPECT_EQ(FeatureHashing::parse("xxh64 1\n2 3 a\n").features(), 6);
 }
 
-TEST(FeatureHashing, RefusesOtherTexts) {
+TEST(FeatureHashing, ParseRejectsInvalidText) {
   for (const char* text :
        {"", "xxh64 2\n2 16 a", "crc", "xxh64 1\n\n", "xxh64 1\n2", "xxh64 1\n2 16", "xxh64 1\n2 16 ",
         "xxh64 1\n0 16 a", "xxh64 1\n17 16 a", "xxh64 1\n2 0 a", "xxh64 1\n-2 -16 a",
@@ -52,15 +52,15 @@ TEST(FeatureHashing, RefusesOtherTexts) {
   EXPECT_EQ(FeatureHashing::parse("xxh64 1\n1 2147483647 a").features(), 2147483647);
 }
 
-TEST(FeatureHashing, BucketsAreNearTheSquareRoot) {
+TEST(FeatureHashing, DefaultBucketsAreTheSquareRootAndAtLeast16) {
   EXPECT_EQ(FeatureHashing::default_buckets(0), 16);
   EXPECT_EQ(FeatureHashing::default_buckets(256), 16);
   EXPECT_EQ(FeatureHashing::default_buckets(257), 17);
   EXPECT_EQ(FeatureHashing::default_buckets(1000000), 1000);
 }
 
-// Two hashes of sqrt(n) buckets each make n pairs, of which n values meet as often as chance has it: about
-// 1 - 1/e of them are taken.
+// Two hashes with sqrt(n) buckets each give n pairs of features. n independent values occupy about 1 - 1/e of
+// them.
 TEST(FeatureHashing, HashesOfAColumnAreIndependent) {
   const FeatureHashing hashing({{"city", 2, 100}});
   std::set<Row> pairs;

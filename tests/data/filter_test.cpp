@@ -27,7 +27,7 @@ class FilterTest : public test::DataTest {
     ratings.lines = ratings.events.size();
     return ratings;
   }
-  // What is kept, user by user.
+  // Returns the kept events, grouped by user.
   KeptPairs kept(RawRatings& ratings) {
     Filter filter(ratings, options_, report_, progress_);
     KeptPairs pairs;
@@ -57,8 +57,9 @@ TEST_F(FilterTest, KeepsTheFirstOfRepeatedEvents) {
   EXPECT_EQ(report_.steps.size(), 4u);
 }
 
-TEST_F(FilterTest, ItemsFirstThenUsersOnce) {
-  // Item 2 has one user and goes; user 2 then has one item and goes; item 1 ends with one user and stays.
+TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
+  // Item 2 has one user and is removed. User 2 then has one item and is removed. Item 1 then has one user,
+  // but is kept.
   RawRatings ratings =
       ratings_of({{0, 0, 1}, {0, 1, 1}, {1, 0, 1}, {2, 1, 1}, {2, 2, 1}, {1, 0, 1}, {1, 3, 0}});
   options_.min_item_users = 2;
@@ -74,7 +75,7 @@ TEST_F(FilterTest, ItemsFirstThenUsersOnce) {
   expect_step(4, "users with >= 2 items", 2, 1, 2);
 }
 
-TEST_F(FilterTest, EventsCountInOrderOfTheirItems) {
+TEST_F(FilterTest, OrdersEventsByItemId) {
   options_.min_user_items = 1;
   RawRatings ratings =
       ratings_of({{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 2, 1}, {0, 0, 1}, {1, 2, 1}});

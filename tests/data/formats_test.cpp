@@ -1,5 +1,5 @@
-// Every format of docs/DATA.md but the plain ones of parse_test.cpp, in small files of our own that have the
-// quirks of the published ones.
+// All formats of docs/DATA.md except those of parse_test.cpp, in small files with the irregularities of the
+// published ones.
 #include "data/source/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -19,7 +19,7 @@ namespace vaecf::data {
 namespace {
 
 using vaecf::testing::packed;
-using Pairs = std::vector<std::string>;  // "user/item", "-" before it where the rating is too low
+using Pairs = std::vector<std::string>;  // "user/item", with the prefix "-" if the rating is too low
 
 class Formats : public test::SourceTest {
  protected:
@@ -69,7 +69,7 @@ TEST_F(Formats, NetflixTarInATarInAnyOrder) {
   expect_in(ratings.location(3), {"mv_0000010.txt:2"});
 }
 
-TEST_F(Formats, NetflixAsKaggleHasIt) {
+TEST_F(Formats, NetflixCombinedFilesOfKaggle) {
   const std::string first = "1:\n7,4,2005-09-06\n9,3,2005-05-13\n2:\n9,4,2004-12-31\n";
   const std::string second = "10:\n7,5,2005-01-01\n";
   folder_.write("combined_data_1.txt", first);
@@ -83,7 +83,7 @@ TEST_F(Formats, NetflixAsKaggleHasIt) {
   EXPECT_EQ(pairs(read("netflix", folder_.write("netflix-prize-data.zip", zip))), netflix_pairs);
 }
 
-TEST_F(Formats, NetflixFilesNamedByNumbersAlone) {
+TEST_F(Formats, NetflixFilesNamedByMovieOnly) {
   folder("small");
   folder_.write("small/010.txt", "10:\n7,5,2005-01-01\n");
   folder_.write("small/001.txt", "001:\n7,4,2005-09-06\n9,3,2005-05-13\n");
@@ -107,20 +107,20 @@ TEST_F(Formats, NetflixWithoutMovieLinesInAnyOrder) {
                                     "2,9,4,2004-12-31\n1,9,3,2005-05-13\n1,9,3,2005-05-13,x\n"));
   EXPECT_EQ(pairs(ratings), netflix_pairs);
   ASSERT_EQ(ratings.findings.list().size(), 2U);
-  EXPECT_EQ(ratings.findings.list()[0].what, "the movie is not a number");
+  EXPECT_EQ(ratings.findings.list()[0].what, "the movie is not an integer");
   EXPECT_EQ(ratings.findings.list()[1].what, "too many columns");
 }
 
-TEST_F(Formats, NetflixLinesWithoutAMovieAreDropped) {
+TEST_F(Formats, NetflixLinesBeforeTheFirstMovieAreDropped) {
   const test::ReadSource ratings = read(
       "netflix", folder_.write("combined_data_1.txt", "7,4,2005-09-06\n1:\n7,4,2005-09-06\n9,3,x\n7,4\n"));
   EXPECT_EQ(pairs(ratings), (Pairs{"7/1", "-9/1"}));
   ASSERT_EQ(ratings.findings.list().size(), 2u);
-  EXPECT_EQ(ratings.findings.list()[0].what, "no line 'N:' before it names the movie");
+  EXPECT_EQ(ratings.findings.list()[0].what, "no line 'N:' with the movie precedes it");
   EXPECT_EQ(ratings.findings.list()[1].what, "too few columns");
 }
 
-TEST_F(Formats, LastFmTakesNamesWhereThereIsNoIdAndLeavesQuotesAlone) {
+TEST_F(Formats, LastFmUsesArtistNamesForMissingIdsAndKeepsQuotes) {
   wanted_.min_rating = 0;
   const test::ReadSource ratings =
       read("lastfm_360k", folder_.write("usersha1-artmbid-artname-plays.tsv",
@@ -134,7 +134,7 @@ TEST_F(Formats, LastFmTakesNamesWhereThereIsNoIdAndLeavesQuotesAlone) {
   EXPECT_EQ(pairs(ratings), (Pairs{"u1/m-1", "u1/name:\"weird al\" yankovic", "u2/m-1", "u3/m-1"}));
   std::vector<std::string> seen;
   for (const Finding& finding : ratings.findings.list()) seen.push_back(finding.what);
-  EXPECT_EQ(seen, (std::vector<std::string>{"the item is empty", "too many columns",
+  EXPECT_EQ(seen, (std::vector<std::string>{"the item id is empty", "too many columns",
                                             "the rating is not a number", "too few columns"}));
 }
 
@@ -183,11 +183,11 @@ TEST_F(Formats, AdjacencyInSeveralFiles) {
   source_.list_starts_with = ListStart::count;
   folder_.write("part1.txt", "2 10 11\n");
   folder_.write("part2.txt", "1 10\n");
-  expect_in(refusal("adjacency", folder_.path("part*.txt")), {"would both begin at 0"});
+  expect_in(refusal("adjacency", folder_.path("part*.txt")), {"from 0 in each file"});
   source_.list_starts_with = ListStart::user;
   const std::string two =
       folder_.write("two.zip", packed({{"a/train.txt", "1 10\n"}, {"b/train.txt", "2 11\n"}}, "zip", "none"));
-  expect_in(refusal("adjacency", two), {"this archive holds several files"});
+  expect_in(refusal("adjacency", two), {"this archive contains several files"});
 }
 
 TEST_F(Formats, AdjacencyOfAGivenSplit) {
@@ -208,7 +208,7 @@ TEST_F(Formats, AdjacencyOfAGivenSplit) {
             (Parts{Part::train, Part::train, Part::test}));
 }
 
-TEST_F(Formats, ProSgKeepsItsNumbers) {
+TEST_F(Formats, ProSgKeepsItsIndices) {
   wanted_.part = true;
   folder("pro_sg");
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -219,7 +219,7 @@ TEST_F(Formats, ProSgKeepsItsNumbers) {
   write("validation_tr.csv", "uid,sid\n2,0\n4,1\n");
   write("validation_te.csv", "uid,sid\n2,3\n");
   write("test_tr.csv", "uid,sid\r\n5,0\r\n");
-  expect_in(refusal("pro_sg", folder_.path("pro_sg")), {"there is no test_te.csv"});
+  expect_in(refusal("pro_sg", folder_.path("pro_sg")), {"the pro_sg folder contains no test_te.csv"});
   write("test_te.csv", "uid,sid\n5,1\n5,2\n");
   const test::ReadSource ratings = read("pro_sg", folder_.path("pro_sg"));
   EXPECT_TRUE(ratings.numbered_by_source);
@@ -243,16 +243,16 @@ TEST_F(Formats, MovieLensFromItsArchives) {
   const auto gz = packed({{"x", csv}}, "raw", "gzip");
   EXPECT_EQ(pairs(read("movielens_csv", folder_.write("ratings.csv.gz", gz))), (Pairs{"7/31", "-7/29"}));
   EXPECT_EQ(pairs(read("movielens_csv", folder_.path(""))), (Pairs{"7/31", "-7/29"}));
-  // Where the folder that is named is not there, but its archive is.
+  // The folder does not exist, but its archive does.
   EXPECT_EQ(pairs(read("movielens_csv", folder_.path("ml-20m/ratings.csv"))), (Pairs{"7/31", "-7/29"}));
   const auto two = packed({{"old/ratings.csv", csv}, {"new/ratings.csv", csv}}, "zip", "none");
-  expect_in(refusal("movielens_csv", folder_.write("two.zip", two)), {"this archive holds several files"});
+  expect_in(refusal("movielens_csv", folder_.write("two.zip", two)), {"this archive contains several files"});
   std::filesystem::remove(folder_.path("two.zip"));
   std::filesystem::remove(folder_.path("ml-20m.zip"));
-  expect_in(refusal("movielens_csv", folder_.path("ml-20m/ratings.csv")), {"there is no such file"});
+  expect_in(refusal("movielens_csv", folder_.path("ml-20m/ratings.csv")), {"no such file"});
   const auto none = packed({{"ml-20m/README.txt", "x"}}, "zip", "none");
   expect_in(refusal("movielens_csv", folder_.write("none.zip", none)),
-            {"holds no ratings.csv; it holds ml-20m/README.txt"});
+            {"contains no ratings.csv; it contains ml-20m/README.txt"});
 }
 
 TEST_F(Formats, DelimitedFromArchivesAndFolders) {
@@ -260,7 +260,7 @@ TEST_F(Formats, DelimitedFromArchivesAndFolders) {
   const auto one = packed({{"a.csv", "1,2\n"}}, "zip", "none");
   EXPECT_EQ(pairs(read("delimited", folder_.write("one.zip", one))), (Pairs{"1/2"}));
   const auto two = folder_.write("two.zip", packed({{"a.csv", "1,2\n"}, {"b.csv", "3,4\n"}}, "zip", "none"));
-  expect_in(refusal("delimited", two), {"this archive holds several files"});
+  expect_in(refusal("delimited", two), {"this archive contains several files"});
   expect_in(refusal("delimited", folder_.path("")), {"is a folder"});
   source_.file = "b.csv";
   EXPECT_EQ(pairs(read("delimited", two)), (Pairs{"3/4"}));
@@ -270,7 +270,7 @@ TEST_F(Formats, DelimitedFromArchivesAndFolders) {
   EXPECT_EQ(pairs(read("delimited", folder_.path("part-*.csv"))), (Pairs{"5/6", "7/8"}));
 }
 
-TEST_F(Formats, APipeIsRefusedAndNotWaitedFor) {
+TEST_F(Formats, RejectsPipesWithoutBlocking) {
   ASSERT_EQ(::mkfifo(folder_.path("pipe").c_str(), 0600), 0);
   expect_in(refusal("delimited", folder_.path("pipe")), {"is a pipe or a device"});
 }
@@ -283,7 +283,7 @@ TEST_F(Formats, TimesAreNumbersOrDates) {
       read("delimited", folder_.write("t.csv", "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n1,4,soon\n"));
   EXPECT_EQ(numbers.columns.time, (std::vector<double>{978300760, 978300760.5}));
   ASSERT_EQ(numbers.findings.list().size(), 2U);
-  EXPECT_EQ(numbers.findings.list()[0].what, "the time is a date, but a number on the lines before");
+  EXPECT_EQ(numbers.findings.list()[0].what, "the time is a date, but a number on earlier lines");
 
   const test::ReadSource dates =
       read("delimited", folder_.write("t.csv",
@@ -291,11 +291,11 @@ TEST_F(Formats, TimesAreNumbersOrDates) {
                                       "1,7,12/31/2004\n1,8,2005-09-07\n"));
   EXPECT_EQ(dates.columns.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
   ASSERT_EQ(dates.findings.list().size(), 2U);
-  EXPECT_EQ(dates.findings.list()[0].what, "the time is a number, but a date on the lines before");
-  EXPECT_EQ(dates.findings.list()[1].count, 2) << "digits of a date with the day first are in no order";
+  EXPECT_EQ(dates.findings.list()[0].what, "the time is a number, but a date on earlier lines");
+  EXPECT_EQ(dates.findings.list()[1].count, 2) << "dates with the day first are rejected";
 }
 
-// Seconds as `date -u -d ... +%s` has them.
+// Expected values from `date -u -d ... +%s`.
 TEST(Dates, YearFirst) {
   const auto seconds = [](std::string_view text) {
     double value = -1;

@@ -26,7 +26,7 @@ std::string write_dataset(const test::TempFolder& folder, std::int32_t count, bo
   return path;
 }
 
-TEST(HeldOut, RanksShareTheUsersEvenlyAndInOrder) {
+TEST(HeldOut, RanksReadContiguousRangesOfEqualSize) {
   const test::TempFolder folder;
   const io::DatasetFile file(write_dataset(folder, 11));
   for (const int ranks : {1, 2, 3, 4, 16}) {
@@ -47,13 +47,13 @@ TEST(HeldOut, RanksShareTheUsersEvenlyAndInOrder) {
   }
 }
 
-TEST(HeldOut, ASplitWithoutUsersIsEmpty) {
+TEST(HeldOut, SplitWithoutUsersIsEmpty) {
   const test::TempFolder folder;
   const io::DatasetFile file(write_dataset(folder, 3));
   EXPECT_EQ(read_held_out(file, "test", 0, 2).rows, (Range{0, 0}));
 }
 
-TEST(HeldOut, RefusesFoldInAndTargetsOfDifferentUsers) {
+TEST(HeldOut, RejectsFoldInAndTargetsOfDifferentUsers) {
   const test::TempFolder folder;
   const std::string message = message_of<InputError>([&] {
     const io::DatasetFile file(write_dataset(folder, 3, true));

@@ -1,8 +1,8 @@
-"""An independent rendering of the liang2018 split in plain Python: prints the figures in split_test.cpp.
+"""Independent implementation of the liang2018 split in plain Python; prints the figures in split_test.cpp.
 
-Users sorted by id are permuted by numpy's legacy generator (written out below, so that no numpy is needed);
-items are numbered by first appearance among train users' events; each held-out user with five events or more
-gives a fifth of them as targets, the generator seeded again for each part.
+Users sorted by id are permuted with NumPy's legacy generator (implemented below, so NumPy is not required).
+Items are numbered by first appearance in the events of train users. A fifth of the events of each held-out user
+with at least five events become targets; the generator is seeded again for each part.
 Usage: python3 liang_split_reference.py
 """
 

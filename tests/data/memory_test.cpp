@@ -1,4 +1,4 @@
-// Events that do not fit into memory make the same dataset as those that do.
+// Datasets do not depend on whether the events fit into the memory limit.
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/prepare.hpp>
@@ -30,7 +30,7 @@ class Memory : public test::PrepareTest {
     return PrepareTest::run();
   }
 
-  // With memory for all events, for some and for none.
+  // Compares the datasets made with memory for all, some and none of the events.
   void expect_the_same() {
     mode_.force = true;
     const PrepareReport expected = run("memory.h5", 0);
@@ -49,8 +49,8 @@ class Memory : public test::PrepareTest {
     }
   }
 
-  // Few items and many events, so that pairs come again, with other ratings. Some users have few events, and
-  // some items few users.
+  // Few items and many events, so that pairs are repeated with different ratings. Some users have few events,
+  // and some items few users.
   void use_csv(int count = 3000) {
     std::mt19937 draw(5);
     std::string text = "userId,movieId,rating,timestamp\n";
@@ -68,7 +68,7 @@ class Memory : public test::PrepareTest {
                    const std::string& first = "") {
     std::string text = first;
     for (unsigned u = begin; u < end; ++u) {
-      if (u % 10 == 4) continue;  // a row of nothing
+      if (u % 10 == 4) continue;  // an empty row
       for (int n = 0; n < 9; ++n) text += format("{}{}{}\n", u, separator, draw_() % 50);
     }
     return text;
@@ -77,7 +77,7 @@ class Memory : public test::PrepareTest {
   std::mt19937 draw_{3};
 };
 
-TEST_F(Memory, EverySplit) {
+TEST_F(Memory, EverySplitMethodIsIndependentOfTheLimit) {
   use_csv();
   for (const SplitMethod split :
        {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out, SplitMethod::ratio}) {
@@ -91,7 +91,7 @@ TEST_F(Memory, EverySplit) {
   }
 }
 
-TEST_F(Memory, FewUsersOfAnItemAndManyHeldOut) {
+TEST_F(Memory, ItemFilterAndManyHeldOutUsers) {
   use_csv(700);
   options_.min_item_users = 4;
   options_.min_user_items = 1;
@@ -106,7 +106,7 @@ TEST_F(Memory, FewUsersOfAnItemAndManyHeldOut) {
   expect_the_same();
 }
 
-TEST_F(Memory, ASplitOfTheSource) {
+TEST_F(Memory, GivenWeakSplit) {
   source_.format = "adjacency";
   source_.path = folder_.path("");
   options_.split = SplitMethod::given;
@@ -117,7 +117,7 @@ TEST_F(Memory, ASplitOfTheSource) {
   expect_the_same();
 }
 
-TEST_F(Memory, NumbersOfTheSource) {
+TEST_F(Memory, GivenSplitWithIndicesOfTheSource) {
   source_.format = "pro_sg";
   source_.path = folder_.path("");
   options_.split = SplitMethod::given;
@@ -130,7 +130,7 @@ TEST_F(Memory, NumbersOfTheSource) {
   expect_the_same();
 }
 
-TEST_F(Memory, ErrorsAreTheSame) {
+TEST_F(Memory, ErrorsAreIndependentOfTheLimit) {
   use_csv();
   const auto refused = [&](double bytes) {
     return message_of<InputError>([&] { run("refused.h5", bytes); });
@@ -155,17 +155,17 @@ TEST_F(Memory, ErrorsAreTheSame) {
       "twice.csv", "userId,movieId,rating,timestamp\n9,1,4,1\n5,1,4,1\n6,1,4,1\n6,1,5,1\n5,1,4,1\n");
   expect_refused_alike("twice.csv:5");
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path(""))) {
-    EXPECT_EQ(entry.path().extension(), ".csv") << entry.path();  // nothing is left behind
+    EXPECT_EQ(entry.path().extension(), ".csv") << entry.path();  // no temporary file remains
   }
 }
 
-// Temporary files are beside the dataset, not beside a link to it.
-TEST_F(Memory, WhatAKilledProgramLeftGoes) {
+// Temporary files are next to the dataset, not next to a link to it.
+TEST_F(Memory, RemovesSpillFilesOfTerminatedProcesses) {
   use_csv();
   std::filesystem::create_directory(folder_.path("large"));
   std::filesystem::create_symlink("large/disk.h5", folder_.path("link.h5"));
   const std::string left = folder_.write("large/disk.h5.spill.tmp-elsewhere-1", "x");
-  // May still be at work.
+  // recent, so its process may still be running
   const std::string other = folder_.write("large/disk.h5.spill.tmp-elsewhere-2", "x");
   std::filesystem::last_write_time(left, std::filesystem::last_write_time(left) - std::chrono::hours(2));
   run("link.h5", 500);

@@ -1,4 +1,4 @@
-// Every expected number here was drawn by numpy 1.24.2 itself (np.random.seed, permutation, choice).
+// All expected values were generated with NumPy 1.24.2 (np.random.seed, permutation, choice).
 #include "data/prepare/numpy_random.hpp"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ class Parse : public test::SourceTest {
   test::ReadSource read(const SourceOptions& source) {
     return test::read_source(source, wanted_, log_, progress_);
   }
-  // What --strict says.
+  // Returns the error message in strict mode.
   std::string refusal(const std::string& format, std::string_view text) {
     wanted_.strict = true;
     return SourceTest::refusal(format, folder_.write("ratings", text));
@@ -56,7 +56,7 @@ TEST_F(Parse, MovieLens) {
   expect_three(read("movielens_100k", "7\t31\t4\t1\n7\t29\t3\t2\n3\t31\t5\t3\n"));
 }
 
-TEST_F(Parse, LineEndsMarksAndBlanks) {
+TEST_F(Parse, AcceptsLineEndsByteOrderMarksAndBlanks) {
   const std::string header = "userId,movieId,rating,timestamp";
   expect_three(read("movielens_csv", header + "\r\n7,31,4.0,1\r\n7,29,3.5,2\r\n3,31,5.0,3\r\n"));
   expect_three(read("movielens_csv", header + "\n7,31,4.0,1\n7,29,3.5,2\n3,31,5.0,3"));
@@ -67,7 +67,7 @@ TEST_F(Parse, LineEndsMarksAndBlanks) {
                     "7::31::4\r\n7::29::3.5\r\n3::31::5 \r"));
 }
 
-TEST_F(Parse, FolderOfTheArchive) {
+TEST_F(Parse, FindsTheRatingsInAFolder) {
   SourceOptions source;
   source.path = folder_.path("");
   folder_.write("ratings.csv", "userId,movieId,rating\n7,31,4.0\n7,29,3.5\n3,31,5.0\n");
@@ -79,7 +79,7 @@ TEST_F(Parse, FolderOfTheArchive) {
   }
 }
 
-TEST_F(Parse, DelimitedByNameAndByNumber) {
+TEST_F(Parse, DelimitedColumnsByNameAndByIndex) {
   SourceOptions source = delimited("when;who;what;stars\n1;\"7\";31;4\n1;7;29;1\n1;3;31;5\n");
   source.separator = ";";
   source.user_column = "who";
@@ -104,7 +104,7 @@ TEST_F(Parse, DelimitedWithoutRatingsKeepsEveryLine) {
   source.separator = "\t";
   source.header = false;
   EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
-  source.separator = "\\t";  // as a plain scalar of YAML has it
+  source.separator = "\\t";  // as in a plain YAML scalar
   EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
 }
 
@@ -115,7 +115,7 @@ TEST_F(Parse, MinRatingIsInclusiveOnHalfStars) {
   EXPECT_EQ(read("movielens_dat", text, 4.5).columns.liked, (Flags{0, 0, 0, 1, 0, 1}));
 }
 
-TEST_F(Parse, IdsAreTextWhereOneIsNoInteger) {
+TEST_F(Parse, AllIdsAreStringsIfOneIsNotAnInteger) {
   const auto text_items = read("movielens_dat", "9::10::5\n10::SOAK::5\n9::007::5\n10::10::5\n");
   EXPECT_EQ(text_items.user_ids.numbers, (Integers{9, 10}));
   EXPECT_EQ(text_items.item_ids.strings, (Strings{"10", "SOAK", "007"}));
@@ -125,14 +125,14 @@ TEST_F(Parse, IdsAreTextWhereOneIsNoInteger) {
   EXPECT_EQ(both.user_ids.strings, (Strings{"9", "b80344", "9223372036854775808"}));
   EXPECT_EQ(both.item_ids.strings, (Strings{"1", "x"}));
 
-  // 7 and 007 are two ids, and print back as they were.
+  // 7 and 007 are different ids and print exactly as in the source.
   EXPECT_EQ(read("movielens_dat", "7::1::5\n007::1::5\n").user_ids.strings, (Strings{"7", "007"}));
   EXPECT_EQ(read("movielens_dat", "-9223372036854775808::0::5\n9223372036854775807::0::5\n").user_ids.numbers,
             (Integers{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}));
 }
 
-TEST_F(Parse, BlocksDoNotShow) {
-  // Larger than the reader's block, so that lines straddle its border.
+TEST_F(Parse, LinesMayCrossBlocks) {
+  // Larger than the reader's block, so that lines cross its end.
   std::string text;
   const int lines = 600000;
   for (int i = 0; i < lines; ++i) text += std::to_string(i) + "::" + std::to_string(i % 1000) + "::5\n";
@@ -143,29 +143,29 @@ TEST_F(Parse, BlocksDoNotShow) {
     ASSERT_EQ(ratings.user_ids.numbers[static_cast<std::size_t>(i)], i);
     ASSERT_EQ(ratings.columns.item[static_cast<std::size_t>(i)], i % 1000);
   }
-  // A line longer than ten blocks, whose last column nobody reads.
+  // A line longer than ten blocks, whose last column is not read.
   const test::ReadSource long_line =
       read("movielens_dat", "1::2::5::" + std::string(10 << 20, 'x') + "\n3::4::5\n");
   EXPECT_EQ(long_line.user_ids.numbers, (Integers{1, 3}));
   EXPECT_EQ(long_line.item_ids.numbers, (Integers{2, 4}));
 }
 
-TEST_F(Parse, RefusesRatingsThatAreNoNumbers) {
+TEST_F(Parse, RejectsRatingsThatAreNotFiniteNumbers) {
   for (const std::string rating : {"nan", "NaN", "inf", "-inf", "good", "4,5", "4.0.0", "1e999", "0x4", ""}) {
-    expect_in(refusal("movielens_dat", "1::2::5::0\n1::3::" + rating + "::0\n"),
-              {"/ratings:2: '1::3::" + rating + "::0': the rating is",
-               "; correct or remove it, or leave out --strict"});
+    expect_in(
+        refusal("movielens_dat", "1::2::5::0\n1::3::" + rating + "::0\n"),
+        {"/ratings:2: '1::3::" + rating + "::0': the rating is", "; correct or remove it, or omit --strict"});
   }
 }
 
-TEST_F(Parse, RefusesMissingColumnsAndEmptyFields) {
+TEST_F(Parse, RejectsMissingColumnsAndEmptyFields) {
   const std::string header = "userId,movieId,rating,timestamp\n";
   const auto expect = [&](const char* format, const std::string& text, const char* part) {
     expect_in(refusal(format, text), {part});
   };
   expect("movielens_csv", header + "1,2,5\n1,2\n", "/ratings:3: '1,2': too few columns");
-  expect("movielens_csv", header + ",2,5\n", "/ratings:2: ',2,5': the user is empty");
-  expect("movielens_csv", header + "1, ,5\n", "/ratings:2: '1, ,5': the item is empty");
+  expect("movielens_csv", header + ",2,5\n", "/ratings:2: ',2,5': the user id is empty");
+  expect("movielens_csv", header + "1, ,5\n", "/ratings:2: '1, ,5': the item id is empty");
   expect("movielens_csv", header + "1,2,,3\n", "/ratings:2: '1,2,,3': the rating is empty");
   expect("movielens_csv", "user,movieId,rating\n1,2,3\n", "/ratings:1: there is no column 'userId'");
   expect("movielens_csv", "userId,movieId,rating,movieId\n1,2,3,4\n",
@@ -177,7 +177,7 @@ TEST_F(Parse, LineNumbersCountBlankLinesAndTheHeader) {
   expect_in(refusal("movielens_csv", "\nuserId,movieId,rating\n\n1,2,5\n\r\n1,2,x\n"), {"/ratings:6: "});
 }
 
-TEST_F(Parse, LongAndBinaryTextIsShortenedInMessages) {
+TEST_F(Parse, MessagesShortenLongAndEscapeBinaryText) {
   const std::string message = refusal("movielens_dat", "1::2::" + std::string(1000, 'z') + "\x01\x1b[0m");
   EXPECT_LT(message.size(), 500u);
   const std::string binary = refusal("movielens_dat", std::string("\x1f\x08\x00garbage", 10));
@@ -185,14 +185,14 @@ TEST_F(Parse, LongAndBinaryTextIsShortenedInMessages) {
   EXPECT_EQ(binary.find('\x1f'), std::string::npos);
 }
 
-TEST_F(Parse, RefusesEmptyFiles) {
+TEST_F(Parse, RejectsEmptyFiles) {
   expect_in(refusal("movielens_csv", ""), {"the file is empty"});
-  expect_in(refusal("movielens_dat", ""), {"holds no ratings"});
-  expect_in(refusal("movielens_csv", "userId,movieId,rating\n"), {"holds no ratings"});
-  expect_in(refusal("movielens_dat", "\n\n"), {"holds no ratings"});
+  expect_in(refusal("movielens_dat", ""), {"contains no ratings"});
+  expect_in(refusal("movielens_csv", "userId,movieId,rating\n"), {"contains no ratings"});
+  expect_in(refusal("movielens_dat", "\n\n"), {"contains no ratings"});
 }
 
-TEST_F(Parse, RefusesSourcesThatCannotBe) {
+TEST_F(Parse, RejectsInvalidSources) {
   const SourceOptions good = delimited("a,b\n1,2\n");
   EXPECT_EQ(read(good).events.size(), 1);
   const auto expect = [&](const auto& change, const char* part) {
@@ -200,19 +200,19 @@ TEST_F(Parse, RefusesSourcesThatCannotBe) {
     change(source);
     expect_in(message_of<InputError>([&] { read(source); }), {part});
   };
-  expect([&](auto& s) { s.path = folder_.path("absent.csv"); }, "absent.csv: there is no such file");
+  expect([&](auto& s) { s.path = folder_.path("absent.csv"); }, "absent.csv: no such file");
   expect([&](auto& s) { s.path = ""; }, "data.source.path is empty");
   expect([&](auto& s) { s.path = folder_.path(""); }, "is a folder");
-  expect([&](auto& s) { s.path = folder_.path(""), s.format = "movielens_csv"; }, "holds no ratings.csv");
-  expect([](auto& s) { s.format = "movielens"; }, "'movielens' is not known");
+  expect([&](auto& s) { s.path = folder_.path(""), s.format = "movielens_csv"; }, "contains no ratings.csv");
+  expect([](auto& s) { s.format = "movielens"; }, "'movielens' is unknown");
   expect([](auto& s) { s.separator = ""; }, "data.source.separator");
-  expect([](auto& s) { s.item_column = "0"; }, "must be two columns");
+  expect([](auto& s) { s.item_column = "0"; }, "must be two different columns");
   expect([](auto& s) { s.item_column = "a"; }, "the same column 0");
   expect([](auto& s) { s.header = false, s.user_column = "a"; },
          "no column 'a', which data.source names; the table has 2 columns (no header)");
 }
 
-TEST_F(Parse, SourceNamesFileSizeAndDigest) {
+TEST_F(Parse, SourceAttributeHasNameSizeAndDigest) {
   const auto path = folder_.write("ratings", "1::2::5\n");
   EXPECT_EQ(describe_sources({path}),
             "ratings (8 bytes, sha256 6126ee8d8db3c96a106cf695de391d1dc605d47b7cf653459f8d027cbdf392ae)");

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int known_users = 30;
 
-// User u has items u, u + 1, .. u + 9 (mod 40), and one rating that is too low; user 99 has nothing else.
+// User u has items u, u + 1, .. u + 9 (mod 40); user 99 has only one rating, which is too low.
 std::string ratings_dat() {
   std::string text = "99::540::1::0\n";
   for (int u = 0; u < known_users; ++u) {
@@ -29,7 +29,7 @@ std::string gender_of(std::int64_t user) {
   return user % 3 == 0 ? "" : user % 3 == 1 ? "F" : "M";
 }
 
-// All but user 129, and 99 and 98, who are not in the dataset.
+// Users 100 to 128, and 98 and 99, which are not in the dataset. User 129 is missing.
 std::string users_dat() {
   std::string text = "98::F::1::1::1\n99::M::1::1::1\n";
   for (int user = 100; user < 129; ++user)
@@ -47,7 +47,7 @@ class PrepareFeatures : public test::PrepareTest {
     options_.test_users = 6;
     options_.features = {"gender", "occupation"};
   }
-  /// That every user's row is what the user's values make.
+  /// Expects the row of every user to match the user's values.
   void expect_rows_of(const std::string& part) {
     const io::DatasetFile file(output_);
     const auto hashing =
@@ -67,7 +67,7 @@ class PrepareFeatures : public test::PrepareTest {
   }
 };
 
-TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
+TEST_F(PrepareFeatures, EachUserGetsTheFeaturesOfTheTable) {
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random}) {
     options_.split = split;
     run();
@@ -80,7 +80,7 @@ TEST_F(PrepareFeatures, EachUserGetsTheirOwn) {
   }
 }
 
-TEST_F(PrepareFeatures, WeakSplitsLinkThoseOfTrain) {
+TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
   for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio}) {
     options_.split = split;
     run();
@@ -93,7 +93,7 @@ TEST_F(PrepareFeatures, WeakSplitsLinkThoseOfTrain) {
   expect_rows_of("test");
 }
 
-TEST_F(PrepareFeatures, GivenSplitsHaveThemToo) {
+TEST_F(PrepareFeatures, GivenSplitsHaveFeatures) {
   std::string train;
   std::string test;
   for (int user = 100; user < 130; ++user) {
@@ -110,7 +110,7 @@ TEST_F(PrepareFeatures, GivenSplitsHaveThemToo) {
   for (const char* const part : {"train", "test"}) expect_rows_of(part);
 }
 
-TEST_F(PrepareFeatures, TheTableSaysWhoIsMissing) {
+TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
   const PrepareReport report = run();
   EXPECT_EQ(report.features.users, 30);
   EXPECT_EQ(report.features.known, 29);
@@ -123,20 +123,20 @@ TEST_F(PrepareFeatures, TheTableSaysWhoIsMissing) {
   const std::string table = to_table(report);
   const auto expect = [&](const std::string& text) { expect_in(table, {text}); };
   expect("features of 29 of 30 users from " + folder_.path("users.dat") +
-         "; 2 of its 31 rows are of nobody in the dataset");
-  expect("gender: 2 values in 2 x 16 columns, known of 20 users\n");
-  expect("1 kept: table of users: the user is not in it, so nothing but items is known, first at " +
+         "; 2 of its 31 rows belong to users outside the dataset");
+  expect("gender: 2 values in 2 x 16 columns, set for 20 users\n");
+  expect("1 kept: user table: the user is missing and gets no features, first at " +
          folder_.path("users.dat") + ": user 129");
   options_.feature_buckets = 1;
-  expect_in(to_table(run()), {"gender: 2 values in 2 x 1 columns, known of 20 users; 2 values look like"});
+  expect_in(to_table(run()), {"gender: 2 values in 2 x 1 columns, set for 20 users; 2 values collide"});
   options_.feature_hashes = 3;
   run();
   EXPECT_EQ(io::DatasetFile(output_).features(), 6);
   mode_.strict = true;
-  expect_in(refusal(), {"users.dat: user 129: table of users: the user is not in it"});
+  expect_in(refusal(), {"users.dat: user 129: user table: the user is missing"});
 }
 
-TEST_F(PrepareFeatures, ComeFromTheArchiveOfTheRatings) {
+TEST_F(PrepareFeatures, TableIsReadFromTheArchiveOfTheRatings) {
   using vaecf::testing::packed;
   const vaecf::testing::Members members{{"ml-1m/ratings.dat", ratings_dat()},
                                         {"ml-1m/users.dat", users_dat()}};
@@ -149,7 +149,7 @@ TEST_F(PrepareFeatures, ComeFromTheArchiveOfTheRatings) {
   }
 }
 
-TEST_F(PrepareFeatures, AreMadeAgainOnlyWhereSomethingChanged) {
+TEST_F(PrepareFeatures, DatasetIsRemadeOnlyIfOptionsOrTableChange) {
   EXPECT_FALSE(run().was_there);
   EXPECT_TRUE(run().was_there);
   options_.features = {"gender"};
@@ -166,30 +166,30 @@ TEST_F(PrepareFeatures, AreMadeAgainOnlyWhereSomethingChanged) {
   EXPECT_FALSE(run().was_there);
   EXPECT_EQ(io::DatasetFile(output_).features(), 0);
   EXPECT_FALSE(io::DatasetFile(output_).attributes().contains("feature_hashing"));
-  source_.users.user_column = "5";  // nothing reads it
+  source_.users.user_column = "5";  // unused without features
   EXPECT_TRUE(run().was_there);
 }
 
-TEST_F(PrepareFeatures, RefusedTablesLeaveNoFile) {
+TEST_F(PrepareFeatures, RejectedTablesLeaveNoFile) {
   options_.features = {"gender", "shoe size"};
   expect_in(refusal(), {"users.dat:1: there is no column 'shoe size', which data.prepare.features names; the "
                         "table has 5 columns (user, gender, age, occupation, zip)"});
   options_.features = {"gender", "1"};
-  expect_in(refusal(), {"'gender' is given twice"});
+  expect_in(refusal(), {"'gender' is listed twice"});
   options_.features = {"gender"};
   options_.feature_buckets = std::int64_t{1} << 40;
-  expect_in(refusal(), {"fewer than 2^31"});
+  expect_in(refusal(), {"must be below 2^31"});
   options_.feature_buckets = 0;
   source_.users.path = folder_.write("other.csv", "user,gender\n0100,F\n0101,M\n");
-  expect_in(refusal(), {"other.csv: of the 30 users who are left of the ratings this table knows none"});
+  expect_in(refusal(), {"other.csv: the table contains none of the 30 users"});
   source_.users.path = folder_.path("none.dat");
-  expect_in(refusal(), {"none.dat: there is no such file"});
+  expect_in(refusal(), {"none.dat: no such file"});
   source_.users.path = "";
   std::filesystem::remove(folder_.path("users.dat"));
-  expect_in(refusal(), {"data.source.users.path names no table of them and " + folder_.path("ratings.dat") +
-                        " holds no users.dat"});
+  expect_in(refusal(), {"data.source.users.path is not set and " + folder_.path("ratings.dat") +
+                        " contains no users.dat"});
   source_.format = "movielens_csv";
-  expect_in(refusal(), {"data.source.users.path names no table of them: name one"});
+  expect_in(refusal(), {"data.source.users.path is not set; set it"});
   EXPECT_FALSE(std::filesystem::exists(output_));
 }
 

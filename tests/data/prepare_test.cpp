@@ -17,7 +17,7 @@ namespace {
 constexpr int users = 30;
 constexpr int items_per_user = 10;
 
-// User u has items u, u + 1, .. u + 9 (mod 40), then a rating just too low.
+// User u has items u, u + 1, .. u + 9 (mod 40), and one rating just below the limit.
 std::string ratings_csv() {
   std::string text = "userId,movieId,rating,timestamp\n";
   for (int u = 0; u < users; ++u) {
@@ -38,7 +38,7 @@ class Prepare : public test::PrepareTest {
   }
 };
 
-TEST_F(Prepare, WritesWhatItReports) {
+TEST_F(Prepare, ReportMatchesTheWrittenDataset) {
   const PrepareReport report = run();
   const io::DatasetFile file(output_);
   EXPECT_EQ(file.rows("train"), 20);
@@ -69,7 +69,7 @@ TEST_F(Prepare, WritesWhatItReports) {
   expect_in(table, {"validation: targets", "330 lines read"});
 }
 
-TEST_F(Prepare, AttributesTellHowItWasMade) {
+TEST_F(Prepare, AttributesDescribeSourceAndOptions) {
   run();
   const io::DatasetFile file(output_);
   std::int64_t interactions = 0;
@@ -92,7 +92,7 @@ TEST_F(Prepare, AttributesTellHowItWasMade) {
   expect_in(source, {"sha256 "});
 }
 
-TEST_F(Prepare, TextIdsAreStoredAsText) {
+TEST_F(Prepare, StringIdsAreStoredAsStrings) {
   std::string text;
   for (int u = 0; u < users; ++u) {
     for (int k = 0; k < items_per_user; ++k) text += format("user{}\tSO{}\n", u, (u + k) % 40);
@@ -117,25 +117,25 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
   return by_id;
 }
 
-TEST_F(Prepare, TheLastItemsAreNotPromisedWhereRandomOnesAreHeldOut) {
+TEST_F(Prepare, RejectsPickLastForSplitsThatSampleItems) {
   options_.pick = Pick::last;
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::given}) {
     options_.split = split;
-    expect_in(refusal(), {"data.prepare.pick: last is for the splits leave_one_out and ratio"});
+    expect_in(refusal(), {"data.prepare.pick: last requires data.prepare.split: leave_one_out or ratio"});
   }
   options_.split = SplitMethod::leave_one_out;
   run();
   EXPECT_GT(io::DatasetFile(output_).entries("test/held_out"), 0);
 }
 
-TEST_F(Prepare, AnotherNameIsNoOtherDataset) {
+TEST_F(Prepare, AnotherNameLeavesTheDatasetUpToDate) {
   run();
   const auto again = prepare(source_, options_, "renamed", output_, mode_, log_, progress_);
   EXPECT_TRUE(again.was_there);
   EXPECT_EQ(std::get<std::string>(io::DatasetFile(output_).attributes().at("name")), "tiny");
 }
 
-TEST_F(Prepare, TitlesComeFromBesideTheRatings) {
+TEST_F(Prepare, TitlesAreReadNextToTheRatings) {
   run();
   EXPECT_FALSE(io::DatasetFile(output_).has_ids("items/title"));
   const std::string movies =
@@ -160,7 +160,7 @@ TEST_F(Prepare, TitlesComeFromBesideTheRatings) {
   check();
 }
 
-TEST_F(Prepare, NetflixTitlesHoldCommas) {
+TEST_F(Prepare, NetflixTitlesMayContainCommas) {
   std::string text;
   for (int movie = 1; movie <= 12; ++movie) {
     text += format("{}:\n", movie);
@@ -177,7 +177,7 @@ TEST_F(Prepare, NetflixTitlesHoldCommas) {
   EXPECT_EQ(titles[2], "What, no year?");
 }
 
-TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
+TEST_F(Prepare, UpToDateDatasetIsNotRemade) {
   const PrepareReport first = run();
   EXPECT_FALSE(first.was_there);
   const auto inode = [&] { return test::inode_of(output_); };
@@ -189,7 +189,7 @@ TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
   mode_.force = true;
   EXPECT_FALSE(run().was_there);
   mode_.force = false;
-  // Other options, another source: made again.
+  // Other options or another source: made again.
   options_.seed = 7;
   EXPECT_FALSE(run().was_there);
   EXPECT_TRUE(run().was_there);
@@ -198,7 +198,7 @@ TEST_F(Prepare, WhatIsThereIsNotMadeAgain) {
   EXPECT_TRUE(run().was_there);
 }
 
-TEST_F(Prepare, ReplacesOnlyIntactDatasetsUnlessItIsTold) {
+TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
   run();
   const std::string whole = folder_.read("tiny.h5");
   std::string other_column = whole;
@@ -222,8 +222,8 @@ TEST_F(Prepare, ReplacesOnlyIntactDatasetsUnlessItIsTold) {
   }
 }
 
-// The source could not be read, either.
-TEST_F(Prepare, RefusesAForeignFileBeforeItReadsTheSource) {
+// The source is unreadable, too.
+TEST_F(Prepare, RejectsAForeignFileBeforeReadingTheSource) {
   source_.path = folder_.write("ratings.csv", "no ratings\n");
   folder_.write("tiny.h5", "no dataset");
   expect_in(refusal(), {"--replace"});
@@ -244,7 +244,7 @@ TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
   EXPECT_FALSE(run().was_there);
 }
 
-TEST_F(Prepare, TheSameFileAsAnotherPartIsAnotherDataset) {
+TEST_F(Prepare, SameFileAsADifferentPartIsAnotherDataset) {
   options_.split = SplitMethod::given;
   source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
   EXPECT_FALSE(run().was_there);
@@ -253,7 +253,7 @@ TEST_F(Prepare, TheSameFileAsAnotherPartIsAnotherDataset) {
   EXPECT_FALSE(run().was_there);
 }
 
-TEST_F(Prepare, FilesOfOthersBesideItsOwnStay) {
+TEST_F(Prepare, KeepsTemporaryFilesOfOtherNames) {
   const auto old = [&](const std::string& name) {
     const std::string path = folder_.write(name, "x");
     std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::hours(2));
@@ -266,12 +266,12 @@ TEST_F(Prepare, FilesOfOthersBesideItsOwnStay) {
   EXPECT_TRUE(std::filesystem::exists(others));
 }
 
-TEST_F(Prepare, TheTableSaysWhatWasDroppedAndWhy) {
+TEST_F(Prepare, ReportListsDroppedLinesWithReasons) {
   source_.path = folder_.write("odd.csv", ratings_csv() + "100,501,,0\n100,500,4.0,0\n,501,5,0\n");
   const std::string table = to_table(run());
   expect_in(table, {"333 lines read, 331 events, 1 repeated",
                     "1 dropped: the rating is empty, first at " + source_.path + ":332: '100,501,,0'",
-                    "1 dropped: the user is empty"});
+                    "1 dropped: the user id is empty"});
 }
 
 }  // namespace

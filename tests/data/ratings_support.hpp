@@ -33,7 +33,7 @@ struct Columns {
   }
 };
 
-/// A source as it was read, with its events in the order that counts.
+/// A source with its events in their defined order.
 struct ReadSource : RawRatings {
   Columns columns{};
   /// Returns "file:line" of event `e`.
@@ -59,7 +59,7 @@ inline ReadSource read_source(const SourceOptions& source, const Wanted& wanted,
   return read;
 }
 
-/// Reads ratings, of which those from 4 on are liked unless the test says otherwise.
+/// Fixture that reads ratings; ratings of at least 4 are positive by default.
 class SourceTest : public DataTest {
  protected:
   SourceTest() { wanted_.min_rating = 4.0; }

@@ -20,13 +20,13 @@ struct HeldOutPart {
   std::int64_t without_target = 0;
 };
 
-/// What `prepare` makes of a source. Columns of a row are in file order, as the paper's files have them, and
-/// ids are text.
+/// Output of `prepare` for a source. Columns of a row are in file order, as in the paper's files, and ids are
+/// strings.
 struct SplitRun {
   PrepareReport report;
   std::vector<std::pair<std::string, std::string>>
-      kept;          ///< user and item of what the filter keeps, in file order
-  io::IdList users;  ///< by row; train, then the held-out ones if they are others
+      kept;          ///< user and item of every event that the filter keeps, in file order
+  io::IdList users;  ///< by row; train, then held-out users of strong splits
   io::IdList items;
   Csr train;
   HeldOutPart validation;

@@ -1,4 +1,5 @@
-// The figures of the liang2018 split come from liang_split_reference.py, an independent rendering.
+// The expected values of the liang2018 split come from the independent implementation
+// liang_split_reference.py.
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -90,7 +91,7 @@ TEST(Liang2018, NumericUsers) {
                {0, 65, 0x46fa1f78, 13, 0xd0761296}, {1, 75, 0x6350d3d6, 14, 0x664ee641});
 }
 
-TEST(Liang2018, UsersAsTextAreSortedAsText) {
+TEST(Liang2018, StringUserIdsAreSortedAsStrings) {
   expect_split(run(twelve_each(SplitMethod::liang2018), "u"), {52, 373, 75, 199, 0xea6fa3ca},
                {5, 69, 0x58eb1205, 12, 0xa6de6af0}, {5, 70, 0xc47af0fe, 13, 0xe3e6349e});
 }
@@ -105,7 +106,8 @@ TEST(Liang2018, UsersWithFewEventsAndAnotherSeed) {
   EXPECT_GT(split.validation.without_target, 0);
 }
 
-// Real data, which may not be shipped: the figures were made once with numpy's generator and pandas.
+// Real data, which must not be redistributed. The expected values were computed once with NumPy's generator
+// and pandas.
 TEST(Liang2018, MovieLens1M) {
   SourceOptions source;
   source.format = "movielens_dat";
@@ -149,7 +151,7 @@ TEST(Liang2018, ItemsAreNumberedByFirstAppearanceAmongTrainUsers) {
   EXPECT_EQ(items, expected);
 }
 
-// What any split must be: users in one part only, no event lost, fold-in and targets apart.
+// Expects a valid split: every user in one part only, no event lost, fold-in and targets disjoint.
 void expect_partition(const test::SplitRun& run) {
   std::set events(run.kept.begin(), run.kept.end());
   const auto take = [&](const Csr& rows, std::int64_t first) {
@@ -170,12 +172,12 @@ void expect_partition(const test::SplitRun& run) {
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), ids.size());
 }
 
-TEST(Split, LosesNothing) {
+TEST(Split, PartitionsUsersAndEvents) {
   expect_partition(run(twelve_each(SplitMethod::liang2018)));
   expect_partition(run(twelve_each(SplitMethod::random)));
 }
 
-TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
+TEST(RandomSplit, EveryUserWithTwoEventsHasATarget) {
   PrepareOptions options = twelve_each(SplitMethod::random);
   options.min_user_items = 1;
   options.held_out_fraction = 0.3;
@@ -191,7 +193,7 @@ TEST(RandomSplit, EveryUserOfTwoEventsHasATarget) {
   }
 }
 
-TEST(RandomSplit, FollowsItsSeed) {
+TEST(RandomSplit, SeedDeterminesTheSplit) {
   PrepareOptions options = twelve_each(SplitMethod::random);
   const auto first = run(options);
   EXPECT_EQ(run(options).users.numbers, first.users.numbers);
@@ -200,7 +202,7 @@ TEST(RandomSplit, FollowsItsSeed) {
   EXPECT_NE(run(options).users.numbers, first.users.numbers);
 }
 
-TEST(Split, RefusesToHoldOutEveryone) {
+TEST(Split, RejectsHoldingOutAllUsers) {
   PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.validation_users = 40;
   const std::string message = message_of<InputError>([&] { run(options); });
@@ -209,7 +211,7 @@ TEST(Split, RefusesToHoldOutEveryone) {
   EXPECT_EQ(run(options).train.rows(), 1);
 }
 
-TEST(Split, NoHeldOutUsersIsFine) {
+TEST(Split, SupportsNoHeldOutUsers) {
   PrepareOptions options = twelve_each(SplitMethod::liang2018);
   options.validation_users = options.test_users = 0;
   const auto split = run(options);

@@ -34,7 +34,7 @@ class Weak : public test::DataTest {
   std::string refusal() {
     return message_of<InputError>([&] { test::run_split(source_, options_); });
   }
-  // Items of user `user`'s row, by the source's ids.
+  // Returns the source ids of the items in the row of user `user`.
   std::vector<std::int64_t> items(const Csr& rows, std::int64_t user) {
     for (std::size_t r = 0; r < run_.users.numbers.size(); ++r) {
       if (run_.users.numbers[r] != user) continue;
@@ -60,12 +60,12 @@ class Weak : public test::DataTest {
 
 using Ids = std::vector<std::int64_t>;
 
-// Users 1 to 4 with 5, 3, 2 and 1 items; user 5 has them all, so that none is unknown.
+// Users 1 to 4 have 5, 3, 2 and 1 items. User 5 has all of them, so that every item occurs in train.
 const std::string events =
     "1,10,5\n1,11,1\n1,12,4\n1,13,2\n1,14,3\n2,10,1\n2,11,1\n2,12,1\n3,10,9\n3,11,1\n4,12,1\n"
     "5,10,1\n5,11,2\n5,12,3\n5,13,4\n5,14,5\n5,15,6\n5,16,7\n";
 
-TEST_F(Weak, TheLastInTimeAreLeftOut) {
+TEST_F(Weak, LastPickHoldsOutTheLatestEvents) {
   options_.pick = Pick::last;
   source_.time_column = "2";
   const test::SplitRun s = split(events);
@@ -75,25 +75,25 @@ TEST_F(Weak, TheLastInTimeAreLeftOut) {
   EXPECT_EQ(items(s.test.targets, 1), (Ids{10}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{12}));
   EXPECT_EQ(items(s.train, 1), (Ids{11, 13, 14}));
-  EXPECT_EQ(items(s.test.targets, 2), (Ids{12}));  // all at once: the last line
+  EXPECT_EQ(items(s.test.targets, 2), (Ids{12}));  // equal times: the last line
   EXPECT_EQ(items(s.validation.targets, 2), (Ids{11}));
   EXPECT_EQ(items(s.test.targets, 3), (Ids{10}));
   EXPECT_EQ(items(s.validation.targets, 3), (Ids{}));
   EXPECT_EQ(items(s.train, 4), (Ids{12}));
-  EXPECT_EQ(s.test.without_target, 2);  // user 4, and user 5, whose item 16 nobody has in train
+  EXPECT_EQ(s.test.without_target, 2);  // user 4, and user 5, whose item 16 is not in train
   EXPECT_EQ(s.validation.without_target, 3);
   EXPECT_EQ(s.test.unknown, 1);
   EXPECT_EQ(s.validation.unknown, 1);
 }
 
-TEST_F(Weak, WithoutTimesTheLastLinesAreLeftOut) {
+TEST_F(Weak, LastPickWithoutTimesHoldsOutTheLastLines) {
   options_.pick = Pick::last;
   const test::SplitRun s = split(events);
   EXPECT_EQ(items(s.test.targets, 1), (Ids{14}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{13}));
 }
 
-TEST_F(Weak, RandomPicksAreTheSameAgainAndPartEveryEventOnce) {
+TEST_F(Weak, RandomPickIsReproducibleAndPartitionsTheEvents) {
   const test::SplitRun first = split(events);
   const test::SplitRun again = split(events);
   EXPECT_EQ(rows_of(first.test.targets), rows_of(again.test.targets));
@@ -112,7 +112,7 @@ TEST_F(Weak, RandomPicksAreTheSameAgainAndPartEveryEventOnce) {
             18);
 }
 
-TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
+TEST_F(Weak, RatioHoldsOutAFractionPerUser) {
   options_.split = SplitMethod::ratio;
   options_.held_out_fraction = 0.2;
   std::string text;
@@ -134,7 +134,7 @@ TEST_F(Weak, RatioHoldsOutAShareOfEachUser) {
   EXPECT_EQ(items(without.train, 20).size(), 16u);
 }
 
-TEST_F(Weak, OneItemAlwaysStays) {
+TEST_F(Weak, AtLeastOneItemPerUserRemainsInTrain) {
   options_.split = SplitMethod::ratio;
   options_.held_out_fraction = 0.9;
   const test::SplitRun s = split("1,10\n1,11\n1,12\n1,13\n2,10\n2,11\n2,12\n2,13\n");
@@ -155,7 +155,7 @@ class Given : public Weak {
   }
 };
 
-TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
+TEST_F(Given, KeepsUsersAndItemsMissingFromTrain) {
   const test::SplitRun s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
   EXPECT_EQ(s.users.size(), 3);
   EXPECT_EQ(s.items.size(), 3);
@@ -166,7 +166,7 @@ TEST_F(Given, KeepsUsersAndItemsThatTrainDoesNotHave) {
   EXPECT_EQ(s.validation.targets.rows(), 0);
 }
 
-TEST_F(Given, PartsThatNobodyAsksForAreLeftOut) {
+TEST_F(Given, PartsThatAreNotRequestedAreSkipped) {
   options_.test_users = 0;
   folder_.write("val.txt", "1 11\n");
   const test::SplitRun s = lists("1 10 11\n2 10\n", "1 12\n2 11\n3 10\n");
@@ -176,19 +176,19 @@ TEST_F(Given, PartsThatNobodyAsksForAreLeftOut) {
   EXPECT_EQ(lists("1 10 11\n2 10\n", "1 12\n").validation.targets.rows(), 0);
 }
 
-TEST_F(Given, APairCountsOnceInEachPart) {
+TEST_F(Given, RepeatedPairsAreDroppedWithinEachPart) {
   const test::SplitRun s = lists("1 10 11 10\n2 10\n", "1 10 12 12\n");
   EXPECT_EQ(items(s.train, 1), (Ids{10, 11}));
   EXPECT_EQ(items(s.test.targets, 1), (Ids{10, 12}));
   EXPECT_EQ(run_.report.duplicates_dropped, 2);
 }
 
-TEST_F(Given, NothingHeldOutIsRefused) {
+TEST_F(Given, RejectsSourcesWithoutHeldOutOrTrainEvents) {
   EXPECT_THROW(lists("1 10 11\n", "\n"), InputError);
   EXPECT_THROW(lists("1\n", "1 10\n"), InputError);
 }
 
-TEST_F(Given, TheTrainFileIsNoHeldOutFile) {
+TEST_F(Given, RejectsTheTrainFileAsHeldOutFile) {
   source_.format = "delimited";
   source_.header = false;
   folder_.write("ratings.csv", "1,10\n2,10\n");
@@ -207,11 +207,11 @@ TEST_F(Given, TheTrainFileIsNoHeldOutFile) {
   source_.file = "";
   source_.path = folder_.path("ratings.csv");
   source_.test_path = folder_.path("./ratings.csv");
-  expect_in(refusal(), {"data.source.test_path the other"});
+  expect_in(refusal(), {"data.source.test_path to the other file"});
   folder_.write("test.csv", "1,11\n");
   source_.path = folder_.path("*.csv");
   source_.test_path = folder_.path("test.csv");
-  expect_in(refusal(), {"test.csv: is among the train files"});
+  expect_in(refusal(), {"test.csv: is both a train file and the test file"});
   source_.path = folder_.path("ratings.csv");
   EXPECT_EQ(refusal(), "(nothing thrown)");
 }
@@ -232,12 +232,12 @@ class ProSg : public Weak {
   }
 };
 
-TEST_F(ProSg, IsTakenAsItIs) {
+TEST_F(ProSg, RowsAndColumnsKeepTheOrderOfTheSource) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
   const test::SplitRun s = test::run_split(source_, options_);
   EXPECT_EQ(s.items.strings, (std::vector<std::string>{"a", "b", "c", "d"}));
   EXPECT_EQ(rows_of(s.train), (Rows{{1}, {3, 0}}));
-  // Users 3 to 5 and 6 to 8: those without a line have an empty row.
+  // Users 3 to 5 and 6 to 8; a user without a line has an empty row.
   EXPECT_EQ(rows_of(s.validation.fold_in), (Rows{{1}, {}, {0}}));
   EXPECT_EQ(rows_of(s.validation.targets), (Rows{{2}, {}, {}}));
   EXPECT_EQ(rows_of(s.test.fold_in), (Rows{{0}, {}, {}}));
@@ -246,7 +246,7 @@ TEST_F(ProSg, IsTakenAsItIs) {
   EXPECT_EQ(s.test.without_target, 2);
 }
 
-TEST_F(ProSg, PartsThatNobodyAsksForAreLeftOut) {
+TEST_F(ProSg, PartsThatAreNotRequestedAreSkipped) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
   options_.validation_users = 0;
   const test::SplitRun s = test::run_split(source_, options_);
@@ -254,20 +254,20 @@ TEST_F(ProSg, PartsThatNobodyAsksForAreLeftOut) {
   EXPECT_EQ(s.users.numbers, (Ids{0, 1, 6, 7, 8}));
 }
 
-TEST_F(ProSg, IdsMustLeadBack) {
+TEST_F(ProSg, RejectsRepeatedAndInvalidIds) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n");
   folder_.write("unique_sid.txt", "a\nb\na\nd\n");
-  expect_in(refusal(), {"unique_sid.txt:3: 'a': this id is that of line 1, too"});
+  expect_in(refusal(), {"unique_sid.txt:3: 'a': this id also occurs in line 1"});
   folder_.write("unique_sid.txt", std::string("a\nb\nc\0\nd\n", 9));
   expect_in(refusal(), {"zero byte"});
 }
 
-TEST_F(ProSg, ANumberFarBehindAllOthersIsRefused) {
+TEST_F(ProSg, RejectsAnIndexFarAboveTheNumberOfLines) {
   write("1,3\n0,1\n1,0\n", "5,0\n3,1\n", "6,0\n60000000,1\n");
   expect_in(refusal(), {"test_tr.csv:3: '60000000,1': uid 60000000"});
 }
 
-TEST_F(ProSg, UsersOfTwoPartsAreRefused) {
+TEST_F(ProSg, RejectsUsersInTwoParts) {
   write("1,3\n4,1\n", "5,0\n3,1\n", "6,0\n");
   EXPECT_THROW(test::run_split(source_, options_), InputError);
 }

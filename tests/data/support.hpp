@@ -21,7 +21,7 @@
 
 namespace vaecf::data::test {
 
-/// A folder that is gone with all it holds at the end of the test.
+/// Temporary folder, removed with its contents at the end of the test.
 class TempFolder {
  public:
   std::string path(const std::string& name) const { return (path_ / name).string(); }
@@ -42,7 +42,7 @@ class TempFolder {
   const std::filesystem::path& path_ = folder_.path();
 };
 
-/// A folder, and what nearly all work on data takes.
+/// Fixture with a temporary folder, log and progress.
 class DataTest : public ::testing::Test {
  protected:
   TempFolder folder_;
@@ -50,7 +50,7 @@ class DataTest : public ::testing::Test {
   Progress progress_;
 };
 
-/// Prepares the dataset tiny.h5 unless the test says otherwise.
+/// Fixture that prepares the dataset tiny.h5 by default.
 class PrepareTest : public DataTest {
  protected:
   PrepareReport run() { return prepare(source_, options_, "tiny", output_, mode_, log_, progress_); }
@@ -64,14 +64,15 @@ class PrepareTest : public DataTest {
   std::string output_ = folder_.path("tiny.h5");
 };
 
-/// Tells a file that was left alone from one that was written anew, however fast the clock.
+/// Returns the inode of a file, which distinguishes an unchanged file from a rewritten one regardless of the
+/// clock resolution.
 inline std::uint64_t inode_of(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) throw std::runtime_error("no file " + path);
   return found.st_ino;
 }
 
-/// zlib's CRC-32 of little-endian int32 values.
+/// Returns zlib's CRC-32 of little-endian int32 values.
 inline std::uint32_t crc32(std::span<const std::int32_t> values) {
   std::uint32_t crc = 0xFFFFFFFFu;
   for (const std::int32_t value : values) {

@@ -43,7 +43,7 @@ Csr all_rows(const io::DatasetFile& file, const std::string& matrix) {
   return file.read_rows(matrix, {0, file.rows(matrix)});
 }
 
-TEST_F(Synthesize, SizesAreAsAskedFor) {
+TEST_F(Synthesize, MatrixSizesMatchTheOptions) {
   const io::DatasetFile file = make(small());
   EXPECT_EQ(file.items(), 500);
   EXPECT_EQ(file.rows("train"), 1600);
@@ -61,7 +61,7 @@ TEST_F(Synthesize, SizesAreAsAskedFor) {
   EXPECT_EQ(file.read_ids("items/id").text(499), "500");
 }
 
-TEST_F(Synthesize, EveryUserHasAFifthAsTargets) {
+TEST_F(Synthesize, TargetsAreAFifthOfEachHeldOutUsersItems) {
   const io::DatasetFile file = make(small());
   const Csr fold_in = all_rows(file, "test/fold_in");
   const Csr targets = all_rows(file, "test/held_out");
@@ -75,7 +75,7 @@ TEST_F(Synthesize, EveryUserHasAFifthAsTargets) {
   }
 }
 
-TEST_F(Synthesize, FollowsItsSeed) {
+TEST_F(Synthesize, SeedDeterminesTheDataset) {
   SynthesizeOptions options = small();
   const Csr first = all_rows(make(options, "a.h5"), "train");
   EXPECT_EQ(all_rows(make(options, "b.h5"), "train").columns, first.columns);
@@ -83,7 +83,7 @@ TEST_F(Synthesize, FollowsItsSeed) {
   EXPECT_NE(all_rows(make(options, "c.h5"), "train").columns, first.columns);
 }
 
-TEST_F(Synthesize, HeldOutCountsMayBeGiven) {
+TEST_F(Synthesize, HeldOutCountsOverrideTheDefault) {
   SynthesizeOptions options = small();
   options.validation_users = 7;
   options.test_users = 0;
@@ -108,8 +108,8 @@ TEST_F(Synthesize, PopularityHasALongTail) {
   EXPECT_GT(count.back(), 0);
 }
 
-// NDCG@100 of one user: items by score, ties to the lower one, against the ascending items `wanted`.
-double ndcg100_of(const std::vector<double>& score, std::span<const std::int32_t> wanted) {
+// NDCG@100 of one user. Items are ranked by score, ties by index; `targets` is ascending.
+double ndcg100_of(const std::vector<double>& score, std::span<const std::int32_t> targets) {
   std::vector<std::int32_t> order(score.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
@@ -119,8 +119,8 @@ double ndcg100_of(const std::vector<double>& score, std::span<const std::int32_t
   double best = 0;
   for (std::size_t rank = 0; rank < 100; ++rank) {
     const double discount = 1 / std::log2(static_cast<double>(rank) + 2);
-    if (rank < wanted.size()) best += discount;
-    if (std::binary_search(wanted.begin(), wanted.end(), order[rank])) gain += discount;
+    if (rank < targets.size()) best += discount;
+    if (std::binary_search(targets.begin(), targets.end(), order[rank])) gain += discount;
   }
   return gain / best;
 }
@@ -139,8 +139,8 @@ double ndcg100(const io::DatasetFile& file, Scores scores) {
   return total / static_cast<double>(targets.rows());
 }
 
-// Items that are liked together tell more than popularity does: what a model has to find.
-TEST_F(Synthesize, CooccurrenceBeatsPopularityClearly) {
+// Item co-occurrence must be more informative than popularity, so that a model has something to learn.
+TEST_F(Synthesize, CooccurrenceOutperformsPopularity) {
   const io::DatasetFile file = make(small());
   const Csr train = all_rows(file, "train");
   const std::size_t items = 500;
@@ -155,7 +155,7 @@ TEST_F(Synthesize, CooccurrenceBeatsPopularityClearly) {
   std::vector<double> popularity(items);
   for (std::size_t i = 0; i < items; ++i) popularity[i] = together[i * items + i];
   const double popular = ndcg100(file, [&](std::span<const std::int32_t>) { return popularity; });
-  const double neighbours = ndcg100(file, [&](std::span<const std::int32_t> seen) {
+  const double cooccurrence = ndcg100(file, [&](std::span<const std::int32_t> seen) {
     std::vector<double> score(items, 0.0);
     for (const std::int32_t a : seen) {
       for (std::size_t b = 0; b < items; ++b) {
@@ -166,13 +166,13 @@ TEST_F(Synthesize, CooccurrenceBeatsPopularityClearly) {
     return score;
   });
   RecordProperty("popularity", std::to_string(popular));
-  RecordProperty("neighbours", std::to_string(neighbours));
+  RecordProperty("cooccurrence", std::to_string(cooccurrence));
   EXPECT_GT(popular, 0.1);
-  EXPECT_GT(neighbours, 1.5 * popular);
-  EXPECT_LT(neighbours, 0.8);
+  EXPECT_GT(cooccurrence, 1.5 * popular);
+  EXPECT_LT(cooccurrence, 0.8);
 }
 
-TEST_F(Synthesize, HeavyUsersOfASmallCatalogueEnd) {
+TEST_F(Synthesize, TerminatesWithHalfOfASmallCatalogPerUser) {
   SynthesizeOptions options;
   options.users = 200;
   options.items = 40;
@@ -180,28 +180,28 @@ TEST_F(Synthesize, HeavyUsersOfASmallCatalogueEnd) {
   EXPECT_GT(make(options).entries("train"), 160 * 10);
 }
 
-TEST_F(Synthesize, RefusesSizesThatCannotBe) {
+TEST_F(Synthesize, RejectsSizesOutOfRange) {
   const auto message = [&](auto change) {
     SynthesizeOptions options = small();
     change(options);
     return refusal(options);
   };
-  expect_in(message([](auto& o) { o.users = 0; }), {"0 users"});
-  expect_in(message([](auto& o) { o.users = -5; }), {"-5 users"});
-  expect_in(message([](auto& o) { o.items = 9; }), {"9 items"});
-  expect_in(message([](auto& o) { o.items = std::int64_t{1} << 40; }), {"items cannot be made"});
-  expect_in(message([](auto& o) { o.interactions_per_user = 251; }), {"251 interactions per user"});
-  expect_in(message([](auto& o) { o.interactions_per_user = NAN; }), {"nan interactions"});
-  expect_in(message([](auto& o) { o.tastes = 0; }), {"0 tastes"});
+  expect_in(message([](auto& o) { o.users = 0; }), {"users must be", "got 0"});
+  expect_in(message([](auto& o) { o.users = -5; }), {"users must be", "got -5"});
+  expect_in(message([](auto& o) { o.items = 9; }), {"items must be", "got 9"});
+  expect_in(message([](auto& o) { o.items = std::int64_t{1} << 40; }), {"items must be between 10 and"});
+  expect_in(message([](auto& o) { o.interactions_per_user = 251; }), {"interactions-per-user", "got 251"});
+  expect_in(message([](auto& o) { o.interactions_per_user = NAN; }), {"got nan"});
+  expect_in(message([](auto& o) { o.tastes = 0; }), {"tastes must be at least 1, got 0"});
   expect_in(message([](auto& o) { o.validation_users = 1000, o.test_users = 1000; }),
             {"leave none of the 2000"});
   expect_in(message([](auto& o) { o.validation_users = INT64_MAX, o.test_users = INT64_MAX; }),
             {"leave none"});
-  expect_in(message([](auto& o) { o.test_users = -2; }), {"cannot be negative"});
+  expect_in(message([](auto& o) { o.test_users = -2; }), {"must not be negative"});
   EXPECT_TRUE(folder_.empty());
 }
 
-TEST_F(Synthesize, ColumnsAreToldOfEveryUserAndChangeNoItem) {
+TEST_F(Synthesize, UserColumnsLeaveInteractionsUnchanged) {
   const io::DatasetFile without = make_columns(0, "without.h5");
   EXPECT_EQ(without.features(), 0);
   EXPECT_FALSE(without.attributes().contains("features"));
@@ -218,13 +218,13 @@ TEST_F(Synthesize, ColumnsAreToldOfEveryUserAndChangeNoItem) {
   EXPECT_EQ(with.rows("train/features"), 1600);
   EXPECT_EQ(with.rows("validation/features"), 200);
   EXPECT_EQ(with.rows("test/features"), 200);
-  // One in twenty is missing, the others set two columns each.
+  // 5 % are missing; every other value sets two features.
   EXPECT_NEAR(static_cast<double>(with.entries("train/features")) / 1600, 3 * 2 * 0.95, 0.1);
   EXPECT_EQ(all_rows(make_columns(3, "again.h5"), "test/features").columns,
             all_rows(with, "test/features").columns);
 }
 
-// Mean NDCG@100 of test users of whom no item is known: score(features) per item.
+// Mean NDCG@100 of test users by their features only: scores(features) -> score per item.
 template <class Scores>
 double cold_ndcg100(const io::DatasetFile& file, Scores scores) {
   const Csr features = all_rows(file, "test/features");
@@ -236,9 +236,9 @@ double cold_ndcg100(const io::DatasetFile& file, Scores scores) {
   return total / static_cast<double>(targets.rows());
 }
 
-// What a model has to find for users without a history, here by counting.
-TEST_F(Synthesize, ColumnsSaySomethingOfWhatColdUsersLike) {
-  const io::DatasetFile file = make_columns(4, "told.h5");
+// Estimates by counting what a model can learn about users without a history.
+TEST_F(Synthesize, UserColumnsPredictItemsOfColdStartUsers) {
+  const io::DatasetFile file = make_columns(4, "features.h5");
   const Csr items = all_rows(file, "train");
   const Csr features = all_rows(file, "train/features");
   const auto width = static_cast<std::size_t>(file.features());
@@ -252,7 +252,7 @@ TEST_F(Synthesize, ColumnsSaySomethingOfWhatColdUsersLike) {
     }
   }
   const double popular = cold_ndcg100(file, [&](std::span<const std::int32_t>) { return popularity; });
-  const double told = cold_ndcg100(file, [&](std::span<const std::int32_t> known) {
+  const double by_features = cold_ndcg100(file, [&](std::span<const std::int32_t> known) {
     std::vector<double> score = popularity;
     for (const std::int32_t f : known) {
       const auto& counts = of_feature[static_cast<std::size_t>(f)];
@@ -264,20 +264,20 @@ TEST_F(Synthesize, ColumnsSaySomethingOfWhatColdUsersLike) {
     return score;
   });
   RecordProperty("popularity", std::to_string(popular));
-  RecordProperty("told", std::to_string(told));
-  EXPECT_GT(told, 1.3 * popular);
-  EXPECT_LT(told, 0.8);
+  RecordProperty("by_features", std::to_string(by_features));
+  EXPECT_GT(by_features, 1.3 * popular);
+  EXPECT_LT(by_features, 0.8);
 }
 
-TEST_F(Synthesize, RefusesNumbersOfColumnsThatCannotBe) {
+TEST_F(Synthesize, RejectsColumnCountsOutOfRange) {
   for (const int columns : {-1, 65}) {
     const std::string message = message_of<InputError>([&] { make_columns(columns, "no.h5"); });
-    expect_in(message, {"give a number from 0 to 64"});
+    expect_in(message, {"user-columns must be between 0 and 64"});
   }
   EXPECT_EQ(make_columns(64, "many.h5").rows("test/features"), 200);
 }
 
-TEST(AliasTable, DrawsWithTheGivenOdds) {
+TEST(AliasTable, SamplesInProportionToTheWeights) {
   const std::vector<double> weights{1, 2, 3, 10, 0.5};
   const AliasTable table(weights);
   std::vector<int> count(weights.size(), 0);

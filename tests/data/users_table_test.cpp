@@ -18,7 +18,7 @@ class UsersTables : public test::DataTest {
  protected:
   UsersTable read(const Texts& columns) {
     findings_ = Findings(strict_);
-    return read_users_table(options_, users_file(options_), columns, "a test wants", findings_);
+    return read_users_table(options_, users_file(options_), columns, "the test requires", findings_);
   }
   std::string refusal(const Texts& columns) {
     return message_of<InputError>([&] { read(columns); });
@@ -30,7 +30,7 @@ class UsersTables : public test::DataTest {
   bool strict_ = false;
 };
 
-/// The value of each user in a column, "-" where there is none.
+/// Returns the value of each user in a column, "-" if missing.
 Texts values_of(const UsersColumn& column) {
   Texts values;
   for (const std::int32_t value : column.of_user) {
@@ -39,22 +39,22 @@ Texts values_of(const UsersColumn& column) {
   return values;
 }
 
-TEST_F(UsersTables, ColumnsHaveNamesOrNumbers) {
+TEST_F(UsersTables, ColumnsAreSelectedByNameOrIndex) {
   use("people.csv", "id,age,\"home, town\"\r\n7,30,\"Bonn, am Rhein\"\r\n8,,Rome\r\n9,30, Rome \r\n");
   UsersTable table = read({"home, town", "1"});
   EXPECT_EQ(table.ids.take(), (Texts{"7", "8", "9"}));
   EXPECT_EQ(table.columns[0].name, "home, town");
   EXPECT_EQ(values_of(table.columns[0]), (Texts{"Bonn, am Rhein", "Rome", "Rome"}));
   EXPECT_EQ(table.columns[0].values.size(), 2u);
-  EXPECT_EQ(table.columns[1].name, "age") << "a number stands for the name in the header";
+  EXPECT_EQ(table.columns[1].name, "age") << "an index selects the named column";
   EXPECT_EQ(values_of(table.columns[1]), (Texts{"30", "-", "30"}));
   options_.user_column = "home, town";
   table = read({"id"});
   EXPECT_EQ(table.ids.take(), (Texts{"Bonn, am Rhein", "Rome"}));
-  EXPECT_EQ(values_of(table.columns[0]), (Texts{"7", "8"})) << "the first line of a user counts";
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"7", "8"})) << "the first line of a user is used";
 }
 
-TEST_F(UsersTables, SeparatorsAreSeenOrGiven) {
+TEST_F(UsersTables, SeparatorIsDetectedOrConfigured) {
   for (const char* const separator : {"\t", ",", "::", "|", ";"}) {
     use("table.txt", std::string("user") + separator + "sex\n1" + separator + "F\n");
     EXPECT_EQ(values_of(read({"sex"}).columns[0]), Texts{"F"}) << separator;
@@ -67,7 +67,7 @@ TEST_F(UsersTables, SeparatorsAreSeenOrGiven) {
   EXPECT_EQ(table.columns[0].name, "1");
 }
 
-TEST_F(UsersTables, PublishedTablesAreKnown) {
+TEST_F(UsersTables, PublishedTablesAreRecognizedByName) {
   use("users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n");
   EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"F", "M"}));
   EXPECT_EQ(values_of(read({"occupation"}).columns[0]), (Texts{"10", "16"}));
@@ -80,7 +80,7 @@ TEST_F(UsersTables, PublishedTablesAreKnown) {
   EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"f", "-"}));
 }
 
-TEST_F(UsersTables, OddLinesAreCountedOrRefused) {
+TEST_F(UsersTables, MalformedLinesAreCountedOrRejected) {
   std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\n" + std::string(5000, '9') + ",1\n";
   for (int user = 10; user < 20; ++user) text += std::to_string(user) + ",40\n";
   use("odd.csv", text);
@@ -89,21 +89,21 @@ TEST_F(UsersTables, OddLinesAreCountedOrRefused) {
   EXPECT_EQ(values_of(table.columns[0])[0], "30");
   EXPECT_EQ(findings_.lines_dropped(), 5);
   ASSERT_EQ(findings_.list().size(), 5u);
-  EXPECT_EQ(findings_.list()[0].what, "table of users: the user was there before");
+  EXPECT_EQ(findings_.list()[0].what, "user table: the user occurred in an earlier line");
   EXPECT_EQ(findings_.list()[0].examples[0], options_.path + ":3: '1,31'");
   strict_ = true;
-  expect_in(refusal({"age"}), {":3: '1,31': table of users: the user was there before"});
+  expect_in(refusal({"age"}), {":3: '1,31': user table: the user occurred in an earlier line"});
 }
 
-TEST_F(UsersTables, RefusesWhatIsNotThere) {
+TEST_F(UsersTables, RejectsMissingColumnsFilesAndUsers) {
   use("people.csv", "id,age\n1,30\n");
   expect_in(refusal({"agee"}),
-            {"people.csv:1: there is no column 'agee', which a test wants; the table has 2 "
+            {"people.csv:1: there is no column 'agee', which the test requires; the table has 2 "
              "columns (id, age)"});
   expect_in(refusal({"3"}), {"no column '3'"});
   expect_in(refusal({"-1"}), {"no column '-1'"});
   use("twice.csv", "id,age,city,age\n1,30,here,31\n");
-  expect_in(refusal({"age"}), {"twice.csv:1: several columns are called 'age', which a test wants"});
+  expect_in(refusal({"age"}), {"twice.csv:1: several columns are called 'age', which the test requires"});
   EXPECT_EQ(values_of(read({"3"}).columns[0]), Texts{"31"});
   use("people.csv", "id,age\n1,30\n");
   options_.user_column = "name";
@@ -118,14 +118,14 @@ TEST_F(UsersTables, RefusesWhatIsNotThere) {
   use("empty.csv", "");
   expect_in(refusal({"age"}), {"is empty"});
   use("none.csv", "id,age\n");
-  expect_in(refusal({"age"}), {"holds no users"});
+  expect_in(refusal({"age"}), {"contains no users"});
   use("users.dat", "1,F,20,3\n2,M,20,3\n");
-  expect_in(refusal({"gender"}), {"users.dat:1: '1,F,20,3': table of users: too few columns; 0 users"});
+  expect_in(refusal({"gender"}), {"users.dat:1: '1,F,20,3': user table: too few columns; 0 users"});
   options_.path = folder_.path("gone.csv");
-  expect_in(refusal({"age"}), {"gone.csv: there is no such file", "data.source.users.path"});
+  expect_in(refusal({"age"}), {"gone.csv: no such file", "data.source.users.path"});
 }
 
-TEST_F(UsersTables, LieInFoldersAndArchives) {
+TEST_F(UsersTables, TablesAreFoundInFoldersAndArchives) {
   const std::string table = "1::F::1::10::48067\n";
   const auto genders = [&] { return values_of(read({"gender"}).columns[0]); };
   std::filesystem::create_directories(folder_.path("ml"));
@@ -133,7 +133,7 @@ TEST_F(UsersTables, LieInFoldersAndArchives) {
   options_.path = folder_.path("ml");
   EXPECT_EQ(genders(), Texts{"F"});
   options_.file = "people.txt";
-  expect_in(refusal({"gender"}), {"this folder holds no people.txt"});
+  expect_in(refusal({"gender"}), {"this folder contains no people.txt"});
   options_.file = "";
 
   using vaecf::testing::packed;
@@ -141,18 +141,18 @@ TEST_F(UsersTables, LieInFoldersAndArchives) {
       packed({{"ml-1m/ratings.dat", "1::2::3::4\n"}, {"ml-1m/users.dat", table}}, "zip", "none"));
   EXPECT_EQ(genders(), Texts{"F"});
   options_.path = folder_.path("ml-1m/users.dat");
-  EXPECT_EQ(genders(), Texts{"F"}) << "the archive stands for the folder";
+  EXPECT_EQ(genders(), Texts{"F"}) << "the archive replaces the folder";
   use("users.dat.gz", packed({{"users.dat", table}}, "raw", "gzip"));
   EXPECT_EQ(genders(), Texts{"F"});
   use("one.tar.gz", packed({{"people.csv", "id,gender\n1,F\n"}}, "tar", "gzip"));
   EXPECT_EQ(genders(), Texts{"F"}) << "the only file";
   use("two.zip", packed({{"a.csv", "id,gender\n1,F\n"}, {"b.csv", "id,gender\n1,M\n"}}, "zip", "none"));
-  expect_in(refusal({"gender"}), {"it holds a.csv, b.csv: let data.source.users.file say"});
+  expect_in(refusal({"gender"}), {"it contains a.csv, b.csv; set data.source.users.file"});
   options_.file = "b.csv";
   EXPECT_EQ(genders(), Texts{"M"});
 }
 
-TEST_F(UsersTables, PeopleTheModelNeverSawAreHashedAlike) {
+TEST_F(UsersTables, UnseenUsersAreHashedLikeThoseOfTheDataset) {
   const FeatureHashing hashing({{"gender", 2, 16}, {"occupation", 2, 16}});
   use("new.csv", "who,occupation,gender\nanna,12,F\nben,,\ncleo,12,\n");
   const HashedUsers users = read_hashed_users(options_, hashing, log_);

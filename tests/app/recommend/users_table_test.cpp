@@ -26,9 +26,11 @@ class UsersTable : public ProgramTest {
 
 TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
   const Result made = place.succeed("prepare c.yaml");
-  expect_in(made.out, {"features of 19 of 20 users from people.csv; 1 of its 20 rows are of nobody",
-                       "country: 2 values in 2 x 16 columns, known of 19 users",
-                       "the user is not in it, so nothing but items is known, first at people.csv: user 20"});
+  expect_in(
+      made.out,
+      {"features of 19 of 20 users from people.csv; 1 of its 20 rows belong to users outside the dataset",
+       "country: 2 values in 2 x 16 columns, set for 19 users",
+       "the user is missing and gets no features, first at people.csv: user 20"});
   expect_in(place.succeed("inspect made.h5").out, {"features of users: 64", "train/features", "2 16 band"});
   EXPECT_EQ(count(place.program("prepare c.yaml").err, "was there already"), 1);
   place.write("people.csv", "who,country,band\n1,Peru,\n");
@@ -36,11 +38,10 @@ TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
 }
 
 TEST_F(UsersTable, WhatCannotBeReadIsRefused) {
-  expect_refused(
-      place.program("prepare c.yaml --quiet --set data.source.users.path=none.csv"),
-      "none.csv: there is no such file: check the path of the users' table (data.source.users.path)");
+  expect_refused(place.program("prepare c.yaml --quiet --set data.source.users.path=none.csv"),
+                 "none.csv: no such file; check the path of the user table (data.source.users.path)");
   expect_refused(place.program("prepare c.yaml --quiet --strict"),
-                 "people.csv: user 20: table of users: the user is not in it");
+                 "people.csv: user 20: user table: the user is missing");
   EXPECT_FALSE(place.exists("made.h5"));
 }
 
