@@ -1,6 +1,6 @@
-// Checkpoints. Half of the inputs damage a whole one: any change of any byte must be found out. The other
-// half seal HDF5 files of any shapes, types and values with a right checksum: read, or refused with a
-// message.
+// Fuzzes checkpoints. Half of the inputs damage a valid checkpoint; any changed byte must be detected. The
+// other half are HDF5 files of arbitrary shapes, types and values with a valid checksum, which must be read
+// or rejected with a message.
 #include "fuzz/hostile_hdf5.hpp"
 #include "fuzz/support.hpp"
 #include "support/sealed_checkpoint.hpp"
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     damage(input, bytes);
     fuzz::write_bytes(path, bytes);
     fuzz::require(fuzz::refused([&] { read_all(path); }) != (bytes == whole),
-                  "damage is found out, and nothing else refused");
+                  "damaged files, and only these, are rejected");
     return 0;
   }
   const std::string hdf5 = (folder.path() / "inner.h5").string();
@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     put_something(input, file, "/weights/encoder_1/bias", false);
     put_something(input, file, "/optimizer/first_moment/encoder_1/weight", false);
   } catch (const std::logic_error&) {
-    return 0;  // not even the library would write that
+    return 0;  // the HDF5 library refuses to write this
   }
   fuzz::write_bytes(path, testing::sealed_checkpoint(bytes_of(hdf5)));
   fuzz::refused([&] { read_all(path); });

@@ -1,4 +1,5 @@
-// Any text as a configuration: read, or refused with a message; what is read survives dump and parse.
+// Fuzzes the configuration parser. Text must be read or rejected with a message. Dump and parse must
+// reproduce what was read.
 #include "fuzz/support.hpp"
 
 #include <vaecf/config/config.hpp>

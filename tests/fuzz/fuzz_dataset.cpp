@@ -1,5 +1,5 @@
-// Datasets that the HDF5 library wrote with any shapes, types and values: read into rows that are what they
-// must be, or refused with a message.
+// Fuzzes datasets, written by the HDF5 library with arbitrary shapes, types and values. They must be read
+// into valid rows or rejected with a message.
 #include "fuzz/hostile_hdf5.hpp"
 #include "fuzz/support.hpp"
 #include "support/temporary_folder.hpp"
@@ -13,7 +13,7 @@ using vaecf::fuzz::put_something;
 
 namespace {
 
-/// Offsets and columns that belong together; the columns themselves may be wrong.
+/// Writes consistent offsets and columns; the column values may be invalid.
 void put_rows(fuzz::Input& input, test::Hdf5Editor& file, const std::string& matrix) {
   std::vector<std::int64_t> offsets = {0};
   std::vector<std::int64_t> columns;
@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   try {
     write(input, path);
   } catch (const std::logic_error&) {
-    return 0;  // not even the library would write that
+    return 0;  // the HDF5 library refuses to write this
   }
   fuzz::refused([&] { read(path); });
   return 0;

@@ -1,5 +1,5 @@
-// Any bytes as the list of users to recommend for. The first byte chooses numeric or text ids, and how
-// the data set is described.
+// Fuzzes the list of users to recommend for. The first byte selects numeric or string ids, and the
+// description of the dataset.
 #include "fuzz/support.hpp"
 
 #include "app/recommend/input_files.hpp"

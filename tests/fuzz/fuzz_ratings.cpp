@@ -1,5 +1,5 @@
-// Any bytes as a ratings file of any format: prepared into a dataset, or refused with a message. The first
-// byte chooses the format, the second the split.
+// Fuzzes ratings files of all formats, which must be prepared into a dataset or rejected with a message. The
+// first byte selects the format, the second the split.
 #include "fuzz/support.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.min_user_items = 1;
   options.validation_users = 1;
   options.test_users = 1;
-  options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all but `given`
+  options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all except `given`
   options.pick = bytes[1] / 4 % 2 == 0 ? data::Pick::random : data::Pick::last;
   data::PrepareMode mode;
   mode.strict = bytes[1] / 8 % 2 == 1;
@@ -64,6 +64,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       file.read_rows(matrix, {0, file.rows(matrix)});
     }
   });
-  fuzz::require(was_refused != std::filesystem::exists(output), "a refused source leaves no dataset");
+  fuzz::require(was_refused != std::filesystem::exists(output), "a rejected source leaves no dataset");
   return 0;
 }

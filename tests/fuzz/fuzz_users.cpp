@@ -1,5 +1,5 @@
-// Any bytes as a table of users, or as the text that tells how values are hashed. The first byte chooses
-// which, the second how the table is to be read.
+// Fuzzes user tables and the text form of FeatureHashing. The first byte selects between them, the second the
+// table format.
 #include "fuzz/support.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -14,7 +14,8 @@ namespace {
 
 void parse_hashing(std::string_view text) {
   const data::FeatureHashing hashing = data::FeatureHashing::parse(text);
-  fuzz::require(data::FeatureHashing::parse(hashing.to_string()) == hashing, "it comes back as it was");
+  fuzz::require(data::FeatureHashing::parse(hashing.to_string()) == hashing,
+                "to_string() and parse() round-trip");
   const std::vector<std::string> values(hashing.columns().size(), "x");
   const auto row = hashing.row(values);
   fuzz::require_sound(row, hashing.features());

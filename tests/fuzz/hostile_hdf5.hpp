@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-/// HDF5 files whose shapes, types and values a fuzzer chooses, written by the library itself: so that what is
-/// hostile is what the file says, not how it says it.
+/// HDF5 files with fuzzed shapes, types and values. They are written by the library itself, so only their
+/// contents are hostile, not their encoding.
 namespace vaecf::fuzz {
 
 inline hid_t any_integer_type(Input& input) {
@@ -16,7 +16,7 @@ inline hid_t any_integer_type(Input& input) {
   return input.pick(types);
 }
 
-/// Mostly small numbers, sometimes any.
+/// Returns mostly small integers, sometimes arbitrary ones.
 inline std::int64_t any_number(Input& input) {
   switch (input.number<int>(0, 7)) {
     case 0:
@@ -39,7 +39,7 @@ inline std::vector<std::int64_t> any_numbers(Input& input, bool ascending) {
   return values;
 }
 
-/// One dataset of numbers in some form, often a proper one.
+/// Writes one dataset in one of several forms, often a valid one.
 inline void put_something(Input& input, test::Hdf5Editor& file, const std::string& path, bool ascending) {
   using Packing = test::Hdf5Editor::Packing;
   switch (input.number<int>(0, 15)) {

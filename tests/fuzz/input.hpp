@@ -11,8 +11,8 @@
 
 namespace vaecf::fuzz {
 
-/// Turns the bytes of a fuzzer into choices, one after the other; when they have run out, all choices are the
-/// first one. The same bytes make the same choices in every build, so that a corpus keeps its meaning.
+/// Turns the bytes of a fuzzer into a sequence of choices. When the bytes are used up, every choice is the
+/// first one. Equal bytes give equal choices in every build, so that a corpus remains useful.
 class Input {
  public:
   Input(const std::uint8_t* bytes, std::size_t size) : left_(bytes, size) {}
@@ -31,7 +31,7 @@ class Input {
 
   bool coin() { return any<std::uint8_t>() % 2 == 1; }
 
-  /// From `least` to `most`, both included.
+  /// Returns an integer in [least, most].
   template <class T>
   T number(T least, T most) {
     const auto range = static_cast<std::uint64_t>(most) - static_cast<std::uint64_t>(least);
@@ -46,7 +46,7 @@ class Input {
   }
 
   std::string text(std::size_t most) {
-    const auto wanted = number<std::size_t>(0, most);  // takes a part of what is left
+    const auto wanted = number<std::size_t>(0, most);  // consumes part of the remaining bytes
     std::string text(std::min(wanted, left_.size()), '\0');
     std::ranges::copy(left_.first(text.size()), text.begin());
     left_ = left_.subspan(text.size());

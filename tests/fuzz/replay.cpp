@@ -1,5 +1,5 @@
-// What a fuzz target does where there is no libFuzzer: replays the inputs in the folders it is given, and a
-// fixed choice of damaged ones. What breaks a target ends the process; the last line says with which input.
+// Main program of a fuzz target without libFuzzer: runs the inputs in the given folders and a fixed set of
+// damaged ones. A failing target ends the process; the last line of output names the input.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +20,7 @@ using Bytes = std::vector<std::uint8_t>;
 void run(const Bytes& bytes, const std::string& name) {
   std::printf("%s: %zu bytes\n", name.c_str(), bytes.size());
   std::fflush(stdout);
-  // Just as large as it is: a sanitizer sees a read beyond its end.
+  // Exact capacity, so that sanitizers detect reads beyond the end.
   const Bytes exact(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
@@ -34,18 +34,18 @@ std::vector<std::filesystem::path> inputs_in(const std::filesystem::path& folder
   return found;
 }
 
-/// Of the standard's generator only, whose numbers are the same everywhere.
+/// Damages `bytes`. Uses only std::mt19937, whose output does not depend on the platform.
 void damage(Bytes& bytes, std::mt19937& random) {
   for (unsigned n = 1 + random() % 4; n > 0; --n) {
     const std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
-    const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto position = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     switch (bytes.empty() ? 0 : random() % 4) {
       case 0:
-        bytes.insert(place, 1 + random() % 16, static_cast<std::uint8_t>(random()));
+        bytes.insert(position, 1 + random() % 16, static_cast<std::uint8_t>(random()));
         break;
       case 1:
-        bytes.erase(place, place + static_cast<std::ptrdiff_t>(
-                                       std::min<std::size_t>(bytes.size() - at, 1 + random() % 16)));
+        bytes.erase(position, position + static_cast<std::ptrdiff_t>(
+                                             std::min<std::size_t>(bytes.size() - at, 1 + random() % 16)));
         break;
       case 2:
         bytes[at] = static_cast<std::uint8_t>(random());
@@ -58,7 +58,7 @@ void damage(Bytes& bytes, std::mt19937& random) {
 
 }  // namespace
 
-/// Arguments: how many damaged inputs, then folders of inputs.
+/// Arguments: number of damaged inputs, then folders of inputs.
 int main(int argc, char** argv) {
   const int damaged = argc > 1 ? std::atoi(argv[1]) : -1;
   std::vector<Bytes> corpus;
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     }
   }
   if (damaged < 0 || corpus.empty()) {
-    std::fprintf(stderr, "nothing to replay: name a number and folders that hold inputs\n");
+    std::fprintf(stderr, "nothing to replay; pass a count and folders that contain inputs\n");
     return 1;
   }
   run({}, "empty");

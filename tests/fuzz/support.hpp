@@ -19,14 +19,14 @@
 
 namespace vaecf::fuzz {
 
-/// What must hold for every input; ends the run with the input that broke it.
+/// Ends the process with a message if `holds` is false.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", what);
   std::abort();
 }
 
-/// A file in memory that has a path.
+/// In-memory file with a path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes = {}) : descriptor_(memfd_create("fuzz", 0)) {
@@ -48,25 +48,25 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// Runs `work`. Returns whether it refused its input, which must be with a message that says something.
+/// Runs `work`. Returns whether it rejected its input, which requires a non-trivial message.
 template <class Work>
 bool refused(Work&& work) {
   try {
     work();
     return false;
   } catch (const InputError& error) {
-    require(std::string_view(error.what()).size() > 10, "an error says what is wrong");
+    require(std::string_view(error.what()).size() > 10, "an error has a message");
     return true;
   }
 }
 
-/// Columns of a row must ascend, once each, within 0 to `width`.
+/// Requires the columns of a row to be ascending, unique and in [0, width).
 inline void require_sound(std::span<const std::int32_t> row, std::int64_t width) {
-  require(std::is_sorted(row.begin(), row.end(), std::less_equal<>()), "columns ascend, once each");
+  require(std::is_sorted(row.begin(), row.end(), std::less_equal<>()), "columns are ascending and unique");
   require(row.empty() || (row.front() >= 0 && row.back() < width), "columns are in range");
 }
 inline void require_sound(const Csr& rows, std::int64_t count, std::int64_t width) {
-  require(rows.rows() == count, "as many rows as were told");
+  require(rows.rows() == count, "the number of rows is correct");
   for (std::int64_t row = 0; row < count; ++row) require_sound(rows.view().row(row), width);
 }
 

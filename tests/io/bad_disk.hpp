@@ -13,7 +13,8 @@
 
 namespace vaecf::io {
 
-/// No file may grow beyond `bytes` while this lives: for root, too, a write fails half-way.
+/// Limits the size of all files of this process to `bytes` during its lifetime. Writes beyond it fail, also
+/// for root.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -31,11 +32,11 @@ class FileSizeLimit {
   void (*signal_)(int);
 };
 
-/// What `work` below returns if this machine does not let it mount.
+/// Return value of `work` if this machine does not allow mounting.
 inline constexpr int no_mount = 77;
 
-/// Runs `work` in a child that has a file system of 1 MiB on `folder`, which nobody else sees. Returns what
-/// `work` does, 1 if one of its expectations failed, or -1 if this machine does not let us mount.
+/// Runs `work` in a child process with a private file system of 1 MiB mounted on `folder`. Returns the result
+/// of `work`, 1 if one of its expectations failed, or -1 if this machine does not allow mounting.
 template <class Work>
 int on_small_disk(const std::filesystem::path& folder, Work&& work) {
   const pid_t child = ::fork();
@@ -53,6 +54,7 @@ int on_small_disk(const std::filesystem::path& folder, Work&& work) {
   return WEXITSTATUS(status) == no_mount ? -1 : WEXITSTATUS(status);
 }
 
+/// Remounts `folder` read-only or writable. Returns whether this succeeded.
 inline bool set_read_only(const std::filesystem::path& folder, bool read_only) {
   return ::mount("none", folder.c_str(), nullptr, MS_REMOUNT | (read_only ? MS_RDONLY : 0), nullptr) == 0;
 }

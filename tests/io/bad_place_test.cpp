@@ -8,8 +8,8 @@
 #include <functional>
 #include <numeric>
 
-// What a run writes, in places that fail while it goes on: each must say so, leave what was there before and
-// nothing else, and succeed again once the place is well.
+// Tests of all writers of a run on paths that cannot be written. Each must report the error, keep the
+// previous file, leave no temporary file, and succeed once the path is writable.
 namespace vaecf::io {
 namespace {
 
@@ -39,8 +39,8 @@ bool keep_epochs(const Json& event) {
   return text_at(event, "event") == "epoch";
 }
 
-// The limits let the write fail in its middle, near its end, and in the file's first bytes.
-TEST_F(BadPlace, ADatasetThatCannotBeFinishedLeavesNothing) {
+// The limits make the write fail in the middle, near the end, and in the first bytes.
+TEST_F(BadPlace, IncompleteDatasetIsRemoved) {
   for (const rlim_t limit : {100, 3000, 600000, 2400000, 4000000}) {
     const FileSizeLimit full(limit);
     expect_refused<RunError>({file("d.h5") + ": ", "File too large"},
@@ -51,7 +51,7 @@ TEST_F(BadPlace, ADatasetThatCannotBeFinishedLeavesNothing) {
   EXPECT_EQ(DatasetFile(file("d.h5")).entries("train"), 1000000);
 }
 
-TEST_F(BadPlace, ACheckpointThatCannotBeFinishedLeavesTheOldOne) {
+TEST_F(BadPlace, IncompleteCheckpointKeepsThePreviousOne) {
   write_checkpoint_of(file("c.h5"), 10, 1);
   for (const rlim_t limit : {100, 1000, 90000, 1000000, 4000000}) {
     const FileSizeLimit full(limit);
@@ -62,7 +62,7 @@ TEST_F(BadPlace, ACheckpointThatCannotBeFinishedLeavesTheOldOne) {
   EXPECT_EQ(step_of(file("c.h5")), 1);
 }
 
-TEST_F(BadPlace, WhatIsPutAsideIsNamedAndGone) {
+TEST_F(BadPlace, SpillErrorNamesTheFileAndLeavesNothing) {
   const std::vector<std::byte> bytes(5000, std::byte{7});
   {
     const FileSizeLimit full(8000);
@@ -73,7 +73,7 @@ TEST_F(BadPlace, WhatIsPutAsideIsNamedAndGone) {
   EXPECT_TRUE(names().empty());
 }
 
-TEST_F(BadPlace, WhatIsPutAsideComesBack) {
+TEST_F(BadPlace, SpilledBytesAreReadBack) {
   SpillFile spill(file("d.h5"));
   std::vector<std::byte> bytes(100000);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
@@ -87,7 +87,7 @@ TEST_F(BadPlace, WhatIsPutAsideComesBack) {
   EXPECT_THROW(spill.read(second + 1, back), RunError);  // beyond the end
 }
 
-TEST_F(BadPlace, AFullDiskLeavesAllFilesOfARunWhole) {
+TEST_F(BadPlace, FullDiskKeepsAllFilesOfARunIntact) {
   const int status = on_small_disk(folder_, [&] {
     write_checkpoint_of(file("epoch-0001.h5"), 10, 1);
     publish_alias(file("epoch-0001.h5"), file("best.h5"));
@@ -107,21 +107,21 @@ TEST_F(BadPlace, AFullDiskLeavesAllFilesOfARunWhole) {
     Event large("epoch");
     large.set("text", std::string(2000000, 'x'));
     expect_refused<RunError>({file("metrics.jsonl"), "No space left"}, [&] { log.write(large); });
-    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line) << "no half of a line is left";
+    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line) << "no partial line is left";
     EXPECT_EQ(names().size(), 4U) << "nothing else is left";
 
     write_checkpoint_of(file("epoch-0002.h5"), 50, 2);
     write_dataset_of(file("d.h5"), 1000);
     log.write(Event("end"));
-    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line + "{\"event\":\"end\"}\n") << "the log goes on";
+    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line + "{\"event\":\"end\"}\n") << "the log is continued";
     EXPECT_EQ(step_of(file("epoch-0002.h5")), 2) << "the next checkpoint is written";
     return 0;
   });
-  if (status == -1) GTEST_SKIP() << "this machine does not let us mount a small file system";
+  if (status == -1) GTEST_SKIP() << "this machine does not allow mounting a small file system";
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(BadPlace, ALogThatCannotBeCutStays) {
+TEST_F(BadPlace, LogIsUnchangedIfFilteringFails) {
   Event large("epoch");
   large.set("text", std::string(5000, 'x'));
   const std::string before = to_text(large.fields()) + "\n" + to_text(Event("end").fields()) + "\n";
@@ -135,7 +135,7 @@ TEST_F(BadPlace, ALogThatCannotBeCutStays) {
   EXPECT_EQ(names().size(), 1u);
 }
 
-TEST_F(BadPlace, AReadOnlyFolderIsSaid) {
+TEST_F(BadPlace, ReadOnlyFolderIsReported) {
   const int status = on_small_disk(folder_, [&] {
     write_checkpoint_of(file("epoch-0001.h5"), 10, 1);
     put_bytes(file("metrics.jsonl"), "{\"event\":\"start\"}\n");
@@ -155,14 +155,14 @@ TEST_F(BadPlace, AReadOnlyFolderIsSaid) {
     EXPECT_EQ(names().size(), 2U) << "nothing else is there";
     if (!set_read_only(folder_, false)) return no_mount;
     write_checkpoint_of(file("epoch-0001.h5"), 10, 2);
-    EXPECT_EQ(step_of(file("epoch-0001.h5")), 2) << "once it can be written it is";
+    EXPECT_EQ(step_of(file("epoch-0001.h5")), 2) << "a writable folder is written again";
     return 0;
   });
-  if (status == -1) GTEST_SKIP() << "this machine does not let us mount a read-only file system";
+  if (status == -1) GTEST_SKIP() << "this machine does not allow mounting a read-only file system";
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(BadPlace, AFileInPlaceOfTheFolderIsSaid) {
+TEST_F(BadPlace, FileInsteadOfAFolderIsReported) {
   put_bytes(file("run"), "x");
   const auto refused = [&](const std::string& name, const std::function<void()>& work) {
     expect_refused<RunError>({file(name), "cannot be written"}, work);
@@ -175,7 +175,7 @@ TEST_F(BadPlace, AFileInPlaceOfTheFolderIsSaid) {
   EXPECT_EQ(bytes_of(file("run")), "x");
 }
 
-TEST_F(BadPlace, AFolderThatVanishesBetweenTwoCheckpointsIsMadeAgain) {
+TEST_F(BadPlace, FolderRemovedBetweenCheckpointsIsRecreated) {
   EventLog log(file("run/metrics.jsonl"));
   log.write(Event("start"));
   std::filesystem::remove_all(file("run"));
@@ -185,7 +185,7 @@ TEST_F(BadPlace, AFolderThatVanishesBetweenTwoCheckpointsIsMadeAgain) {
   log.write(Event("end"));
   EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
 
-  // What stands in its place now cannot be a folder: an error, until it goes.
+  // A file at this path is an error until it is removed.
   std::filesystem::remove_all(file("run"));
   put_bytes(file("run"), "x");
   expect_refused<RunError>({file("run/metrics.jsonl"), "cannot be written"},
@@ -195,7 +195,7 @@ TEST_F(BadPlace, AFolderThatVanishesBetweenTwoCheckpointsIsMadeAgain) {
   EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
 }
 
-TEST_F(BadPlace, AFolderThatVanishesInTheMiddleOfACheckpointIsAnError) {
+TEST_F(BadPlace, FolderRemovedDuringACheckpointIsAnError) {
   const TensorSource source{"weights/w", 4, 4, false, [&](std::int64_t, std::int64_t, std::span<float> out) {
                               std::fill(out.begin(), out.end(), 1.0f);
                               std::filesystem::remove_all(file("run"));

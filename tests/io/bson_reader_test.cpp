@@ -12,7 +12,7 @@ namespace {
 
 using namespace vaecf::testing;
 
-BsonReader::Read in_pieces(const std::string& bytes, std::size_t at_a_time) {
+BsonReader::Read in_blocks(const std::string& bytes, std::size_t at_a_time) {
   return [bytes, at_a_time, begin = std::size_t{0}](std::span<char> to) mutable {
     const std::size_t count = std::min({to.size(), at_a_time, bytes.size() - begin});
     std::memcpy(to.data(), bytes.data() + begin, count);
@@ -21,11 +21,11 @@ BsonReader::Read in_pieces(const std::string& bytes, std::size_t at_a_time) {
   };
 }
 
-TEST(BsonReaderTest, ReadsBoardsHoweverTheBytesArrive) {
+TEST(BsonReaderTest, ReadsBoardsFromBlocksOfAnySize) {
   const std::string bytes =
       bson_board("b1", {"p1", "p2"}) + bson_board("b\xC3\xA9", {}) + bson_board("b3", {"p1"});
   for (const std::size_t at_a_time : {1u, 7u, 1000000u}) {
-    BsonReader reader("boards.bson", in_pieces(bytes, at_a_time));
+    BsonReader reader("boards.bson", in_blocks(bytes, at_a_time));
     std::vector<std::string> seen;
     while (reader.next()) {
       std::string board;
@@ -37,7 +37,7 @@ TEST(BsonReaderTest, ReadsBoardsHoweverTheBytesArrive) {
   }
 }
 
-TEST(BsonReaderTest, IdsOfAllKindsAndOtherValues) {
+TEST(BsonReaderTest, ReadsIdsOfAllTypesAndCountsOtherValues) {
   const std::string half("\0\0\0\0\0\0\xE0\x3F", 8);   // 0.5
   const std::string three("\0\0\0\0\0\0\x08\x40", 8);  // 3.0
   const std::string list =
@@ -46,7 +46,7 @@ TEST(BsonReaderTest, IdsOfAllKindsAndOtherValues) {
       bson_element('\x07', "2", std::string("\x50\x7f\x1f\x77\xbc\xf8\x6c\xd7\x99\x43\x90\x11", 12)) +
       bson_element('\x01', "3", half) + bson_element('\x01', "4", three) + bson_element('\x0A', "5", "") +
       bson_element('\x08', "6", "\x01") + bson_element('\x03', "7", bson_document(""));
-  BsonReader reader("x", in_pieces(bson_document(bson_element('\x09', "date", little_endian(0, 8)) +
+  BsonReader reader("x", in_blocks(bson_document(bson_element('\x09', "date", little_endian(0, 8)) +
                                                  bson_element('\x04', "pins", bson_document(list))),
                                    1000));
   ASSERT_TRUE(reader.next());
@@ -61,10 +61,10 @@ TEST(BsonReaderTest, IdsOfAllKindsAndOtherValues) {
   EXPECT_FALSE(reader.next());
 }
 
-TEST(BsonReaderTest, TornAndDamagedDocumentsAreRefusedWithTheirOffset) {
+TEST(BsonReaderTest, RejectsTruncatedAndDamagedDocumentsWithOffset) {
   const std::string board = bson_board("b1", {"p1", "p2"});
   const auto read_all = [](const std::string& bytes) {
-    BsonReader reader("boards.bson", in_pieces(bytes, 100));
+    BsonReader reader("boards.bson", in_blocks(bytes, 100));
     while (reader.next()) {
     }
   };
@@ -77,7 +77,7 @@ TEST(BsonReaderTest, TornAndDamagedDocumentsAreRefusedWithTheirOffset) {
   read_all(board + board);
   read_all("");
   BsonReader reader("x", [](std::span<char>) -> std::size_t { throw InputError("the disk is gone"); });
-  EXPECT_THROW(reader.next(), InputError) << "what the source throws comes through";
+  EXPECT_THROW(reader.next(), InputError) << "exceptions of the source are propagated";
 }
 
 }  // namespace

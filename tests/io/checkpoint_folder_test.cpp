@@ -18,7 +18,7 @@ struct stat status_of(const std::string& path) {
   return found;
 }
 
-TEST_F(CheckpointFolder, NamesSortAsTheirNumbers) {
+TEST_F(CheckpointFolder, NamesArePaddedWithZeros) {
   EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 12), "epoch-0012.h5");
   EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 0), "epoch-0000.h5");
   EXPECT_EQ(checkpoint_name(CheckpointKind::epoch, 123456), "epoch-123456.h5");
@@ -26,7 +26,7 @@ TEST_F(CheckpointFolder, NamesSortAsTheirNumbers) {
   EXPECT_EQ(checkpoint_name(CheckpointKind::best), "best.h5");
 }
 
-TEST_F(CheckpointFolder, ListsOurNamesOnly) {
+TEST_F(CheckpointFolder, ListsOnlyExactCheckpointNames) {
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   for (const std::string name :
        {"epoch-0010.h5", "epoch-0009.h5", "step-00000100.h5", "best.h5", "epoch-10000.h5", "epoch-1.h5",
@@ -46,19 +46,19 @@ TEST_F(CheckpointFolder, ListsOurNamesOnly) {
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{9, 10, 10000, 100, largest, 0}));
 }
 
-TEST_F(CheckpointFolder, AMissingFolderHoldsNoneAndAFileIsAnError) {
+TEST_F(CheckpointFolder, MissingFolderIsEmptyAndAFileIsAnError) {
   EXPECT_TRUE(list_checkpoints(file("missing")).empty());
   EXPECT_TRUE(list_checkpoints(folder_.string()).empty());
   put_bytes(file("plain"), "x");
   expect_refused<RunError>({"Not a directory"}, [&] { list_checkpoints(file("plain")); });
 }
 
-TEST_F(CheckpointFolder, AnAliasStaysWhenTheFileGoes) {
+TEST_F(CheckpointFolder, AliasSurvivesRemovalOfTheFile) {
   put_bytes(file("epoch-0001.h5"), "one");
   publish_alias(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(status_of(file("best.h5")).st_ino, status_of(file("epoch-0001.h5")).st_ino);
-  // Once more: rename does nothing between two names of one file. And what a process of this number left is
-  // no hindrance.
+  // Repeated, because rename does nothing between two links to one file. A leftover temporary file is
+  // replaced.
   put_bytes(temporary_name(file("best.h5")), "left");
   publish_alias(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(names().size(), 2u);
@@ -71,7 +71,7 @@ TEST_F(CheckpointFolder, AnAliasStaysWhenTheFileGoes) {
   EXPECT_EQ(names().size(), 2u);
 }
 
-TEST_F(CheckpointFolder, AnAliasAcrossFileSystemsIsACopy) {
+TEST_F(CheckpointFolder, AliasOnAnotherFileSystemIsACopy) {
   put_bytes(file("epoch-0001.h5"), std::string(3000000, 'y'));
   const testing::TemporaryFolder other("/dev/shm");
   if (status_of(other.path().string()).st_dev == status_of(folder_.string()).st_dev) {
@@ -86,7 +86,7 @@ TEST_F(CheckpointFolder, AnAliasAcrossFileSystemsIsACopy) {
   EXPECT_EQ(bytes_of(alias), "two");
 }
 
-TEST_F(CheckpointFolder, AnAliasThatCannotBeIsAnErrorAndTheOldOneStays) {
+TEST_F(CheckpointFolder, FailedAliasKeepsThePreviousOne) {
   put_bytes(file("best.h5"), "old");
   expect_refused<RunError>({file("best.h5"), file("missing.h5"), "No such file"},
                            [&] { publish_alias(file("missing.h5"), file("best.h5")); });

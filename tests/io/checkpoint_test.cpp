@@ -33,7 +33,7 @@ void write_small_checkpoint(const std::string& path, std::int64_t step = 42) {
   write_checkpoint(path, {{"step", step}, {"best", 0.1}, {"config", std::string("name: x\n")}}, tensors);
 }
 
-TEST_F(Checkpoint, GivesBackWhatWasWritten) {
+TEST_F(Checkpoint, ReadsWhatWasWritten) {
   write_small_checkpoint(file("c.h5"));
   EXPECT_EQ(names(), std::vector<std::string>{"c.h5"});
   EXPECT_TRUE(is_checkpoint(file("c.h5")));
@@ -56,14 +56,14 @@ TEST_F(Checkpoint, GivesBackWhatWasWritten) {
   EXPECT_THROW(checkpoint.read_rows("weights/encoder_9/weight", 0, 1, bias), InputError);
 }
 
-TEST_F(Checkpoint, SameContentSameBytes) {
+TEST_F(Checkpoint, EqualContentGivesIdenticalBytes) {
   write_small_checkpoint(file("a.h5"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 counts in seconds
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // resolution of HDF5 times: 1 s
   write_small_checkpoint(file("b.h5"));
   EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
 }
 
-TEST_F(Checkpoint, LongTextsOddNumbersAndLists) {
+TEST_F(Checkpoint, AttributesMayBeLongStringsNonFiniteValuesAndLists) {
   const std::string text(200000, 'y');
   const std::vector<double> sums = {0.1, -1e300, std::numeric_limits<double>::infinity()};
   write_checkpoint(file("c.h5"),
@@ -86,7 +86,7 @@ TEST_F(Checkpoint, LongTextsOddNumbersAndLists) {
   expect_refused<InputError>({"is not a floating"}, [&] { checkpoint.attribute<double>("one"); });
 }
 
-TEST_F(Checkpoint, LargeTensorsStreamInBlocks) {
+TEST_F(Checkpoint, LargeTensorsAreWrittenInBlocks) {
   const std::vector<TensorSource> tensors = {counting("weights/w", 2100, 3000),
                                              counting("weights/none", 0, 5)};
   write_checkpoint(file("c.h5"), {}, tensors);  // 25 MB
@@ -97,7 +97,7 @@ TEST_F(Checkpoint, LargeTensorsStreamInBlocks) {
   EXPECT_EQ(row[2999], 1999.0f * 3000.0f + 2999.0f);
 }
 
-/// Every bit of the block in front and of what HDF5 looks at first, and thousands of the others.
+/// Returns all bits of the first 600 bytes (user block and HDF5 superblock), and 4000 random others.
 std::vector<std::size_t> bits_to_flip(std::size_t bytes) {
   std::vector<std::size_t> bits(600 * 8);
   std::iota(bits.begin(), bits.end(), 0);
@@ -106,7 +106,7 @@ std::vector<std::size_t> bits_to_flip(std::size_t bytes) {
   return bits;
 }
 
-TEST_F(Checkpoint, AnyFlippedBitIsNoticedBeforeHdf5SeesIt) {
+TEST_F(Checkpoint, AnyFlippedBitIsDetectedBeforeHdf5ReadsTheFile) {
   write_small_checkpoint(file("c.h5"));
   const std::string bytes = bytes_of(file("c.h5"));
   ASSERT_GT(bytes.size(), 2000u);
@@ -132,7 +132,7 @@ TEST_F(Checkpoint, AnyFlippedBitIsNoticedBeforeHdf5SeesIt) {
   EXPECT_NO_THROW(CheckpointFile(file("c.h5")));
 }
 
-TEST_F(Checkpoint, CutOrExtendedIsNoticed) {
+TEST_F(Checkpoint, TruncationAndExtensionAreDetected) {
   write_small_checkpoint(file("c.h5"));
   const std::string bytes = bytes_of(file("c.h5"));
   for (std::size_t size = 0; size < bytes.size(); size += 61) {
@@ -143,13 +143,13 @@ TEST_F(Checkpoint, CutOrExtendedIsNoticed) {
   expect_refused<InputError>({"were written"}, [&] { CheckpointFile c(file("cut.h5")); });
 }
 
-/// Bytes that are no HDF5, as someone who knows the format could seal them.
-TEST_F(Checkpoint, GoodSealOnBadContentIsRefused) {
+/// Bytes that are not HDF5, with a valid checksum, as a deliberate forgery could have.
+TEST_F(Checkpoint, RejectsInvalidContentWithValidChecksum) {
   put_bytes(file("c.h5"), testing::sealed_checkpoint(std::string(4000, 'z')));
   expect_refused<InputError>({"not an HDF5 file"}, [&] { CheckpointFile c(file("c.h5")); });
 }
 
-TEST_F(Checkpoint, OtherFilesAreNamed) {
+TEST_F(Checkpoint, RejectsOtherFiles) {
   write_small_dataset(file("data.h5"));
   const auto expect = [&](const std::string& name, const std::string& says) {
     expect_refused<InputError>({says}, [&] { CheckpointFile checkpoint(file(name)); });
@@ -161,7 +161,7 @@ TEST_F(Checkpoint, OtherFilesAreNamed) {
   EXPECT_FALSE(is_checkpoint(file("missing.h5")));
 }
 
-TEST_F(Checkpoint, FailingSourceLeavesTheOldOne) {
+TEST_F(Checkpoint, FailingSourceKeepsThePreviousCheckpoint) {
   write_small_checkpoint(file("c.h5"), 1);
   TensorSource source = counting("weights/w", 4, 4);
   source.read_rows = [](std::int64_t, std::int64_t, std::span<float>) { throw RunError("device lost"); };

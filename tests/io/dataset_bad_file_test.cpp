@@ -27,7 +27,7 @@ void read_everything(const std::string& path) {
 struct BadFile {
   std::string name;
   Spoil spoil;
-  std::vector<std::string> says;  // all of them, in the message
+  std::vector<std::string> parts;  // all of them must be in the message
   void (*write)(const std::string& path) = write_small_dataset;
 };
 
@@ -35,7 +35,7 @@ void PrintTo(const BadFile& bad, std::ostream* out) {
   *out << bad.name;
 }
 
-/// Puts other integers in the place of a dataset.
+/// Replaces a dataset by other integers.
 Spoil integers(
     std::string path, Integers values, hid_t (*type)() = [] { return H5T_STD_I64LE; },
     Hdf5Editor::Packing packing = Hdf5Editor::Packing::none) {
@@ -53,7 +53,7 @@ Spoil without(std::string path) {
   return [=](Hdf5Editor& editor) { editor.remove(path); };
 }
 
-/// Puts what `put` makes in the place of an object.
+/// Replaces an object by the output of `put`.
 Spoil instead(std::string path, Spoil put) {
   return [=](Hdf5Editor& editor) {
     editor.remove(path);
@@ -61,7 +61,7 @@ Spoil instead(std::string path, Spoil put) {
   };
 }
 
-/// Puts floating-point numbers, or integers of `type`, in the place of a dataset.
+/// Replaces a dataset by floating-point values, or by integers of `type`.
 Spoil numbers(std::string path, std::vector<double> values, hid_t type) {
   return instead(path, [=](Hdf5Editor& editor) { editor.put_doubles(path, values, type); });
 }
@@ -125,20 +125,20 @@ std::vector<BadFile> bad_matrices() {
       {"WeightsOfOtherLength", weights("/train/data", {1, 1}), {"train/data has 2 entries"}},
       {"ExternalLink",
        instead("/train", [](Hdf5Editor& e) { e.put_external_link("/train", "other.h5", "/train"); }),
-       {"train is a link", "another file"}},
+       {"train is a dangling, cyclic or external link"}},
       {"SoftLinkToExternalLink",
        instead("/test/fold_in",
                [](Hdf5Editor& e) {
                  e.put_external_link("/away", "other.h5", "/");
                  e.put_soft_link("/test/fold_in", "/away/train");
                }),
-       {"test/fold_in is a link", "another file"}},
+       {"test/fold_in is a dangling, cyclic or external link"}},
       {"SoftLinkToNothing",
        instead("/test/fold_in", [](Hdf5Editor& e) { e.put_soft_link("/test/fold_in", "/nowhere"); }),
        {"test/fold_in is a dangling, cyclic or external link"}},
       {"SoftLinkInCircles",
        instead("/test/fold_in", [](Hdf5Editor& e) { e.put_soft_link("/test/fold_in", "fold_in"); }),
-       {"circles"}},
+       {"test/fold_in is a dangling, cyclic or external link"}},
       {"ExternalStorage",
        instead("/train/indices",
                [](Hdf5Editor& e) { e.put_external_storage("/train/indices", 10, "other.bin"); }),
@@ -210,16 +210,16 @@ std::vector<BadFile> bad_features() {
 
 class BadDataset : public IoTest, public ::testing::WithParamInterface<BadFile> {};
 
-TEST_P(BadDataset, IsRefused) {
+TEST_P(BadDataset, IsRejected) {
   GetParam().write(file("bad.h5"));
   ASSERT_NO_THROW(read_everything(file("bad.h5")));
   {
     Hdf5Editor editor(file("bad.h5"));
     GetParam().spoil(editor);
   }
-  std::vector<std::string> says = GetParam().says;
-  says.push_back(file("bad.h5") + ": ");
-  expect_refused<InputError>(says, [&] { read_everything(file("bad.h5")); });
+  std::vector<std::string> parts = GetParam().parts;
+  parts.push_back(file("bad.h5") + ": ");
+  expect_refused<InputError>(parts, [&] { read_everything(file("bad.h5")); });
 }
 
 constexpr auto name_of_case = [](const auto& test) { return test.param.name; };
@@ -229,12 +229,12 @@ INSTANTIATE_TEST_SUITE_P(Features, BadDataset, ::testing::ValuesIn(bad_features(
 
 using NoDataset = IoTest;
 
-TEST_F(NoDataset, SaysWhatIsWrongWithThePath) {
+TEST_F(NoDataset, MessageStatesTheProblemOfThePath) {
   put_bytes(file("empty.h5"), "");
   put_bytes(file("text.h5"), std::string(3000, 'x'));
   write_checkpoint(file("c.h5"), {}, {});
-  const auto expect = [&](const std::string& path, const std::vector<std::string>& says) {
-    expect_refused<InputError>(says, [&] { DatasetFile dataset(path); });
+  const auto expect = [&](const std::string& path, const std::vector<std::string>& parts) {
+    expect_refused<InputError>(parts, [&] { DatasetFile dataset(path); });
   };
   expect(file("c.h5"), {"is a checkpoint"});
   expect(file("missing.h5"), {"no such file", "vaecf_dist prepare"});
@@ -244,7 +244,7 @@ TEST_F(NoDataset, SaysWhatIsWrongWithThePath) {
   expect("/dev/null", {"not a regular file"});
 }
 
-TEST_F(NoDataset, TruncatedAnywhereIsRefused) {
+TEST_F(NoDataset, RejectsEveryTruncation) {
   write_small_dataset(file("whole.h5"));
   const std::string whole = bytes_of(file("whole.h5"));
   for (std::size_t size = 1; size < whole.size(); size += size < 200 ? 1 : 97) {
@@ -256,7 +256,7 @@ TEST_F(NoDataset, TruncatedAnywhereIsRefused) {
   }
 }
 
-TEST_F(NoDataset, RowsThatAreNotThereAreRefused) {
+TEST_F(NoDataset, RejectsRowsOutOfRange) {
   write_small_dataset(file("small.h5"));
   const DatasetFile dataset(file("small.h5"));
   EXPECT_THROW(dataset.read_rows("train", {0, 5}), InputError);

@@ -11,7 +11,7 @@ using DatasetRoundTrip = IoTest;
 using Columns = std::vector<std::int32_t>;
 using Offsets = std::vector<std::int64_t>;
 
-TEST_F(DatasetRoundTrip, GivesBackWhatWasWritten) {
+TEST_F(DatasetRoundTrip, ReadsWhatWasWritten) {
   write_small_dataset(file("small.h5"));
   const DatasetFile dataset(file("small.h5"));
   EXPECT_EQ(names(), std::vector<std::string>{"small.h5"});
@@ -36,7 +36,7 @@ TEST_F(DatasetRoundTrip, GivesBackWhatWasWritten) {
   EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 1);
 }
 
-TEST_F(DatasetRoundTrip, IdsKeepTheirKind) {
+TEST_F(DatasetRoundTrip, IdsKeepTheirType) {
   write_small_dataset(file("small.h5"));
   const DatasetFile dataset(file("small.h5"));
   const IdList items = dataset.read_ids("items/id");
@@ -74,13 +74,13 @@ TEST_F(DatasetRoundTrip, ColumnsMayEndWithAChunk) {
 }
 
 TEST_F(DatasetRoundTrip, LongColumnsCrossChunks) {
-  std::mt19937 draw(1);
+  std::mt19937 random(1);
   Csr expected;
   {
     DatasetWriter writer(file("long.h5"));
     for (int r = 0; r < 150000; ++r) {
       Columns row;
-      for (std::int32_t c = static_cast<std::int32_t>(draw() % 900); c < 1000; c += 1 + draw() % 300) {
+      for (std::int32_t c = static_cast<std::int32_t>(random() % 900); c < 1000; c += 1 + random() % 300) {
         row.push_back(c);
       }
       writer.append_row("train", row);
@@ -101,7 +101,7 @@ TEST_F(DatasetRoundTrip, LongColumnsCrossChunks) {
   }
 }
 
-TEST_F(DatasetRoundTrip, ACompressedFileIsSmallerAndTheSameDataset) {
+TEST_F(DatasetRoundTrip, CompressedFileIsSmallerWithTheSameContents) {
   const auto make = [&](const std::string& path, std::int64_t compression) {
     DatasetWriter writer(path, compression);
     for (std::int32_t r = 0; r < 3000; ++r) {
@@ -140,7 +140,7 @@ TEST_F(DatasetRoundTrip, EmptyMatricesAreWritten) {
   EXPECT_EQ(dataset.read_ids("train/user_id").size(), 0);
 }
 
-/// Puts other integers in the place of a dataset of the file.
+/// Replaces a dataset of the file by other integers.
 void replace(const std::string& path, const std::string& name, const Offsets& values,
              hid_t type = H5T_STD_I64LE) {
   test::Hdf5Editor editor(path);
@@ -148,8 +148,8 @@ void replace(const std::string& path, const std::string& name, const Offsets& va
   editor.put_integers(name, values, type);
 }
 
-// A checkpoint names the dataset that it was trained on by its fingerprint, which must stay.
-TEST_F(DatasetRoundTrip, FingerprintTellsDatasetsApart) {
+// Checkpoints refer to their dataset by its fingerprint, so it must not change.
+TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   write_small_dataset(file("a.h5"));
   write_small_dataset(file("b.h5"));
   EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
@@ -166,12 +166,12 @@ TEST_F(DatasetRoundTrip, FingerprintTellsDatasetsApart) {
   EXPECT_NE(DatasetFile(file("c.h5")).fingerprint(), known);
 }
 
-// Users with as many items as before, but other ones: nothing but the items tells.
-TEST_F(DatasetRoundTrip, FingerprintOfAFileOfOnesOwnCoversItsContents) {
+// The numbers of items per user are equal, so only the items differ.
+TEST_F(DatasetRoundTrip, FingerprintOfAForeignFileCoversItsContents) {
   const std::string path = file("own.h5");
   const auto print_with = [&](const std::string& name, const Offsets& values, hid_t type) {
     write_small_dataset(path);
-    test::Hdf5Editor(path).remove_attribute("source");  // as what `prepare` makes has
+    test::Hdf5Editor(path).remove_attribute("source");  // present only in files of `prepare`
     replace(path, name, values, type);
     return DatasetFile(path).fingerprint();
   };
@@ -186,13 +186,13 @@ TEST_F(DatasetRoundTrip, FingerprintOfAFileOfOnesOwnCoversItsContents) {
             print_with("/train/user_id", {0, 4, -3, 7}, H5T_STD_I64LE));
 }
 
-TEST_F(DatasetRoundTrip, UnknownMatricesAndAbsurdIdsAreRefused) {
+TEST_F(DatasetRoundTrip, RejectsUnknownMatricesAndTooLongIds) {
   DatasetWriter writer(file("d.h5"));
   EXPECT_THROW(writer.append_row("trian", Columns{1}), InputError);
   EXPECT_THROW(writer.write_ids("items/id", {{}, {std::string(5000, 'x')}}), InputError);
 }
 
-TEST_F(DatasetRoundTrip, ReadsWhatH5pyUsersWrite) {
+TEST_F(DatasetRoundTrip, ReadsTypesAndLayoutsOfOtherWriters) {
   {
     test::Hdf5Editor editor(file("h5py.h5"));
     using Packing = test::Hdf5Editor::Packing;
@@ -220,7 +220,7 @@ TEST_F(DatasetRoundTrip, ReadsWhatH5pyUsersWrite) {
   EXPECT_EQ(dataset.read_ids("train/user_id").numbers.back(), std::int64_t{1} << 60);
 }
 
-TEST_F(DatasetRoundTrip, FeaturesComeBack) {
+TEST_F(DatasetRoundTrip, FeaturesRoundTrip) {
   write_known_users(file("d.h5"));
   const DatasetFile dataset(file("d.h5"));
   EXPECT_EQ(dataset.features(), 6);
@@ -228,14 +228,14 @@ TEST_F(DatasetRoundTrip, FeaturesComeBack) {
   EXPECT_EQ(dataset.entries("train/features"), 5);
   const Csr part = dataset.read_rows("train/features", {1, 3});
   EXPECT_EQ(part.offsets, (std::vector<std::int64_t>{0, 3, 3}));
-  EXPECT_EQ(part.columns, (Columns{1, 2, 4})) << "column 4 is no item, but a feature";
+  EXPECT_EQ(part.columns, (Columns{1, 2, 4})) << "column 4 is a feature, not an item";
   EXPECT_EQ(dataset.read_rows("validation/features", {0, 1}).columns, Columns{3});
   EXPECT_EQ(dataset.rows("test/features"), 0);
   EXPECT_THROW(dataset.read_rows("train/features", {0, 4}), InputError);
   EXPECT_THROW(dataset.rows("train/titles"), InputError);
 }
 
-TEST_F(DatasetRoundTrip, LinkedPartsKnowTheSame) {
+TEST_F(DatasetRoundTrip, LinkedPartsShareTheirMatrices) {
   {
     DatasetWriter writer(file("weak.h5"));
     writer.append_row("train", Columns{0, 1});

@@ -26,16 +26,16 @@ TEST(Sha256, KnownDigests) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// As where OPENSSL_CONF asks for a provider that is not there.
-TEST(Sha256, SaysThatOpensslHasNone) {
+// As if OPENSSL_CONF selected a missing provider.
+TEST(Sha256, ReportsThatOpensslHasNoSha256) {
   ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=none"), 1);
   expect_refused<RunError>({"OpenSSL cannot compute SHA-256 (error:", "openssl.cnf"}, [] { Sha256 hash; });
   ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
   EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-// As published by xxHash and in the README of python-xxhash: files made here must mean the same elsewhere.
-TEST(Hash, IsXxh64) {
+// Values published by xxHash and python-xxhash, which must agree, since the hash is stored in files.
+TEST(Hash, MatchesPublishedXxh64Values) {
   EXPECT_EQ(xxh64(""), 0xEF46DB3751D8E999u);
   EXPECT_EQ(xxh64("a"), 0xD24EC4F1A98C6E5Bu);
   EXPECT_EQ(xxh64("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1u);

@@ -9,7 +9,7 @@ namespace {
 
 using EventLogTest = IoTest;
 
-TEST_F(EventLogTest, KeepsOrderAndKinds) {
+TEST_F(EventLogTest, KeepsOrderAndTypesOfFields) {
   Event event("epoch");
   event.set("step", std::int64_t{9007199254740993}).set("ndcg@100", 0.4259).set("best", true);
   event.set("name", std::string("a \"b\"\n\xc3\xa4")).set("count", 3.0);
@@ -18,7 +18,7 @@ TEST_F(EventLogTest, KeepsOrderAndKinds) {
       R"({"event":"epoch","step":9007199254740993,"ndcg@100":0.4259,"best":true,"name":"a \"b\"\nä","count":3.0})");
 }
 
-TEST_F(EventLogTest, AppendsAndFlushesEachLine) {
+TEST_F(EventLogTest, AppendsEachLineAtOnce) {
   EventLog(file("runs/a/metrics.jsonl")).write(Event("start"));
   EventLog log(file("runs/a/metrics.jsonl"));
   log.write(Event("end"));
@@ -26,11 +26,11 @@ TEST_F(EventLogTest, AppendsAndFlushesEachLine) {
   put_bytes(file("runs/a/metrics.jsonl"), "{\"event\":\"ep");
   log.write(Event("end"));
   EXPECT_EQ(bytes_of(file("runs/a/metrics.jsonl")), "{\"event\":\"ep\n{\"event\":\"end\"}\n")
-      << "a torn last line stays alone";
+      << "a partial last line is not joined with the next one";
 }
 
-TEST_F(EventLogTest, FullOrUnwritableIsSaid) {
-  EventLog().write(Event("start"));  // writes nowhere
+TEST_F(EventLogTest, WriteErrorsAreReported) {
+  EventLog().write(Event("start"));  // discards events
   EXPECT_TRUE(names().empty());
   EventLog log("/dev/full");
   expect_refused<RunError>({"/dev/full", "No space left"}, [&] { log.write(Event("start")); });
@@ -43,7 +43,7 @@ bool keep_all(const Json&) {
   return true;
 }
 
-TEST_F(EventCut, LaterLinesGoAndOthersStayByteForByte) {
+TEST_F(EventCut, RemovesRejectedLinesAndKeepsOthersByteForByte) {
   const std::string early =
       "{\"event\":\"start\",\"version\":\"\xc3\xa4\"}\n"
       "{ \"event\" : \"epoch\", \"epoch\":1,\"step\":10,\"loss\":0.10000000000000001 }\r\n";
@@ -59,7 +59,7 @@ TEST_F(EventCut, LaterLinesGoAndOthersStayByteForByte) {
   EXPECT_EQ(cut.unreadable, 0);
 }
 
-TEST_F(EventCut, LinesThatAreNoEventsGo) {
+TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
   const std::string good = "{\"event\":\"epoch\",\"epoch\":1}\n";
   const std::vector<std::string> bad = {"{\"event\":\"epoch\",\"ep",
                                         "{\"event\":\"ep{\"event\":\"start\"}",
@@ -81,7 +81,7 @@ TEST_F(EventCut, LinesThatAreNoEventsGo) {
   EXPECT_EQ(bytes_of(file("m.jsonl")), expected);
 }
 
-TEST_F(EventCut, NothingToDo) {
+TEST_F(EventCut, LeavesMissingEmptyAndCompleteLogs) {
   EXPECT_EQ(cut_events(file("none/m.jsonl"), keep_all).unreadable, 0);
   EXPECT_TRUE(names().empty());
 
@@ -89,7 +89,7 @@ TEST_F(EventCut, NothingToDo) {
   cut_events(file("m.jsonl"), keep_all);
   put_bytes(file("m.jsonl"), "{\"event\":\"epoch\"}");
   cut_events(file("m.jsonl"), keep_all);
-  EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"epoch\"}\n") << "the last line gets its end";
+  EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"epoch\"}\n") << "a missing final newline is added";
   put_bytes(file("n.jsonl"), "{\"event\":\"start\"}\n");
   const auto before = std::filesystem::last_write_time(file("n.jsonl"));
   cut_events(file("n.jsonl"), keep_all);
@@ -97,13 +97,13 @@ TEST_F(EventCut, NothingToDo) {
   EXPECT_EQ(names().size(), 2u);
 }
 
-TEST_F(EventCut, APipeIsNotWaitedFor) {
+TEST_F(EventCut, RejectsPipesWithoutBlocking) {
   ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);
   expect_refused<InputError>({"is not a regular file"}, [&] { cut_events(file("log"), keep_all); });
   expect_refused<InputError>({"is not a regular file"}, [&] { read_json_lines(file("log")); });
 }
 
-TEST_F(EventCut, WhatFailsLeavesTheOldLog) {
+TEST_F(EventCut, ExceptionKeepsThePreviousLog) {
   const std::string bytes = "{\"event\":\"start\"}\n{\"event\":\"end\"}\n";
   put_bytes(file("m.jsonl"), bytes);
   EXPECT_THROW(cut_events(file("m.jsonl"),
@@ -117,12 +117,12 @@ TEST_F(EventCut, WhatFailsLeavesTheOldLog) {
   EXPECT_THROW(cut_events(folder_.string(), keep_all), InputError);
 }
 
-TEST(JsonText, SurvivesWhatJsonCannotSay) {
+TEST(JsonText, ReplacesValuesThatJsonCannotRepresent) {
   EXPECT_EQ(to_text(Json(std::numeric_limits<double>::infinity())), "null");
   EXPECT_EQ(to_text(Json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
 
-TEST(JsonFields, OfAnotherKindAreAsIfTheyWereNotThere) {
+TEST(JsonFields, FieldsOfAnotherTypeGiveTheDefault) {
   const Json object = {{"number", 3}, {"text", "3"}};
   EXPECT_EQ(number_at(object, "number"), 3.0);
   EXPECT_EQ(number_at(object, "text", 7.0), 7.0);

@@ -12,8 +12,8 @@
 #include <span>
 #include <thread>
 
-// HDF5 without thread safety must never be entered by two threads at once. The functions below take the place
-// of HDF5's own in this program: each notes if another thread is inside, waits a moment, and calls the
+// HDF5 without thread safety must never be entered by two threads at once. The functions below replace those
+// of HDF5 in this program. Each records whether another thread is inside, waits briefly, and calls the
 // library.
 namespace {
 
@@ -74,7 +74,7 @@ herr_t H5Eset_auto2(hid_t stack, H5E_auto2_t function, void* data) {
 namespace vaecf::io {
 namespace {
 
-TEST_F(IoTest, NeverTwoThreadsInHdf5) {
+TEST_F(IoTest, Hdf5IsEnteredByOneThreadAtATime) {
   write_small_dataset(file("data.h5"));
   const auto checkpoint = [&](const std::string& name) {
     const TensorSource tensor{
@@ -84,8 +84,8 @@ TEST_F(IoTest, NeverTwoThreadsInHdf5) {
   };
   checkpoint("old.h5");
   const DatasetFile shared(file("data.h5"));
-  // As in a run: one thread writes checkpoints, ranks or threads read data sets and checkpoints, and a file
-  // is damaged.
+  // As in a run: a thread writes checkpoints, others read datasets and checkpoints, and one file is not a
+  // dataset.
   const std::vector<std::function<void(int)>> works{
       [&](int) { checkpoint("new.h5"); },
       [&](int i) { write_small_dataset(file("made" + std::to_string(i % 2) + ".h5")); },
@@ -115,7 +115,7 @@ TEST_F(IoTest, NeverTwoThreadsInHdf5) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(overlaps, 0);
-  EXPECT_GT(calls, 1000) << "the library is called past this test";
+  EXPECT_GT(calls, 1000) << "the library is called without this test's functions";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 namespace vaecf::io {
 
-/// A folder of its own for each test, gone afterwards.
+/// Fixture with a temporary folder per test.
 class IoTest : public ::testing::Test {
  protected:
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
@@ -40,7 +40,8 @@ inline void put_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// What `work` says when it throws E; fails the test where it does not, or where HDF5 prints by itself.
+/// Returns the message of the E that `work` throws. Fails the test if it throws none, or if HDF5 prints to
+/// stderr.
 template <class E, class Work>
 std::string message_of(Work&& work) {
   ::testing::internal::CaptureStderr();
@@ -55,7 +56,7 @@ std::string message_of(Work&& work) {
   return message;
 }
 
-/// Expects `work` to throw an E whose message holds all of `parts`.
+/// Expects `work` to throw an E whose message contains all of `parts`.
 template <class E, class Work>
 void expect_refused(const std::vector<std::string>& parts, Work&& work) {
   const std::string message = message_of<E>(work);
@@ -63,7 +64,7 @@ void expect_refused(const std::vector<std::string>& parts, Work&& work) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
 }
 
-/// 4 training users and 2 + 1 held-out ones over 6 items, written by us.
+/// Writes a dataset of 4 train users, 2 validation users and 1 test user over 6 items.
 inline void write_small_dataset(const std::string& path) {
   DatasetWriter writer(path);
   using Row = std::vector<std::int32_t>;
@@ -82,7 +83,7 @@ inline void write_small_dataset(const std::string& path) {
   writer.commit();
 }
 
-/// 3 training users and 1 validation user over 4 items, of whom something is known in 6 columns.
+/// Writes a dataset of 3 train users and 1 validation user over 4 items, with 6 features.
 inline void write_known_users(const std::string& path) {
   DatasetWriter writer(path);
   using Row = std::vector<std::int32_t>;

@@ -18,7 +18,7 @@ namespace {
 using LocksTest = IoTest;
 using std::chrono::milliseconds;
 
-TEST_F(LocksTest, WorkOnFilesThereAndToComeAndSeeAWriter) {
+TEST_F(LocksTest, ProbeWorksForExistingAndNewFilesAndDetectsAWriter) {
   EXPECT_EQ(probe_locks(file("data.h5")), Locks::work);
   EXPECT_TRUE(names().empty());
   put_bytes(file("data.h5"), "something");
@@ -29,13 +29,14 @@ TEST_F(LocksTest, WorkOnFilesThereAndToComeAndSeeAWriter) {
   EXPECT_EQ(probe_locks(file("data.h5")), Locks::held);
 }
 
-TEST_F(LocksTest, OfAFolderKeepOthersOutForAsLongAsTheyLive) {
+TEST_F(LocksTest, FolderLockExcludesOthersUntilDestroyed) {
   const auto lock_it = [&] { FolderLock(file(""), milliseconds(0)); };
   put_bytes(file(".lock"), "left by one that was killed");
   {
     FolderLock lock(file(""), milliseconds(0));
     ASSERT_TRUE(lock.held());
-    expect_refused<InputError>({"another run is at work", format("(process {} on ", ::getpid())}, lock_it);
+    expect_refused<InputError>({"another run is using this folder", format("(process {} on ", ::getpid())},
+                               lock_it);
     const FolderLock moved = std::move(lock);
     EXPECT_FALSE(lock.held());
     EXPECT_THROW(lock_it(), InputError);
@@ -44,14 +45,15 @@ TEST_F(LocksTest, OfAFolderKeepOthersOutForAsLongAsTheyLive) {
   expect_refused<InputError>({"No such file"}, [&] { FolderLock(file("none"), milliseconds(0)); });
 }
 
-TEST_F(LocksTest, OverwriteNothingThatALinkLeadsTo) {
+TEST_F(LocksTest, FolderLockDoesNotFollowLinks) {
   put_bytes(file("mine"), "mine");
   std::filesystem::create_symlink(file("mine"), file(".lock"));
-  expect_refused<InputError>({".lock: cannot be opened ("}, [&] { FolderLock(file(""), milliseconds(0)); });
+  expect_refused<InputError>({".lock: cannot open the lock file"},
+                             [&] { FolderLock(file(""), milliseconds(0)); });
   EXPECT_EQ(bytes_of(file("mine")), "mine");
 }
 
-TEST_F(LocksTest, WaitForOneThatIsAboutToEnd) {
+TEST_F(LocksTest, FolderLockWaitsForRelease) {
   auto first = std::make_unique<FolderLock>(file(""), milliseconds(0));
   std::thread ends([&] {
     std::this_thread::sleep_for(milliseconds(200));

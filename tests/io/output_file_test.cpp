@@ -16,7 +16,7 @@ namespace vaecf::io {
 namespace {
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr int kills = 40;  // each of these children takes long to start
+constexpr int kills = 40;  // processes start slowly under AddressSanitizer
 #else
 constexpr int kills = 120;
 #endif
@@ -30,7 +30,7 @@ class OutputFileTest : public IoTest {
   }
 };
 
-TEST_F(OutputFileTest, MakesAndReplaces) {
+TEST_F(OutputFileTest, CreatesAndReplacesFiles) {
   write_text_file(file("a/b/c"), "first");
   EXPECT_EQ(bytes_of(file("a/b/c")), "first");
   write_text_file(file("a/b/c"), "second");
@@ -45,8 +45,8 @@ TEST_F(OutputFileTest, MakesAndReplaces) {
   EXPECT_EQ(names().size(), 2U);
 }
 
-// As root, who may, a rename would take /dev/null from the whole machine.
-TEST_F(OutputFileTest, ADeviceOrAPipeIsNotReplaced) {
+// As root, a rename would replace /dev/null for the whole machine.
+TEST_F(OutputFileTest, RejectsDevicesAndPipes) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("pipe", file("link"));
   std::filesystem::create_symlink("/proc/self/fd/1", file("stdout"));
@@ -59,8 +59,8 @@ TEST_F(OutputFileTest, ADeviceOrAPipeIsNotReplaced) {
   EXPECT_EQ(names().size(), 3U) << "no temporary is left";
 }
 
-// A dataset on a larger disk, say.
-TEST_F(OutputFileTest, WhatALinkLeadsToIsReplacedAndTheLinkStays) {
+// For example, a dataset on a larger disk.
+TEST_F(OutputFileTest, ReplacesTheTargetOfALinkAndKeepsTheLink) {
   write_text_file(file("disk/old"), "old");
   std::filesystem::create_symlink("disk/old", file("link"));
   std::filesystem::create_symlink(file("link"), file("link_to_link"));
@@ -75,13 +75,13 @@ TEST_F(OutputFileTest, WhatALinkLeadsToIsReplacedAndTheLinkStays) {
     EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
 }
 
-TEST_F(OutputFileTest, ALeftoverOfTheSameNameIsNoHindrance) {
+TEST_F(OutputFileTest, ReplacesALeftoverTemporaryFile) {
   put_bytes(temporary_name(file("c")), "left by a process of the same number");
   write_text_file(file("c"), "1");
   EXPECT_EQ(bytes_of(file("c")), "1");
 }
 
-/// Starts a child that writes files for ever, and kills it at a random moment.
+/// Starts a child process that writes files endlessly, and kills it at a random time.
 template <class Name>
 void kill_a_writer(std::mt19937& random, Name&& name, pid_t& child) {
   int ready[2];
@@ -104,10 +104,10 @@ void kill_a_writer(std::mt19937& random, Name&& name, pid_t& child) {
   ::kill(child, SIGKILL);
   int status = 0;
   ::waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the child was not killed by a signal";
 }
 
-TEST_F(OutputFileTest, KilledWritersLeaveWholeFilesOnly) {
+TEST_F(OutputFileTest, KilledWritersLeaveOnlyCompleteFiles) {
   std::mt19937 random(1);
   int in_the_middle = 0;
   for (int trial = 0; trial < kills; ++trial) {
@@ -116,7 +116,7 @@ TEST_F(OutputFileTest, KilledWritersLeaveWholeFilesOnly) {
     const auto name = [&](int i) { return file(one ? "one" : format("f-{}-{}", trial, i)); };
     ASSERT_NO_FATAL_FAILURE(kill_a_writer(random, name, child));
     in_the_middle += temporaries().empty() ? 0 : 1;
-    if (one) OutputFile next(file("one"));  // removes what was left beside its name
+    if (one) OutputFile next(file("one"));  // removes temporary files of this name
     if (!one) remove_stale_temporaries(folder_.string());
     EXPECT_TRUE(temporaries().empty());
     for (const auto& found : names()) EXPECT_EQ(std::filesystem::file_size(file(found)), 1400000u) << found;
@@ -125,7 +125,7 @@ TEST_F(OutputFileTest, KilledWritersLeaveWholeFilesOnly) {
   EXPECT_GT(in_the_middle, 0) << "no child was killed in the middle of a write";
 }
 
-/// Returns the number of a process that has ended.
+/// Returns the id of a process that has ended.
 pid_t dead_process() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -133,7 +133,7 @@ pid_t dead_process() {
   return child;
 }
 
-TEST_F(OutputFileTest, StaleTemporariesAreRemovedAndOthersLeft) {
+TEST_F(OutputFileTest, RemovesOnlyStaleTemporaries) {
   const std::string own = temporary_name("");
   const std::string host = own.substr(0, own.rfind('-') + 1);  // ".tmp-HOST-"
   const std::string dead = std::to_string(dead_process());
@@ -157,7 +157,7 @@ TEST_F(OutputFileTest, StaleTemporariesAreRemovedAndOthersLeft) {
   EXPECT_FALSE(std::filesystem::exists(file(gone)));
   EXPECT_EQ(names().size(), left.size() + 2);
 
-  // Files of another host go once they are old enough, and those under the prefix that is asked for alone.
+  // Files of other hosts are removed once they are old enough, and only those with the given prefix.
   const auto two_hours_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
   for (const auto& name : left) std::filesystem::last_write_time(file(name), two_hours_ago);
   put_bytes(file(gone), "x");

@@ -10,10 +10,9 @@
 
 #include "io/io_fixture.hpp"
 
-// A dataset carries no checksum over all its bytes, and the HDF5 library itself (1.10) crashes on some
-// damaged ones. So any damage to any byte is tried in a child process: it must end soon, in rows that are
-// what rows must be or in a message; a crash counts only where the library's own code was at work, and must
-// be rare.
+// A dataset has no checksum over all its bytes, and HDF5 1.10 itself crashes on some damaged files. Damaged
+// files are therefore read in a child process. It must end soon, with valid rows or an error message. Crashes
+// are accepted only inside libhdf5, and must be rare.
 namespace vaecf::io {
 namespace {
 
@@ -35,7 +34,8 @@ void damage(std::string& bytes, std::mt19937& random) {
 extern "C" void on_crash(int) {
   void* frames[64];
   const int count = backtrace(frames, 64);
-  char** names = backtrace_symbols(frames, count);  // allocates: good enough for a process that ends here
+  char** names =
+      backtrace_symbols(frames, count);  // allocates, which is acceptable because the process ends here
   bool in_library = false;
   for (int i = 0; i < count && names != nullptr; ++i) {
     in_library = in_library || std::string(names[i]).find("libhdf5") != std::string::npos;
@@ -52,7 +52,7 @@ bool is_sound(const Csr& rows, std::int64_t items) {
   return true;
 }
 
-Outcome look_at(const std::string& path) {
+Outcome read_file(const std::string& path) {
   try {
     const DatasetFile file(path);
     file.fingerprint();
@@ -66,23 +66,23 @@ Outcome look_at(const std::string& path) {
   }
 }
 
-Outcome look_in_child(const std::string& path) {
+Outcome read_in_child(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int crash : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE}) std::signal(crash, on_crash);
     std::signal(SIGALRM, SIG_DFL);
     alarm(20);
-    _exit(look_at(path));
+    _exit(read_file(path));
   }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? static_cast<Outcome>(WEXITSTATUS(status)) : hung;
 }
 
-TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
+TEST_F(IoTest, DamagedDatasetsGiveAnErrorOrValidRows) {
   const std::string whole = file("whole.h5");
   write_small_dataset(whole);
-  ASSERT_EQ(look_in_child(whole), read);
+  ASSERT_EQ(read_in_child(whole), read);
   const std::string good = bytes_of(whole);
   const std::string damaged = file("damaged.h5");
 
@@ -93,12 +93,12 @@ TEST_F(IoTest, DamagedDatasetsEndInAMessageOrSoundRows) {
     std::string bytes = good;
     damage(bytes, random);
     put_bytes(damaged, bytes);
-    const Outcome verdict = look_in_child(damaged);
+    const Outcome verdict = read_in_child(damaged);
     ++counts[verdict];
     EXPECT_TRUE(verdict == read || verdict == refused || verdict == crashed_in_hdf5)
         << "trial " << trial << " ended in " << verdict;
   }
-  EXPECT_GT(counts[refused], trials / 20) << "the damage goes nowhere: is anything checked?";
+  EXPECT_GT(counts[refused], trials / 20) << "hardly any damage is detected";
   EXPECT_LE(counts[crashed_in_hdf5], trials / 100);
   std::printf("of %d damaged files %d were read soundly, %d refused, %d crashed libhdf5\n", trials,
               counts[read], counts[refused], counts[crashed_in_hdf5]);

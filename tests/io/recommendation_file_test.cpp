@@ -1,4 +1,4 @@
-// Read back through the bare C library, as its users would.
+// Reads the files with the HDF5 C library, as other programs do.
 #include "io/io_fixture.hpp"
 
 #include <vaecf/io/recommendation_file.hpp>
@@ -12,7 +12,7 @@
 namespace vaecf::io {
 namespace {
 
-/// All values of a dataset of the file; `kind` is the class of its type.
+/// Returns all values of a dataset of the file; `kind` is the expected type class.
 template <class T>
 std::vector<T> values_in(const std::string& path, const char* name, hid_t type, H5T_class_t kind) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -41,7 +41,7 @@ class RecommendationFile : public IoTest {
     writer.append(std::array<std::int32_t, 2>{2, 0}, std::array<float, 2>{1.5F, -0.25F},
                   std::array<std::uint8_t, 1>{0});
   }
-  /// The first user alone, then the two others.
+  /// Appends the first user, then the other two.
   void write_all(const std::string& path) const {
     constexpr float none = -std::numeric_limits<float>::infinity();
     constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -56,7 +56,7 @@ class RecommendationFile : public IoTest {
   RecommendationHead head_;
 };
 
-TEST_F(RecommendationFile, HoldsWhatEachUserGot) {
+TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
   write_all(file("top.h5"));
   EXPECT_EQ(names(), std::vector<std::string>{"top.h5"});
   EXPECT_EQ(values_in<std::int32_t>(file("top.h5"), "item", H5T_NATIVE_INT32, H5T_INTEGER),
@@ -73,7 +73,7 @@ TEST_F(RecommendationFile, HoldsWhatEachUserGot) {
                              [&] { DatasetFile{file("top.h5")}; });
 }
 
-TEST_F(RecommendationFile, OneIdIsOfTheKindOfMany) {
+TEST_F(RecommendationFile, SingleIdKeepsItsType) {
   head_.users = head_.users.only(1);
   {
     RecommendationWriter writer(file("one.h5"), head_);
@@ -84,7 +84,7 @@ TEST_F(RecommendationFile, OneIdIsOfTheKindOfMany) {
             std::vector<std::int64_t>{-3});
 }
 
-TEST_F(RecommendationFile, IsNotThereWithoutACommit) {
+TEST_F(RecommendationFile, IsRemovedWithoutCommit) {
   {
     RecommendationWriter writer(file("top.h5"), head_);
     append_first(writer);

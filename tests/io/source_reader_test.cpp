@@ -50,38 +50,38 @@ class SourceReaderTest : public ::testing::Test {
   }();
 };
 
-// libarchive would go on with the next header that is whole.
-TEST_F(SourceReaderTest, ADamagedHeaderIsNotSkippedWithItsFile) {
+// libarchive alone would skip to the next intact header.
+TEST_F(SourceReaderTest, DamagedHeaderIsAnError) {
   std::string tar = packed({{"a.txt", "1"}, {"b.txt", "2"}, {"c.txt", "3"}}, "tar", "none");
   tar.at(tar.find("b.txt") + 20) ^= 1;
   expect_in(refusal(write("x.tar", tar)), {"is damaged"});
 }
 
-TEST_F(SourceReaderTest, PlainFilesOneAfterTheOther) {
+TEST_F(SourceReaderTest, ReadsPlainFilesInOrder) {
   const auto a = write("a.csv", "1,2\n");
   const auto b = write("b.csv", "");
   const auto c = write("c.csv", text_);
   EXPECT_EQ(read_all({a, b, c}), (Files{{"a.csv", "1,2\n"}, {"b.csv", ""}, {"c.csv", text_}}));
 }
 
-TEST_F(SourceReaderTest, CompressedFilesLoseTheirEnding) {
+TEST_F(SourceReaderTest, CompressedFilesLoseTheirExtension) {
   for (const auto& [filter, ending] :
        Files{{"gzip", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd", ".zst"}}) {
     const auto path = write("ratings.csv" + ending, packed({{"x", text_}}, "raw", filter));
     EXPECT_EQ(read_all({path}, "other"), (Files{{"ratings.csv", text_}})) << filter;
   }
-  // The first bytes tell, not the name.
+  // The type is detected from the first bytes, not from the name.
   EXPECT_EQ(read_all({write("ratings.csv", packed({{"x", text_}}, "raw", "gzip"))}),
             (Files{{"ratings.csv", text_}}));
   EXPECT_EQ(read_all({write("plain.gz", "1,2\n")}), (Files{{"plain.gz", "1,2\n"}}));
 }
 
-TEST_F(SourceReaderTest, SeveralGzipPartsAreOneText) {
+TEST_F(SourceReaderTest, ConcatenatedGzipMembersAreOneFile) {
   const auto half = packed({{"x", "1,2\n"}}, "raw", "gzip");
   EXPECT_EQ(read_all({write("two.gz", half + half)}), (Files{{"two", "1,2\n1,2\n"}}));
 }
 
-TEST_F(SourceReaderTest, ArchivesGiveWhatIsWanted) {
+TEST_F(SourceReaderTest, ReadsSelectedMembersOfArchives) {
   const testing::Members members = {
       {"ml/", ""}, {"ml/README.txt", "read me"}, {"ml/ratings.csv", text_}, {"ml/movies.csv", "1,Heat\n"}};
   for (const auto& [format, filter] :
@@ -96,7 +96,7 @@ TEST_F(SourceReaderTest, ArchivesGiveWhatIsWanted) {
   }
 }
 
-TEST_F(SourceReaderTest, ArchivesWithinArchives) {
+TEST_F(SourceReaderTest, ReadsNestedArchives) {
   const auto inner = packed({{"t/mv_2.txt", "2:\n"}, {"t/mv_1.txt", text_}}, "tar", "none");
   const auto outer = packed({{"d/probe.txt", "no"}, {"d/training_set.tar", inner}}, "tar", "gzip");
   EXPECT_EQ(read_all({write("nf.tar.gz", outer)}, "mv_1.txt"), (Files{{"mv_1.txt", text_}}));
@@ -105,7 +105,7 @@ TEST_F(SourceReaderTest, ArchivesWithinArchives) {
   EXPECT_EQ(read_all({write("set.zip", zip)}, "ratings.csv"), (Files{{"ratings.csv", text_}}));
 }
 
-TEST_F(SourceReaderTest, DamagedAndCutFilesAreRefused) {
+TEST_F(SourceReaderTest, RejectsDamagedAndTruncatedFiles) {
   for (const auto& [filter, ending] :
        Files{{"gzip", "gz"}, {"bzip2", "bz2"}, {"xz", "xz"}, {"zstd", "zst"}}) {
     const std::string whole = packed({{"x", text_}}, "raw", filter);
@@ -122,7 +122,7 @@ TEST_F(SourceReaderTest, DamagedAndCutFilesAreRefused) {
   expect_in(refusal(write("zeros.tar", std::string("not a tar\0", 10))), {"(nothing"});
 }
 
-TEST_F(SourceReaderTest, WhatCannotBeReadIsNamed) {
+TEST_F(SourceReaderTest, MessageNamesUnreadablePaths) {
   expect_in(refusal((folder_.path() / "none.csv").string()), {"none.csv: cannot be read"});
   expect_in(refusal(folder_.path().string()), {"is a folder"});
 }

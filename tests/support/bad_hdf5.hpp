@@ -10,11 +10,11 @@
 
 namespace vaecf::test {
 
-/// Edits an HDF5 file through the bare C library, to make the files that others write and that we must read
-/// or refuse. Throws where an edit does not succeed, so that no test passes by accident.
+/// Edits an HDF5 file with the C library, to create unusual files that must be read or rejected. Throws
+/// std::logic_error if an edit fails, so that no test passes by accident.
 class Hdf5Editor {
  public:
-  /// Opens `path`, or creates it where it is not there.
+  /// Opens `path`, or creates it if it does not exist.
   explicit Hdf5Editor(const std::string& path)
       : file_(std::filesystem::exists(path)
                   ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
@@ -41,7 +41,7 @@ class Hdf5Editor {
     const std::vector<std::int64_t> zeros(rows * columns);
     put(path, H5T_STD_I64LE, {rows, columns}, H5T_NATIVE_INT64, zeros.data(), Packing::none);
   }
-  /// A dataset that claims `count` int64 values and stores none.
+  /// Creates a dataset that declares `count` int64 values and stores none.
   void put_claim(const std::string& path, hsize_t count, bool chunked) {
     const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     const hsize_t chunk = 1024;
@@ -79,7 +79,7 @@ class Hdf5Editor {
   void put_external_link(const std::string& path, const std::string& file, const std::string& target) {
     require(H5Lcreate_external(file.c_str(), target.c_str(), file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT));
   }
-  /// int64 values whose bytes lie in another file.
+  /// Creates a dataset of int64 values that are stored in another file.
   void put_external_storage(const std::string& path, hsize_t count, const std::string& file) {
     const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     require(H5Pset_external(creation, file.c_str(), 0, count * sizeof(std::int64_t)));

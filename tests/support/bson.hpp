@@ -6,7 +6,7 @@
 
 namespace vaecf::testing {
 
-// BSON by hand (bsonspec.org): length, elements (type, name, value), zero byte.
+// BSON encoder (bsonspec.org): length, elements (type, name, value), zero byte.
 
 inline std::string little_endian(std::uint64_t value, int bytes) {
   std::string text;
@@ -29,7 +29,7 @@ inline std::string bson_strings(const std::vector<std::string>& texts) {
   }
   return bson_document(elements);
 }
-/// As the Pinterest boards are.
+/// Returns a document in the format of the Pinterest boards.
 inline std::string bson_board(const std::string& id, const std::vector<std::string>& pins) {
   return bson_document(bson_element('\x07', "_id", "123456789012") +
                        bson_element('\x02', "board_id", bson_string(id)) +

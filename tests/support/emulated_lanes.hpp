@@ -14,9 +14,10 @@
 
 namespace vaecf::testing {
 
-/// A GPU block on the host: lane l walks elements l, l + lanes, l + 2 lanes ..; lanes run in an order that
-/// changes from verb to verb, so that whatever depends on an order shows; sums and maxima are folded in warps
-/// of 32 by halves, then over the warps, as a block does it with shuffles. Lanes: 1 to 1024.
+/// Emulates a GPU block on the host. Lane l processes elements l, l + lanes, l + 2 lanes, and so on. The
+/// order of the lanes changes with every operation, so that a dependence on it becomes visible. Sums and
+/// maxima are reduced in warps of 32 by halves, then over the warps, like a block with shuffles. A block has
+/// 1 to 1024 lanes.
 class EmulatedLanes {
  public:
   explicit EmulatedLanes(int lanes, std::uint32_t seed = 1)
@@ -45,8 +46,8 @@ class EmulatedLanes {
   static constexpr std::size_t warp = 32;
   static constexpr int most = 1024;
 
-  // The k-th lane to run is start + k stride, modulo lanes: each once, and two draws a verb instead of a
-  // shuffle.
+  // The k-th lane to run is (start + k stride) modulo lanes, which visits each lane once and needs only two
+  // random values per operation.
   template <class Visit>
   void walk(std::int64_t n, Visit&& visit) {
     std::uint32_t lane = static_cast<std::uint32_t>(random_()) % lanes_;

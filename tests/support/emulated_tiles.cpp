@@ -13,12 +13,12 @@ namespace {
 using cpu::tile_numbers;
 using cpu::tile_side;
 
-// Where a paired operand keeps (reduced, column) within a tile.
-std::int64_t paired_place(std::int64_t reduced, std::int64_t column) {
+// Returns the index of (reduced, column) within a tile of a paired operand.
+std::int64_t paired_index(std::int64_t reduced, std::int64_t column) {
   return column / 16 * 512 + reduced / 2 * 32 + column % 16 * 2 + reduced % 2;
 }
 
-// How often this thread has entered and not left.
+// Returns the nesting depth of enter() in this thread.
 int& depth() {
   thread_local int mine = 0;
   return mine;
@@ -37,7 +37,7 @@ void EmulatedTiles::leave() const {
 }
 
 void EmulatedTiles::multiply(const cpu::TileProduct& x) const {
-  if (depth() < 1) throw std::logic_error("products are made between enter and leave");
+  if (depth() < 1) throw std::logic_error("multiply must be called between enter and leave");
   float b[tile_numbers];
   float sum[tile_numbers] = {};
   for (std::int64_t r = 0; r < x.rows && x.accumulate; ++r) {
@@ -46,7 +46,7 @@ void EmulatedTiles::multiply(const cpu::TileProduct& x) const {
   for (std::int64_t t = 0; t * tile_side < x.reduced; ++t) {
     for (std::int64_t k = 0; k < tile_side; ++k) {
       for (std::int64_t c = 0; c < tile_side; ++c) {
-        b[k * tile_side + c] = from_bf16(x.b[t * tile_numbers + paired_place(k, c)]);
+        b[k * tile_side + c] = from_bf16(x.b[t * tile_numbers + paired_index(k, c)]);
       }
     }
     for (std::int64_t r = 0; r < x.rows; ++r) {
@@ -81,7 +81,7 @@ void EmulatedTiles::transpose(const std::uint16_t* from, std::uint16_t* to) cons
 
 void EmulatedTiles::pair(const std::uint16_t* from, std::uint16_t* to) const {
   for (std::int64_t r = 0; r < tile_side; ++r) {
-    for (std::int64_t c = 0; c < tile_side; ++c) to[paired_place(r, c)] = from[r * tile_side + c];
+    for (std::int64_t c = 0; c < tile_side; ++c) to[paired_index(r, c)] = from[r * tile_side + c];
   }
 }
 

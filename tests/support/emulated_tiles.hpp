@@ -9,8 +9,8 @@
 
 namespace vaecf::testing {
 
-/// The verbs of the output layer's kernel in plain loops, so that any machine tests the algorithm over them.
-/// A thread that multiplies without having entered is a std::logic_error.
+/// Operations of the output layer's kernel as plain loops, so that the algorithm built on them can be tested
+/// on any machine. Throws std::logic_error if a thread multiplies without having called enter().
 class EmulatedTiles : public cpu::TileKernels {
  public:
   const char* name() const override { return "emulated"; }
@@ -22,7 +22,7 @@ class EmulatedTiles : public cpu::TileKernels {
   void transpose(const std::uint16_t* from, std::uint16_t* to) const override;
   void pair(const std::uint16_t* from, std::uint16_t* to) const override;
 
-  /// Whether every thread left what it entered.
+  /// Returns whether every enter() was followed by leave().
   bool all_left() const { return inside_ == 0; }
   mutable std::atomic<std::int64_t> exponential_tiles{0};
 
@@ -30,8 +30,8 @@ class EmulatedTiles : public cpu::TileKernels {
   mutable std::atomic<int> inside_{0};
 };
 
-/// A matrix unit as Intel's manual describes AMX: registers of 16 rows of 64 bytes, dot products of pairs.
-/// One per thread.
+/// Emulates a matrix unit as specified for Intel AMX: registers of 16 rows of 64 bytes, dot products of
+/// pairs. There is one unit per thread.
 struct EmulatedMatrixUnit {
   using Register = std::array<std::array<std::uint8_t, 64>, 16>;
   static std::array<Register, 8>& registers();

@@ -7,13 +7,13 @@
 
 namespace vaecf {
 
-/// Expects to find each of `parts` in `text`.
+/// Expects `text` to contain each of `parts`.
 inline void expect_in(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
 }
 
-/// The message of the E that `action` throws, or a text that says it threw none.
+/// Returns the message of the E that `action` throws, or "(nothing thrown)".
 template <class E, class Action>
 std::string message_of(Action action) {
   try {

@@ -1,5 +1,5 @@
-// GoogleTest under mpirun: every rank runs the same tests, rank 0 reports, the others print only their
-// failures.
+// GoogleTest under mpirun: all ranks run the same tests. Rank 0 prints the report, the other ranks print only
+// their failures.
 #include "support/mpi_main.hpp"
 
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@ std::unique_ptr<Communicator>& world() {
   return communicator;
 }
 
-/// Keeps GoogleTest's own report to rank 0.
+/// Prints failures only, for ranks other than 0.
 class FailuresOnly : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(int rank) : rank_(rank) {}
   void OnTestStart(const testing::TestInfo& test) override {
-    // Kept, since GoogleTest holds its lock while it reports and cannot be asked then.
+    // Stored because GoogleTest holds its lock during OnTestPartResult and cannot be queried then.
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
   void OnTestPartResult(const testing::TestPartResult& result) override {
@@ -55,7 +55,7 @@ int run_tests_on_ranks(int argc, char** argv) {
   }
   std::int64_t failed = RUN_ALL_TESTS();
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
-    std::fprintf(stderr, "no test was run: that is a failure\n");
+    std::fprintf(stderr, "no test was run, which is a failure\n");
     failed = 1;
   }
   failed = mpi_world().all_reduce(failed, Reduction::max);

@@ -4,7 +4,7 @@
 
 namespace vaecf::comm {
 
-/// The ranks that mpirun gave a test program; lives as long as its tests.
+/// Returns the communicator of all ranks of this test program. It is valid until all tests have run.
 Communicator& mpi_world();
 
 }  // namespace vaecf::comm

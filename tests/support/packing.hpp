@@ -12,11 +12,11 @@
 
 namespace vaecf::testing {
 
-/// Names and contents of an archive.
+/// Names and contents of the members of an archive.
 using Members = std::vector<std::pair<std::string, std::string>>;
 
-/// Packs members: `format` tar, zip or raw (then one member, whose name is lost), `filter` none, gzip, bzip2,
-/// xz or zstd.
+/// Returns an archive of `members`. `format`: tar, zip or raw (a single member, whose name is lost);
+/// `filter`: none, gzip, bzip2, xz or zstd.
 inline std::string packed(const Members& members, const std::string& format, const std::string& filter) {
   const std::unique_ptr<archive, int (*)(archive*)> writer(archive_write_new(), archive_write_free);
   const auto check = [&](la_ssize_t result) {

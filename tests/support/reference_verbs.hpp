@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-/// What the operations of a device mean, in fp64 and plain loops: the yardstick of the contract test.
+/// Reference implementation of the device operations, in fp64 and plain loops, for the contract test.
 namespace vaecf::testing {
 
-/// Dense, row-major.
+/// Dense matrix, row-major.
 struct Matrix {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -28,16 +28,16 @@ struct Matrix {
   std::vector<float> floats() const { return {values.begin(), values.end()}; }
 };
 
-/// What the randomness of a step is keyed by.
+/// Key of the random numbers of a step.
 struct StepKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
 };
 
-/// A batch as the host knows it.
+/// A batch on the host.
 struct HostBatch {
   Csr rows;
-  std::vector<std::uint32_t> users;  ///< user numbers: what the randomness is keyed by
+  std::vector<std::uint32_t> users;  ///< user indices, which key the random numbers
   std::int64_t items = 0;
 
   std::int64_t size() const { return rows.rows(); }
@@ -46,19 +46,19 @@ struct HostBatch {
 
 namespace reference {
 
-/// S (B, I): dropout / sqrt(n_u) at the user's items, 0 elsewhere, and everywhere where the history is
-/// dropped.
+/// Returns S (B, I): the dropout scale / sqrt(n_u) at the user's items and 0 elsewhere. Rows whose history is
+/// dropped are 0.
 Matrix scaled_input(const HostBatch& batch, device::Keep keep, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, device::Activation act);
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
                     device::Keep keep, StepKey key);
-/// The same with a side input, whose table is (side.items, outputs).
+/// Returns encode_input with an additional side input, whose table is (side.items, outputs).
 Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
                     device::Keep keep, StepKey key, const HostBatch& side, const Matrix& table);
 Matrix side_gradient(const HostBatch& side, const Matrix& d_before);
 
-/// eps (B, L).
+/// Returns eps (B, L).
 Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key);
 Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, StepKey key);
 
@@ -74,7 +74,7 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
                             const Matrix& bias);
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
                               const Matrix& output, const Matrix& d_output);
-/// The same with the sparse input; d_input stays empty.
+/// Returns the gradients of encode_input; d_input is empty.
 LayerGradient input_gradient(const HostBatch& batch, device::Keep keep, StepKey key, device::Activation act,
                              const Matrix& output, const Matrix& d_output);
 
@@ -85,14 +85,14 @@ struct LatentGradient {
 LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics, StepKey key, double beta,
                                const Matrix& d_z);
 
-/// One element's optimiser step in fp64.
+/// Applies the optimizer update of one element in fp64.
 void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w);
 
-/// Ranks by sorting: position of each target among the items that the user does not hold; the number of items
-/// where the user holds it.
+/// Returns the rank of each target by sorting: its position among the items that are not in the user's row,
+/// or the number of items if it is in the row.
 std::vector<std::int32_t> rank_held_out(const Matrix& scores, const HostBatch& batch, CsrView targets);
 
-/// Unmasked items of one user, best first, ties to the lower item.
+/// Returns the items that are not in the user's row, best first, ties by lower item.
 std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, std::int64_t row);
 
 }  // namespace reference

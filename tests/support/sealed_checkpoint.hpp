@@ -7,7 +7,7 @@
 
 namespace vaecf::testing {
 
-/// Returns `content` as a checkpoint whose seal (512 bytes in front) is right, whatever the content is.
+/// Returns a checkpoint with a valid 512-byte header for arbitrary `content`.
 inline std::string sealed_checkpoint(const std::string& content) {
   const auto number = [](std::uint64_t value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);

@@ -9,7 +9,7 @@
 
 namespace vaecf::testing {
 
-/// A folder of its own for one test; it goes with the object, and with it all that it holds.
+/// Temporary folder, removed with its contents on destruction.
 class TemporaryFolder {
  public:
   TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}

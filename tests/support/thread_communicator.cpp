@@ -20,13 +20,12 @@ namespace vaecf::comm {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-/// Makes the result of a collective from what the ranks bring.
+/// Computes the result of a collective from the inputs of all ranks.
 using Join = std::function<Bytes(const std::vector<Bytes>&)>;
 
-/// A collective on copies: a rank that fails may free its memory while others
-/// still work.
+/// A collective on copies of the inputs, since a failing rank may free its memory while others still work.
 struct Collective {
-  std::vector<std::string> calls;  // what each rank calls; they must agree
+  std::vector<std::string> calls;  // call of each rank; all must be equal
   std::vector<Bytes> inputs;
   Bytes result;
   int started = 0;
@@ -40,7 +39,7 @@ class World {
 
   int size() const { return size_; }
 
-  /// The last rank to come works for all, so that nobody waits here.
+  /// Starts a collective. The last rank computes the result for all, so this does not block.
   void start(std::int64_t number, int rank, const std::string& call, std::span<const std::byte> input,
              const Join& join) {
     const std::lock_guard lock(mutex_);
@@ -61,7 +60,7 @@ class World {
     changed_.notify_all();
   }
 
-  /// Waits for the result and copies it from byte `begin` on.
+  /// Waits for the result and copies it, starting at byte `begin`.
   void wait(std::int64_t number, std::size_t begin, std::span<std::byte> output) {
     std::unique_lock lock(mutex_);
     const auto found = collectives_.find(number);
@@ -90,8 +89,7 @@ class World {
     messages.pop_front();
   }
 
-  /// Waits for a message to `to` and returns its sender; all senders have their
-  /// turn.
+  /// Waits for a message to `to` and returns its sender, in round-robin order of the senders.
   int probe(int to) {
     std::unique_lock lock(mutex_);
     int& last = last_sender_[to];
@@ -107,8 +105,7 @@ class World {
     return last;
   }
 
-  /// Ends all ranks after the error that is being handled; `others` is what the
-  /// other ranks throw.
+  /// Stops all ranks after the current exception; the other ranks throw `others`.
   void fail(const RanksAborted& others) {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
@@ -132,7 +129,7 @@ class World {
     changed_.wait_for(lock, longest, [&] { return (is_ready = ready()) || aborted_; });
     if (is_ready) return;
     check_alive();
-    throw std::logic_error("a rank waits for another that does not call, or has returned");
+    throw std::logic_error("a rank waits for another rank that has returned or does not call the collective");
   }
 
   const int size_;
@@ -151,18 +148,17 @@ Bytes concatenate(const std::vector<Bytes>& inputs) {
   return all;
 }
 
-/// Element by element in rank order; bf16 numbers are added up in fp32 and
-/// rounded once.
+/// Reduces element by element in rank order. bf16 values are summed in fp32 and rounded once.
 template <class T>
 Join combine(Reduction reduction) {
-  constexpr bool narrow = std::is_same_v<T, Bf16>;
+  constexpr bool is_bf16 = std::is_same_v<T, Bf16>;
   return [reduction](const std::vector<Bytes>& inputs) {
     Bytes result(inputs[0].size());
     for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
       const auto element = [at](const Bytes& input) {
         T value;
         std::memcpy(&value, input.data() + at, sizeof value);
-        if constexpr (narrow)
+        if constexpr (is_bf16)
           return value.value();
         else
           return value;
@@ -175,7 +171,7 @@ Join combine(Reduction reduction) {
                                               : std::min(total, value);
       }
       T rounded;
-      if constexpr (narrow)
+      if constexpr (is_bf16)
         rounded = Bf16::from(total);
       else
         rounded = total;
@@ -198,7 +194,7 @@ Join combine(ElementType type, Reduction reduction) {
     case ElementType::bf16:
       return combine<Bf16>(reduction);
   }
-  throw std::logic_error("unknown type of elements");
+  throw std::logic_error("unknown element type");
 }
 
 class ThreadCommunicator final : public Communicator, public Messages, public MessageBytes {
@@ -273,7 +269,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
   }
 
  private:
-  /// The place for a result, or for the part of it that begins at byte `begin`.
+  /// Memory for a result, or for the part of it that begins at byte `begin`.
   struct Output {
     std::span<std::byte> bytes;
     std::size_t begin = 0;
@@ -290,7 +286,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
   int rank_;
   const ThreadDevice& device_;
   std::int64_t next_ticket_ = 0;
-  std::map<std::int64_t, Output> open_;  // of what started and was not yet waited for
+  std::map<std::int64_t, Output> open_;  // collectives that were started and not yet waited for
 };
 
 }  // namespace

@@ -9,37 +9,37 @@
 
 namespace vaecf::comm {
 
-/// What the other ranks of a world of threads see once one of them has thrown or aborted.
+/// Thrown on the other ranks once one rank has thrown or aborted.
 class RanksAborted : public std::runtime_error {
  public:
   explicit RanksAborted(const std::string& message, int code = 1)
       : std::runtime_error(message), code_(code) {}
-  /// The code given to Communicator::abort, else 1.
+  /// Returns the code passed to Communicator::abort, else 1.
   int code() const { return code_; }
 
  private:
   int code_;
 };
 
-/// What a rank of run_ranks has sent and received as messages; its Communicator is one of these too.
+/// Bytes of the messages that a rank of run_ranks has sent and received. Its Communicator derives from this
+/// class.
 struct MessageBytes {
   std::int64_t sent = 0;
   std::int64_t received = 0;
 };
 
-/// How started calls reach the memory of the device that the ranks are paired with; by default it is the
-/// host's.
+/// Access of non-blocking collectives to the memory of the ranks' device; by default it is host memory.
 struct ThreadDevice {
-  /// Is called with each memory of a started call, which comes after `after`.
+  /// Called with each buffer of a non-blocking collective, which starts after `after`.
   std::function<void(std::span<const std::byte> memory, device::Completion after)> reach;
   bool recordable = false;
 };
 
-/// Runs `body` on `ranks` threads of this process, each with a communicator of its own, and joins them.
-/// Sums are taken in rank order, so they are bitwise equal on all ranks and from run to run.
-/// When a rank throws, the others throw RanksAborted at their next collective, and the first real error is
-/// rethrown here; Communicator::abort surfaces as RanksAborted with its code. Ranks whose calls do not match
-/// are a std::logic_error, and, after some minutes, one that others wait for in vain.
+/// Runs `body` on `ranks` threads of this process, each with its own communicator, and joins them. Sums are
+/// computed in rank order, so they are bitwise identical on all ranks and in every run. If a rank throws, the
+/// others throw RanksAborted at their next collective, and the first error is rethrown here.
+/// Communicator::abort causes RanksAborted with its code. Throws std::logic_error if the ranks' calls do not
+/// match, or after some minutes if a rank waits in vain.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const ThreadDevice& device = {});
 
 }  // namespace vaecf::comm

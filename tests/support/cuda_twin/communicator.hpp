@@ -5,8 +5,8 @@
 
 namespace vaecf::cuda::twin {
 
-/// Lets started calls of ranks that are threads work on the memory of the emulated device. They wait for the
-/// work that they come after, so that no memory is read before it is written.
+/// Lets non-blocking collectives of thread ranks access the memory of the emulated device. They wait for the
+/// preceding work, so that no memory is read before it is written.
 inline comm::ThreadDevice thread_device(bool recordable = false) {
   const auto reach = [](std::span<const std::byte> memory, device::Completion after) {
     require_device(memory.data(), static_cast<std::int64_t>(memory.size()), "a started collective");

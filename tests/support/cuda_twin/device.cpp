@@ -28,7 +28,8 @@ bool inside(const std::map<const std::byte*, std::int64_t>& ranges, const void* 
   return begin + bytes <= first + size;
 }
 
-/// Memory changes hands: spoils this thread's captures, and says whether there are any.
+/// Invalidates the captures of this thread, because memory is allocated or released. Returns whether there
+/// are any.
 bool spoil_captures() {
   bool any = false;
   for (Capture* capture : world().captures) {
@@ -41,7 +42,7 @@ bool spoil_captures() {
 
 void* aligned_zeros(std::int64_t bytes) {
   void* memory = nullptr;
-  // As exact as can be, so that AddressSanitizer sees what a kernel does behind the end.
+  // Exact size, so that AddressSanitizer detects accesses beyond the end.
   if (posix_memalign(&memory, 256, static_cast<std::size_t>(bytes)) != 0) throw std::bad_alloc();
   std::memset(memory, 0, static_cast<std::size_t>(bytes));
   return memory;
@@ -74,7 +75,7 @@ void run_until(Timeline& timeline, std::uint64_t position) {
 
 void run_until_point(const Point& point) {
   const std::lock_guard lock(world().mutex);
-  if (point.capture) throw std::logic_error("waiting on the host for what a capture holds");
+  if (point.capture) throw std::logic_error("the host waits for an event of a capture");
   if (point.timeline) run_until(*point.timeline, point.position);
 }
 
@@ -95,7 +96,7 @@ struct Gpu::State {
   std::int64_t peak = 0;
 };
 
-// Number n > 0 has n MiB, for tests of what happens where memory ends.
+// GPU n > 0 has n MiB, for tests of exhausted memory.
 Gpu::Gpu(int index) : state_(std::make_unique<State>()) {
   state_->index = index;
   state_->total = index > 0 ? std::int64_t{index} << 20 : std::int64_t{1} << 40;

@@ -15,17 +15,17 @@
 
 namespace vaecf::cuda {
 
-/// Puts `work` into the queue, or into what it captures.
+/// Enqueues `work`, or adds it to the graph being captured.
 void perform(Queue& queue, std::function<void()> work);
 
 template <class Body>
 void launch(Queue& queue, std::int64_t blocks, const Body& body) {
-  // What nvcc or a GPU would refuse.
+  // Limits of nvcc and of GPUs.
   static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4096);
   static_assert(Body::threads % 32 == 0 && Body::threads >= 32 && Body::threads <= 1024);
   static_assert(Body::scratch_bytes >= 0 && Body::scratch_bytes + 33 * sizeof(double) <= 48 * 1024);
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
-    throw std::logic_error("a kernel cannot have so many blocks");
+    throw std::logic_error("the number of blocks of a kernel must be below 2^31 and not negative");
   }
   if (blocks == 0) return;
   perform(queue, [blocks, body] {
@@ -33,11 +33,11 @@ void launch(Queue& queue, std::int64_t blocks, const Body& body) {
       std::byte bytes[16];
     };
     std::vector<Line> scratch(Body::scratch_bytes / sizeof(Line) + 1);
-    // Blocks come in no order: any prime that does not divide their number visits each once.
+    // Blocks run in a permuted order: a prime stride that does not divide their number visits each once.
     const std::int64_t stride = blocks % 1000003 != 0 ? 1000003 : 999983;
-    for (std::int64_t turn = 0; turn < blocks; ++turn) {
-      const std::int64_t block = turn * stride % blocks;
-      // Shared memory starts as rubbish.
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const std::int64_t block = i * stride % blocks;
+      // Shared memory is uninitialized.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
       testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint32_t>(block));
       body(lanes, block, scratch.front().bytes);

@@ -39,7 +39,8 @@ float to_tf32(float value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000U) & ~0x1FFFU);
 }
 
-/// Operand as fp32 tiles of `width` rows of op(a)' or columns of op(b), k after k; zeros behind the end.
+/// Packs an operand into fp32 tiles of `width` rows of op(a)' or columns of op(b), ordered by k and padded
+/// with zeros.
 std::vector<float> pack(Number number, const void* values, std::int64_t stride, bool k_is_row,
                         std::int64_t width, std::int64_t n, std::int64_t k, Fp32Products fp32) {
   std::vector<float> packed(static_cast<std::size_t>((n + width - 1) / width * width * k));
@@ -57,11 +58,11 @@ struct Tile {
   float sums[tile_rows][tile_columns];
 };
 
-/// For the machine it runs on, and without sanitizers, or it would take most of the time of all tests: packed
-/// operands are whole tiles.
+/// Compiled for the instruction set of the host and without sanitizers, because it would otherwise dominate
+/// the duration of all tests. The operands are packed into whole tiles.
 VAECF_CLONES [[gnu::noinline, gnu::no_sanitize("address", "undefined")]] Tile multiply_tile(
     const float* left, const float* right, std::int64_t depth) {
-  // Vectors, as compilers leave plain arrays of sums in memory.
+  // Explicit vectors, because compilers keep plain arrays of sums in memory.
   using Eight [[gnu::vector_size(8 * sizeof(float))]] = float;
   using Unaligned [[gnu::aligned(alignof(float)), gnu::may_alias]] = Eight;
   constexpr std::int64_t eights = tile_columns / 8;
@@ -98,7 +99,7 @@ void multiply(const MatmulSpec& s, const void* a, const void* b, void* c, const 
 }
 
 std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride, Number number) {
-  if (columns > stride) throw std::logic_error("a product's rows are longer than they are apart");
+  if (columns > stride) throw std::logic_error("the rows of a matrix are longer than its stride");
   return rows == 0 ? 0 : ((rows - 1) * stride + columns) * size_of(number);
 }
 
@@ -112,30 +113,31 @@ Matmuls::~Matmuls() = default;
 
 void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
                   const void* bias) {
-  if (s.m < 1 || s.n < 1 || s.k < 1) throw std::logic_error("a product of nothing");
+  if (s.m < 1 || s.n < 1 || s.k < 1) throw std::logic_error("a matrix product with an empty dimension");
   if (s.bias != (bias != nullptr) || (s.bias && s.accumulate)) {
-    throw std::logic_error("a product's bias is missing, or too much");
+    throw std::logic_error("the bias of a matrix product is missing or not allowed");
   }
-  if (!aligned(bias)) throw std::logic_error("a product's bias is not aligned to 16 bytes");
+  if (!aligned(bias)) throw std::logic_error("the bias of a matrix product is not aligned to 16 bytes");
   if (s.result != Number::fp32 && s.result != s.operands) {
-    throw std::logic_error("a product's result is neither fp32 nor of its operands' kind");
+    throw std::logic_error("the result of a matrix product must be fp32 or have the type of its operands");
   }
   const std::int64_t a_bytes =
       s.a_transposed ? extent(s.k, s.m, s.lda, s.operands) : extent(s.m, s.k, s.lda, s.operands);
   const std::int64_t b_bytes =
       s.b_transposed ? extent(s.n, s.k, s.ldb, s.operands) : extent(s.k, s.n, s.ldb, s.operands);
-  twin::require_device(a, a_bytes, "a product's left operand");
-  twin::require_device(b, b_bytes, "a product's right operand");
-  twin::require_device(c, extent(s.m, s.n, s.ldc, s.result), "a product's result");
-  if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "a product's bias");
+  twin::require_device(a, a_bytes, "left operand of a matrix product");
+  twin::require_device(b, b_bytes, "right operand of a matrix product");
+  twin::require_device(c, extent(s.m, s.n, s.ldc, s.result), "result of a matrix product");
+  if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "bias of a matrix product");
   const Fp32Products fp32 = state_->fp32;
   perform(queue, [=] { multiply(s, a, b, c, bias, fp32); });
 }
 
 struct Primitives::State {
-  /// Makes room for `n`, which a capture cannot.
+  /// Grows the temporary storage to `n` elements, which is not possible during a capture.
   void reserve(const Queue& queue, std::int64_t n) {
-    if (n > reserved && queue.capturing()) throw std::logic_error("a scan or sort without room in a capture");
+    if (n > reserved && queue.capturing())
+      throw std::logic_error("a scan or sort would allocate temporary storage during a capture");
     reserved = std::max(reserved, n);
   }
   std::int64_t reserved = 0;

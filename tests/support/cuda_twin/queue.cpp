@@ -12,7 +12,7 @@ namespace vaecf::cuda {
 namespace {
 
 [[noreturn]] void refuse(const char* what) {
-  throw std::logic_error(std::string("a GPU would refuse this: ") + what);
+  throw std::logic_error(std::string("a GPU would reject this: ") + what);
 }
 
 }  // namespace
@@ -24,9 +24,9 @@ Event::Event(Timing timing) : state_(std::make_shared<State>()) {
 bool Event::done() const {
   const std::lock_guard lock(twin::world().mutex);
   const twin::Point& point = state_->point;
-  if (point.capture) refuse("asking an event that was recorded in a capture");
+  if (point.capture) refuse("querying an event that was recorded in a capture");
   if (!point.timeline) return true;
-  // Work goes on while the host asks, but not in no time.
+  // Every query lets some work proceed.
   if (point.timeline->done < point.position) twin::run_until(*point.timeline, point.timeline->done + 1);
   return point.timeline->done >= point.position;
 }
@@ -39,9 +39,9 @@ double Event::seconds_between(const Event& from, const Event& to) {
   const std::lock_guard lock(twin::world().mutex);
   for (const Event* event : {&from, &to}) {
     const twin::Point& point = event->state_->point;
-    if (!point.reached || !point.timeline) refuse("the time of an event that takes none");
+    if (!point.reached || !point.timeline) refuse("the time of an event without timing");
     if (point.capture) refuse("the time of an event that was recorded in a capture");
-    if (point.timeline->done < point.position) refuse("the time of an event that is still to come");
+    if (point.timeline->done < point.position) refuse("the time of an event that is not completed");
   }
   return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
@@ -77,7 +77,7 @@ void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
     return;
   }
   if (capturing()) refuse("a copy from pageable memory in a capture");
-  // The runtime takes it into memory of its own before it comes back.
+  // The runtime copies pageable memory to a staging buffer before it returns.
   const auto* begin = static_cast<const std::byte*>(host);
   perform(*this, [device, staged = std::vector<std::byte>(begin, begin + size)] {
     std::memcpy(device, staged.data(), staged.size());
@@ -111,7 +111,7 @@ void Queue::clear(void* device, std::int64_t bytes) {
 void Queue::record(Event& event) {
   const std::lock_guard lock(twin::world().mutex);
   auto& point = *static_cast<twin::Point*>(event.native());
-  // A new moment: what an earlier record() of this event still has in the queue writes to the old one.
+  // A new object, because an earlier record() of this event that is still queued writes to the old one.
   const auto reached = point.reached ? std::make_shared<twin::Reached>() : nullptr;
   point = {};
   point.reached = reached;
@@ -153,7 +153,8 @@ void Queue::begin_capture() {
 
 CapturedGraph Queue::end_capture() {
   const std::lock_guard lock(twin::world().mutex);
-  if (!capturing() || state_->capture->origin != state_->timeline.get()) refuse("ending no capture");
+  if (!capturing() || state_->capture->origin != state_->timeline.get())
+    refuse("ending a capture that was not begun");
   twin::Capture& capture = *state_->capture;
   capture.ended = true;
   std::erase(twin::world().captures, &capture);

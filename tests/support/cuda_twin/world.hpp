@@ -13,55 +13,55 @@
 #include <thread>
 #include <vector>
 
-/// The twin of a GPU that platform.hpp describes: device memory is host memory, kernels are loops. It is as
-/// lazy as a GPU may be: what is put into a queue runs only when somebody waits for it or asks how far it is,
-/// so that results read too early, and host memory changed too early, show. What the CUDA runtime refuses
-/// throws std::logic_error.
+/// Host emulation of the GPU of platform.hpp: device memory is host memory, kernels are loops. Execution is
+/// as lazy as on a GPU: queued work runs only when the host waits for it or queries its progress. Results
+/// that are read too early, and host memory that is changed too early, therefore become visible. Calls that
+/// the CUDA runtime rejects throw std::logic_error.
 namespace vaecf::cuda::twin {
 
-/// A queue's work, in order.
+/// Work of a queue, in order.
 struct Timeline {
   std::deque<std::function<void()>> pending;
   std::uint64_t queued = 0;
   std::uint64_t done = 0;
 };
 
-/// What a queue, and those that wait for it meanwhile, capture.
+/// Work captured by a queue, and by queues that wait for it meanwhile.
 struct Capture {
-  std::vector<std::function<void()>> work;  // in the order of the calls, which respects all waits
+  std::vector<std::function<void()>> work;  // in call order, which respects all waits
   const Timeline* origin = nullptr;
   std::thread::id thread;
   bool ended = false;
-  bool spoilt = false;  // memory was released meanwhile
+  bool spoilt = false;  // memory was allocated or released during the capture
 };
 
 using Reached = std::chrono::steady_clock::time_point;
 
-/// Where an event stands.
+/// State of an event.
 struct Point {
-  std::shared_ptr<Timeline> timeline;  // null: nothing recorded
+  std::shared_ptr<Timeline> timeline;  // null: not recorded
   std::uint64_t position = 0;
-  std::shared_ptr<Capture> capture;  // where it was recorded in one
-  std::shared_ptr<Reached> reached;  // null: takes no time
+  std::shared_ptr<Capture> capture;  // capture in which it was recorded, if any
+  std::shared_ptr<Reached> reached;  // null: no timing
 };
 
-/// What the CUDA runtime knows about the process. Ranks may be threads, so one lock guards all work.
+/// State of the emulated CUDA runtime. Ranks may be threads, so one lock guards all work.
 struct World {
   std::recursive_mutex mutex;
-  std::map<const std::byte*, std::int64_t> device;  // memory: begin and size
+  std::map<const std::byte*, std::int64_t> device;  // begin and size of allocations
   std::map<const std::byte*, std::int64_t> pinned;
   std::vector<std::weak_ptr<Timeline>> timelines;
-  std::vector<Capture*> captures;  // under way
+  std::vector<Capture*> captures;  // active captures
 };
 
 World& world();
-/// std::logic_error unless all of it lies within one allocation.
+/// Throws std::logic_error unless the memory is within one allocation.
 void require_device(const void* memory, std::int64_t bytes, const char* what);
 bool is_pinned(const void* memory, std::int64_t bytes);
 void run_until(Timeline& timeline, std::uint64_t position);
-/// std::logic_error where it was recorded in a capture.
+/// Runs the work before an event. Throws std::logic_error if the event was recorded in a capture.
 void run_until_point(const Point& point);
-/// As releasing memory does: waits for all queues.
+/// Waits for all queues, as releasing memory does.
 void run_all();
 
 }  // namespace vaecf::cuda::twin
