@@ -114,7 +114,7 @@ inline std::uint32_t pairs_crc(const SplitRun& run, const Csr& rows, std::int64_
   return crc32(pairs);
 }
 
-/// The same with users by row.
+/// Returns the CRC-32 of a part's (row, column) pairs, users by row, file order inside.
 inline std::uint32_t pairs_crc_by_row(const Csr& rows) {
   std::vector<std::int32_t> pairs;
   for (std::int64_t r = 0; r < rows.rows(); ++r) {

@@ -48,9 +48,8 @@ class EpochOrder {
   std::int64_t batch_size_;
   bool keep_last_;
   std::uint64_t seed_;
-  std::vector<std::int64_t>
-      owned_before_;                      // number of owned shards among the first k of VirtualShards::order
-  std::vector<std::int64_t> first_rows_;  // first local row of each owned shard, in that order
+  std::vector<std::int64_t> owned_before_;  // owned shards among the first k of VirtualShards::order
+  std::vector<std::int64_t> first_rows_;    // first local row of each owned shard, in that order
 };
 
 }  // namespace vaecf::data

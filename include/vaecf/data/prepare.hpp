@@ -14,8 +14,8 @@
 
 namespace vaecf::data {
 
-/// First element of a line of the format `lists`: the user id or the number of items. With `count`, a user's
-/// id is the line number, from 0.
+/// First element of a line of the format `adjacency`: the user id or the number of items. With `count`, a
+/// user's id is the line number, from 0.
 enum class ListStart { user, count };
 /// Split method. `liang2018` is bit-exact with the paper's notebook; `given` keeps the split of the source
 /// files.
@@ -40,8 +40,9 @@ struct SourceOptions {
   std::string format;  ///< one of source_formats()
   std::string path;    ///< plain or compressed file, folder, or pattern such as "combined_data_*.txt"
   std::string file;    ///< file within a folder or an archive; empty: the format's default name
-  std::string validation_path;  ///< file of the split `given`; empty: searched for next to the train file
-  std::string test_path;        ///< likewise, for the test
+  std::string
+      validation_path;  ///< validation file of the split `given`; empty: searched for next to the train file
+  std::string test_path;  ///< test file of the split `given`; empty: searched for next to the train file
   // Formats use the options from here to `list_starts_with` only if formats_that_use() lists them.
   std::string separator = ",";    ///< one or more characters; "\t" for TAB
   bool header = true;             ///< the first line names the columns

@@ -144,7 +144,8 @@ Sizes check_sizes(const SynthesizeOptions& options) {
   return sizes;
 }
 
-// Log-normal above the fewest, so that the mean is as asked for; at most half of the items.
+// Samples the number of interactions: the minimum plus a log-normal value that gives the requested mean, at
+// most half of the items.
 std::int64_t draw_count(PhiloxStream& random, const SynthesizeOptions& options) {
   constexpr double spread = 1.0;
   const double above = options.interactions_per_user - static_cast<double>(fewest_interactions);
@@ -216,7 +217,7 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   }
   std::vector<std::int32_t> row;
   std::int64_t interactions = 0;
-  progress.begin("making users", options.users, "users");
+  progress.begin("creating users", options.users, "users");
   for (std::int64_t user = 0; user < options.users; ++user) {
     PhiloxStream random(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::synthesis_step);
     const std::int64_t count = draw_count(random, options);

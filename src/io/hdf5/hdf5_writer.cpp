@@ -103,10 +103,10 @@ h5::Handle register_driver() {
 
 /// Returns the type of a zero-padded string of `size` bytes.
 h5::Handle string_type(std::size_t size) {
-  h5::Handle type(H5Tcopy(H5T_C_S1), "make a string type");
-  h5::check(H5Tset_size(type.id(), std::max<std::size_t>(size, 1)), "make a string type");
-  h5::check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "make a string type");
-  h5::check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "make a string type");
+  h5::Handle type(H5Tcopy(H5T_C_S1), "create a string type");
+  h5::check(H5Tset_size(type.id(), std::max<std::size_t>(size, 1)), "create a string type");
+  h5::check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "create a string type");
+  h5::check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "create a string type");
   return type;
 }
 
