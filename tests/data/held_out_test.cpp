@@ -8,8 +8,8 @@
 namespace vaecf::data {
 namespace {
 
-// User r of `count` folds in item r and must find items r + 1 and r + 2; test has one row too few where
-// asked.
+// Writes a dataset in which user r of `count` has fold-in item r and targets r + 1 and r + 2. With `torn`,
+// one target row is missing.
 std::string write_dataset(const test::TempFolder& folder, std::int32_t count, bool torn = false) {
   const std::string path = folder.path("held_out.h5");
   io::DatasetWriter writer(path);

@@ -40,9 +40,8 @@ struct SourceOptions {
   std::string format;  ///< one of source_formats()
   std::string path;    ///< plain or compressed file, folder, or pattern such as "combined_data_*.txt"
   std::string file;    ///< file within a folder or an archive; empty: the format's default name
-  std::string
-      validation_path;  ///< validation file of the split `given`; empty: searched for next to the train file
-  std::string test_path;  ///< test file of the split `given`; empty: searched for next to the train file
+  std::string validation_path;  ///< validation file of the split `given`; empty: next to the train file
+  std::string test_path;        ///< test file of the split `given`; empty: next to the train file
   // Formats use the options from here to `list_starts_with` only if formats_that_use() lists them.
   std::string separator = ",";    ///< one or more characters; "\t" for TAB
   bool header = true;             ///< the first line names the columns
