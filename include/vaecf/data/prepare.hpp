@@ -77,9 +77,8 @@ struct PrepareOptions {
   std::uint32_t seed = 98765;
   /// Columns of the user table, by name or index from 0, that become features; empty: no features.
   std::vector<std::string> features{};
-  std::int64_t feature_hashes = 2;  ///< FeatureColumn::hashes of every column
-  std::int64_t feature_buckets =
-      0;  ///< FeatureColumn::buckets of every column; 0: FeatureHashing::default_buckets()
+  std::int64_t feature_hashes = 2;   ///< FeatureColumn::hashes of every column
+  std::int64_t feature_buckets = 0;  ///< FeatureColumn::buckets; 0: FeatureHashing::default_buckets()
   // The options below affect how the dataset is made and stored, not its contents.
   std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
   /// Approximate upper bound on the memory for events, in GiB; 0: unlimited. Events beyond it are stored in a
@@ -88,10 +87,9 @@ struct PrepareOptions {
 };
 
 struct PrepareMode {
-  bool strict = false;  ///< malformed lines are errors instead of being counted and reported
-  bool force = false;   ///< make the dataset again even if it is up to date
-  bool replace =
-      false;  ///< replace an existing file that is not an intact dataset of `prepare` or `synthesize`
+  bool strict = false;   ///< malformed lines are errors instead of being counted and reported
+  bool force = false;    ///< make the dataset again even if it is up to date
+  bool replace = false;  ///< also replace a file that is not an intact dataset of this program
 };
 
 /// One row of the table that `prepare` prints.

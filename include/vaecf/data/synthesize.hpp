@@ -16,7 +16,7 @@ namespace vaecf::data {
 struct SynthesizeOptions {
   std::int64_t users = 10000;  ///< including held-out users
   std::int64_t items = 2000;
-  double interactions_per_user = 50.0;  ///< mean of a log-normal distribution, clipped to 5 .. items / 2
+  double interactions_per_user = 50.0;  ///< mean; 5 plus a log-normal value per user, at most items / 2
   std::uint64_t seed = 98765;
   std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
   std::int64_t test_users = -1;
@@ -25,8 +25,7 @@ struct SynthesizeOptions {
   /// user's tastes. The interactions do not depend on it.
   int user_columns = 0;
   std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
-  bool replace =
-      false;  ///< replace an existing file that is not an intact dataset of `prepare` or `synthesize`
+  bool replace = false;          ///< also replace a file that is not an intact dataset of this program
 };
 
 /// Writes the dataset to `output` atomically and in bounded memory. Throws InputError if a size is out of
