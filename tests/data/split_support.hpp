@@ -24,8 +24,8 @@ struct HeldOutPart {
 /// strings.
 struct SplitRun {
   PrepareReport report;
-  std::vector<std::pair<std::string, std::string>>
-      kept;          ///< user and item of every event that the filter keeps, in file order
+  /// User and item of every event that the filter keeps, in file order.
+  std::vector<std::pair<std::string, std::string>> kept;
   io::IdList users;  ///< by row; train, then held-out users of strong splits
   io::IdList items;
   Csr train;

@@ -34,8 +34,7 @@ void damage(std::string& bytes, std::mt19937& random) {
 extern "C" void on_crash(int) {
   void* frames[64];
   const int count = backtrace(frames, 64);
-  char** names =
-      backtrace_symbols(frames, count);  // allocates, which is acceptable because the process ends here
+  char** names = backtrace_symbols(frames, count);  // may allocate, because the process ends here
   bool in_library = false;
   for (int i = 0; i < count && names != nullptr; ++i) {
     in_library = in_library || std::string(names[i]).find("libhdf5") != std::string::npos;

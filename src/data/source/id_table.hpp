@@ -69,8 +69,8 @@ class IdTable {
   }
 
   std::vector<Id> ids_;
-  std::vector<std::int32_t>
-      slots_;  // index into ids_, or -1; the size is a power of two, at most half of the slots are used
+  // Index into ids_, or -1. The size is a power of two, and at most half of the slots are used.
+  std::vector<std::int32_t> slots_;
 };
 
 /// Parses an integer id. Returns false unless printing it gives `text` again: "7", but not "007", "+7" or

@@ -74,9 +74,8 @@ struct SourceFormat {
   std::string description{};         ///< description of the lines, for `prepare --help`
   std::vector<std::string> files{};  ///< file names as published; `*` matches digits
   ReadFiles* read = read_columns;
-  SourceLayout layout{};  ///< layout for read_columns
-  SourceLayout (*given_layout)(const SourceOptions& source) =
-      nullptr;                         ///< replaces `layout` if it depends on options
+  SourceLayout layout{};                                                ///< layout for read_columns
+  SourceLayout (*given_layout)(const SourceOptions& source) = nullptr;  ///< replaces `layout` if set
   std::vector<std::string> options{};  ///< keys of data.source that only some formats use
   PartFiles parts = PartFiles::separate;
   bool several_files = false;  ///< all files are read as one source

@@ -249,8 +249,8 @@ std::string DatasetFile::fingerprint() const {
   const auto add_text = [&](std::string_view text) { add(std::as_bytes(std::span(text))); };
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
     const auto& matrix = content_->matrices[m];
-    if (!matrix && m >= first_features)
-      continue;  // absent feature matrices do not change the fingerprint of older files
+    // Absent feature matrices do not change the fingerprint of older files.
+    if (!matrix && m >= first_features) continue;
     add_text(matrix_names[m]);
     if (!matrix) continue;
     const auto offsets = content_->file.reading([&] { return matrix->offsets({0, matrix->rows()}); });
