@@ -9,36 +9,37 @@
 
 namespace vaecf::comm {
 
-/// What one sum over all ranks takes.
+/// The duration of one all-reduce of a given size.
 struct AllReduceTime {
-  std::int64_t bytes = 0;
-  /// Of the slowest rank, in the fastest of several rounds of sums one after the other.
+  std::int64_t bytes = 0;  ///< message size
+  /// Duration per all-reduce on the slowest rank, in the fastest of several rounds.
   double seconds = 0.0;
 
-  /// Bytes over time, GB/s: what a user of the sum sees.
+  /// Returns the algorithm bandwidth, bytes / seconds, in GB/s ("algbw" of nccl-tests).
   double rate_gbytes() const { return seconds > 0.0 ? 1e-9 * static_cast<double>(bytes) / seconds : 0.0; }
-  /// What each link carries where the sum goes round a ring: 2 (R - 1) / R of the bytes, each way.
+  /// Returns the bus bandwidth in GB/s ("busbw" of nccl-tests): each link of a ring of R ranks transfers
+  /// 2 (R - 1) / R of the bytes in each direction.
   double bus_gbytes(int ranks) const { return rate_gbytes() * 2.0 * (ranks - 1) / ranks; }
 };
 
-/// Message sizes from which latency and bandwidth show: 4 B to 64 MiB, by factors of 8.
+/// Returns the default message sizes in bytes: 4 B to 64 MiB, by factors of 8.
 std::vector<std::int64_t> all_reduce_sizes();
 
-/// Runs `count` sums of `elements` fp32 numbers each, one after the other, and waits for them.
+/// Runs `count` all-reduces of `elements` fp32 elements each, one after the other, and waits for them.
 using Sums = std::function<void(std::int64_t elements, int count)>;
 
-/// Returns the time of `sums` by message size; `sizes` in bytes are ascending and rounded up to whole
-/// numbers. Those that would not fit into `budget` seconds, as far as the smaller ones can tell, are left
-/// out. The smallest size shows the latency. The same on all ranks. Collective.
+/// Measures `sums` for each message size and returns the same times on all ranks. `sizes` are in bytes,
+/// ascending, and rounded up to whole fp32 elements. Sizes that would exceed `budget` seconds in total,
+/// extrapolated from the smaller ones, are skipped. Collective.
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
                                               double budget, const Sums& sums);
 
-/// Does so for blocking calls on host memory: what the communicator's library does. Empty in a world of one.
+/// Measures the blocking all-reduce on host memory. Returns an empty vector on a single rank. Collective.
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
                                               double budget = 1.0);
 
-/// Does the same by started forms on the memory of `device`, as gradients travel: on the CPU with the helper
-/// thread's part in it, on GPUs by NCCL.
+/// Measures the non-blocking all-reduce on the memory of `device`, which is the path of the gradients.
+/// Returns an empty vector on a single rank. Collective.
 template <class Device>
 std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, Device& device,
                                               std::span<const std::int64_t> sizes, double budget = 1.0) {

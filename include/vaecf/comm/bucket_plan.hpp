@@ -9,22 +9,22 @@
 
 namespace vaecf::comm {
 
-/// How a flat buffer is cut: into buckets of one size, which travel one by one, and each bucket into one part
-/// per rank, all parts of a bucket alike and multiples of `unit`. The last bucket is padded: buffers have
-/// padded_size() elements, those beyond flat_size() zero. Rank r owns part r of every bucket; its parts back
-/// to back, in the order of buckets, are its shard.
+/// The partition of a flat buffer into buckets of equal size, which are reduced one by one, and of each
+/// bucket into one part per rank. All parts of a bucket have the same size, a multiple of `unit`. The last
+/// bucket is padded: buffers have padded_size() elements, of which those from flat_size() on are zero.
+/// Rank r owns part r of every bucket; the concatenation of its parts, in bucket order, is its shard.
 class BucketPlan {
  public:
-  /// Elements; 256 bytes as floats, which keeps parts aligned for any device.
+  /// Alignment of parts in elements: 256 bytes of fp32, which is sufficient for any device.
   static constexpr std::int64_t unit = 64;
 
-  /// Buckets of `bucket_elements`, rounded down to a multiple of ranks * unit, and at least that.
-  /// std::invalid_argument for sizes that are none.
+  /// Plans buckets of `bucket_elements` elements, rounded down to a multiple of ranks * unit, but at least
+  /// that multiple. Throws std::invalid_argument if flat_size < 0, bucket_elements < 1 or ranks < 1.
   BucketPlan(std::int64_t flat_size, std::int64_t bucket_elements, int ranks)
       : flat_size_(flat_size), ranks_(ranks) {
     if (flat_size < 0 || bucket_elements < 1 || ranks < 1) {
       throw std::invalid_argument(
-          vaecf::format("a buffer of {} elements cannot be cut into buckets of {} for {} ranks", flat_size,
+          vaecf::format("BucketPlan: cannot partition {} elements into buckets of {} for {} ranks", flat_size,
                         bucket_elements, ranks));
     }
     const std::int64_t step = unit * ranks;
@@ -37,19 +37,20 @@ class BucketPlan {
   std::int64_t padded_size() const { return padded_size_; }
   std::int64_t buckets() const { return (padded_size_ + bucket_ - 1) / bucket_; }
   std::int64_t shard_size() const { return padded_size_ / ranks_; }
-  /// The bucket that holds flat element `element`.
+  /// Returns the bucket that contains flat element `element`.
   std::int64_t bucket_of(std::int64_t element) const { return element / bucket_; }
 
-  /// Flat elements of bucket `b`, padding included, and without it.
+  /// Returns the flat elements of bucket `b`, including padding.
   Range bucket(std::int64_t b) const { return {b * bucket_, std::min((b + 1) * bucket_, padded_size_)}; }
+  /// Returns the flat elements of bucket `b`, excluding padding.
   Range filled(std::int64_t b) const { return {b * bucket_, std::min((b + 1) * bucket_, flat_size_)}; }
-  /// Flat elements of the part of bucket `b` that `rank` owns, padding included.
+  /// Returns the flat elements of the part of bucket `b` that `rank` owns, including padding.
   Range part(std::int64_t b, int rank) const {
     const Range whole = bucket(b);
     const std::int64_t size = whole.size() / ranks_;
     return {whole.begin + rank * size, whole.begin + (rank + 1) * size};
   }
-  /// Where the part of bucket `b` stands in its owner's shard.
+  /// Returns the range of the part of bucket `b` within its owner's shard.
   Range packed(std::int64_t b) const { return {bucket(b).begin / ranks_, bucket(b).end / ranks_}; }
 
  private:

@@ -32,14 +32,14 @@ constexpr ElementType element_type() {
   else if constexpr (std::is_same_v<T, Bf16>)
     return ElementType::bf16;
   else {
-    static_assert(sizeof(T) == 1, "ranks exchange float, double, Bf16, int64_t and bytes");
+    static_assert(sizeof(T) == 1, "the element type must be float, double, Bf16, int64_t or one byte");
     return ElementType::byte;
   }
 }
 
 enum class Reduction { sum, max, min };
 
-/// A started collective. Tickets start in the same order on all ranks.
+/// The handle of a non-blocking collective. All ranks start these in the same order.
 struct Ticket {
   std::int64_t number = -1;
 };
@@ -51,13 +51,13 @@ constexpr const char* to_string(StartedKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// What a started collective reads and writes: fp32 or bf16 numbers.
+/// The arguments of a non-blocking collective on fp32 or bf16 elements.
 struct StartedCall {
   StartedKind kind = StartedKind::all_reduce_sum;
   ElementType type = ElementType::float32;
   const void* in = nullptr;
   void* out = nullptr;
-  std::int64_t count = 0;  ///< elements: all of an all-reduce, else those of one rank's part
+  std::int64_t count = 0;  ///< elements: all of them for an all-reduce, otherwise those of one rank's part
 
   std::size_t element_bytes() const { return type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float); }
   std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(); }
@@ -69,28 +69,32 @@ struct StartedCall {
   }
 };
 
-/// Ranks that work together. Every collective is called by all ranks in the same order; element counts are
-/// 64-bit; results of sums are bitwise equal on all ranks. Blocking calls work on host memory, started ones
-/// on the memory of the device that this communicator is paired with. Errors: RunError naming the call.
+/// A process group: its ranks and the collectives between them. All ranks must call every collective in the
+/// same order. Element counts are 64-bit. Sums are bitwise equal on all ranks. Blocking collectives work on
+/// host memory, non-blocking ones on the memory of the device that this communicator is paired with.
+/// Collectives throw RunError naming the failed call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Ranks on this host, and which of them this is.
+  /// Returns the number of ranks on this host.
   virtual int local_size() const = 0;
+  /// Returns the index of this rank among the ranks on this host.
   virtual int local_rank() const = 0;
   virtual std::string host() const = 0;
-  /// One line for the log: library, algorithm, hosts.
+  /// Returns one line for the log: library, algorithm, hosts.
   virtual std::string description() const = 0;
-  /// What this rank does now: updated by the thread that works, read by the watchdog.
+  /// Returns the current activity of this rank. The thread that calls collectives updates it; the watchdog
+  /// reads it.
   virtual Activity& activity() { return activity_; }
 
+  /// Copies `values` of rank `root` to all ranks; the size must be equal on all ranks. Collective.
   template <class T>
   void broadcast(std::span<T> values, int root) {
     broadcast_bytes(std::as_writable_bytes(values), root);
   }
-  /// What `text` is on rank `root`; the others' may have any length.
+  /// Returns rank `root`'s `text` on all ranks; its length may differ between ranks. Collective.
   std::string broadcast_text(std::string text, int root) {
     auto size = static_cast<std::int64_t>(text.size());
     broadcast(std::span<std::int64_t>(&size, 1), root);
@@ -98,7 +102,7 @@ class Communicator {
     broadcast(std::span<char>(text), root);
     return text;
   }
-  /// In place.
+  /// Reduces `values` element by element over all ranks, in place. Collective.
   template <class T>
   void all_reduce(std::span<T> values, Reduction reduction = Reduction::sum) {
     all_reduce_raw(values.data(), static_cast<std::int64_t>(values.size()), element_type<T>(), reduction);
@@ -108,7 +112,8 @@ class Communicator {
     all_reduce(std::span<T>(&value, 1), reduction);
     return value;
   }
-  /// Every rank's `part`, in rank order; `all` holds R * part.size() elements.
+  /// Gathers every rank's `part` in `all`, in rank order. `all` has R * part.size() elements. Throws
+  /// std::logic_error if it does not. Collective.
   template <class T>
   void all_gather(std::span<const T> part, std::span<T> all) {
     check_parts(all.size(), part.size());
@@ -116,38 +121,39 @@ class Communicator {
   }
   virtual void barrier() = 0;
 
-  // Started forms proceed beside compute, on contiguous memory of float or Bf16. What they read must be whole
-  // once `after` is done, and all their memory must stay put until what `wait` returned is done. Sums of bf16
-  // numbers that are added up here are taken in fp32 and rounded once; a device's library may round on its
-  // way.
-  /// In place.
+  // Non-blocking collectives, which can overlap with compute, on contiguous float or Bf16 elements. The input
+  // must be complete when `after` is signaled. No buffer may be moved, freed or written until the event
+  // returned by wait() is signaled. MPI sums of bf16 elements are accumulated in fp32 and rounded once; a
+  // device library may round intermediate sums.
+  /// Starts to sum `values` over all ranks, in place.
   template <class Values>
   Ticket start_all_reduce_sum(Values&& values, device::Completion after) {
     return start_on(StartedKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
-  /// Rank r receives part r of the sum of `values` (size R * part.size()). `part` may be the rank's own place
-  /// in `values`, else they lie apart.
+  /// Starts to sum `values` (R * part.size() elements) over all ranks; rank r receives part r of the sum in
+  /// `part`. `part` is either this rank's own range of `values` or does not overlap with `values`.
   template <class Values, class Part>
   Ticket start_reduce_scatter_sum(Values&& values, Part&& part, device::Completion after) {
     return start_on(StartedKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
-  /// Every rank's `part`, in rank order; `all` holds R * part.size() elements. `part` may be the rank's own
-  /// place in `all`, else they lie apart.
+  /// Starts to gather every rank's `part` in `all` (R * part.size() elements), in rank order. `part` is
+  /// either this rank's own range of `all` or does not overlap with `all`.
   template <class Part, class All>
   Ticket start_all_gather(Part&& part, All&& all, device::Completion after) {
     return start_on(StartedKind::all_gather, std::span(part), std::span(all), after);
   }
   virtual Ticket start(const StartedCall& call, device::Completion after) = 0;
-  /// Returns what the device has to wait for before it touches the memory: null where it is done, as on the
-  /// host, which waits here.
+  /// Completes a non-blocking collective. On the CPU this call blocks until it has finished and returns a
+  /// null event. On a GPU it returns the event that the device must wait for before it accesses the buffers.
+  /// Throws std::logic_error if `ticket` was never started.
   virtual device::Completion wait(Ticket ticket) = 0;
-  /// On the way out after a failure: returns when nothing that was started here touches host memory any more,
-  /// or after some seconds, where other ranks no longer come.
+  /// Prepares for destruction after a failure: blocks until no non-blocking collective accesses host memory
+  /// any more, or for a few seconds if other ranks do not respond.
   virtual void settle() noexcept {}
-  /// Whether started forms and their waits may be part of a graph.
+  /// Returns whether non-blocking collectives and their waits can be captured in a CUDA graph.
   virtual bool recordable() const { return false; }
 
-  /// Ends all ranks at once with this exit code; does not return. From any thread.
+  /// Terminates all ranks immediately with exit code `code`; does not return. May be called from any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
   virtual void broadcast_bytes(std::span<std::byte> bytes, int root) = 0;
@@ -166,37 +172,41 @@ class Communicator {
   }
   void check_parts(std::size_t all, std::size_t part) const {
     if (all != part * static_cast<std::size_t>(size()))
-      throw std::logic_error(vaecf::format("{} elements are not {} parts of {}", all, size(), part));
+      throw std::logic_error(
+          vaecf::format("Communicator: {} elements do not consist of {} parts of {}", all, size(), part));
   }
 
   Activity activity_;
 };
 
-/// Every rank's text, of any length, in rank order, on all ranks. Collective.
+/// Gathers every rank's string `mine`, in rank order, on all ranks. Lengths may differ. Collective.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);
 
-/// A world of one: a real communicator, without MPI.
+/// Makes the communicator of a single-process run, without MPI.
 std::unique_ptr<Communicator> make_self_communicator();
 
-/// True when mpirun, or srun with more than one task, started this process. A plain shell inside a Slurm
-/// allocation carries SLURM_* variables too, but is no launch.
+/// Returns true if mpirun, or srun with more than one task, started this process. SLURM_* variables alone do
+/// not count: a plain shell inside a Slurm allocation has them too.
 bool launched_by_mpi();
 
-/// Returns what the MPI library that runs in this process brought along to carry messages, "TCP, UCX"; which
-/// of it two ranks use is its own choice. Empty if it does not tell, or has not started.
+/// Returns the transports that the MPI library of this process has opened, such as "TCP, UCX". Which of them
+/// two ranks use is up to the library. Returns an empty string if MPI has not been initialized or the library
+/// provides no such information.
 std::string mpi_transports();
 
-/// Makes a communicator of MPI_COMM_WORLD for host memory. Initializes MPI; the first one made finalizes it
-/// when it is destroyed, unless an exception is unwinding: then other ranks may never come, and the process
-/// should end by abort() or exit. A communicator made while another lives shares its MPI. After MPI has ended
-/// there can be no other.
+/// Makes a communicator of all ranks of MPI_COMM_WORLD for host memory. Initializes MPI unless it is running
+/// already. The communicator that initialized MPI finalizes it when it is destroyed, unless an exception is
+/// unwinding. In that case other ranks may never join the finalization, and the process should end by abort()
+/// or exit. MPI cannot be initialized again after it was finalized. Collective.
 ///
-/// If ranks ask for different options.algorithm, the library's choice stands. MPI makes no progress by
-/// itself: started forms run when they are waited for; with options.overlap `on` their messages are posted at
-/// once, and all-reduces are sums by the owners of the parts. Only broadcasts may be longer than MPI counts
-/// in 32 bits; for other calls that is a RunError. If MPI has not joined the ranks after
-/// options.loading_timeout seconds, or has not ended a minute after it was asked to, a message and _Exit(1)
-/// end this process. Throws InputError if a launcher started several processes that MPI does not join.
+/// If ranks request different values of options.algorithm, the MPI library chooses the algorithm. MPI makes
+/// no progress by itself, so non-blocking collectives run in wait(). With options.overlap `on` their messages
+/// are posted immediately, and every rank sums its own part of an all-reduce.
+///
+/// Collectives other than broadcasts throw RunError if a count exceeds 2^31 - 1. Throws InputError if a
+/// launcher started several processes, but each has an MPI_COMM_WORLD of size 1. The process prints a message
+/// and calls _Exit(1) if MPI has not connected the ranks after options.loading_timeout seconds, or if
+/// MPI_Finalize takes longer than 60 seconds.
 std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {});
 
 }  // namespace vaecf::comm

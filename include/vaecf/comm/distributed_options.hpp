@@ -8,11 +8,12 @@
 namespace vaecf::comm {
 
 enum class Strategy { allreduce, parameter_server };
-/// The library's own choice if it is `automatic`.
+/// The all-reduce algorithm; with `automatic` the communication library chooses it.
 enum class AllReduceAlgorithm { ring, automatic };
-/// Each rank updates all weights, or its part of them and keeps the moments of that part alone.
+/// replicated: each rank updates all weights. sharded: each rank updates its shard of the weights and stores
+/// the optimizer state of that shard only (ZeRO stage 1).
 enum class OptimizerPlacement { replicated, sharded };
-/// How gradients (and sharded weights) travel between ranks.
+/// The communication data type of gradients, and of weights with a sharded optimizer.
 enum class Wire { fp32, bf16 };
 enum class ServerUpdates { synchronous, asynchronous };
 
@@ -20,21 +21,21 @@ enum class ServerUpdates { synchronous, asynchronous };
 inline constexpr double least_bucket_mib = 0.001;
 inline constexpr double most_bucket_mib = 1024.0;
 
-/// What a run may choose about its ranks.
+/// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {
   Strategy strategy = Strategy::allreduce;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   OptimizerPlacement optimizer = OptimizerPlacement::replicated;
   Wire wire = Wire::fp32;
-  double bucket_mib = 4.0;             ///< gradients are reduced in pieces of this size
-  Toggle overlap = Toggle::automatic;  ///< reduce while backward still runs; auto: on GPUs
-  int servers = 1;                     ///< parameter_server: so many ranks, the last ones, hold the weights
-  ServerUpdates updates = ServerUpdates::synchronous;  ///< parameter_server
-  std::int64_t staleness = 4;          ///< asynchronous: steps that a worker may be ahead of the slowest one
-  double warn_after = 60.0;            ///< seconds without progress after which the late rank is named
-  double timeout = 300.0;              ///< seconds without progress after which the run is ended
-  double loading_timeout = 3600.0;     ///< the same while ranks find each other, set up and load
-  double validation_timeout = 3600.0;  ///< the same in validation, test, benchmark and writing a checkpoint
+  double bucket_mib = 4.0;             ///< size of a gradient bucket in MiB
+  Toggle overlap = Toggle::automatic;  ///< reduce gradients during the backward pass; automatic: on GPUs only
+  int servers = 1;                     ///< number of servers, which are the last ranks (parameter_server)
+  ServerUpdates updates = ServerUpdates::synchronous;  ///< update mode of the servers (parameter_server)
+  std::int64_t staleness = 4;          ///< maximum steps of a worker ahead of the slowest one (asynchronous)
+  double warn_after = 60.0;            ///< seconds without progress until a stalled rank is reported
+  double timeout = 300.0;              ///< seconds without progress until the run is aborted
+  double loading_timeout = 3600.0;     ///< timeout during rendezvous, setup and loading, in seconds
+  double validation_timeout = 3600.0;  ///< timeout in validation, test, benchmark and checkpoint writing
 };
 
 }  // namespace vaecf::comm

@@ -5,15 +5,16 @@
 
 namespace vaecf::comm {
 
-/// How many processes the launcher says that it started beside and with this one; empty where no launcher is
-/// seen or it does not say.
+/// Returns the number of processes in this job as reported by the launcher, or nullopt if no launcher is
+/// detected or it does not report one.
 std::optional<int> launcher_size();
 
-/// The number that the launcher gave this process, which becomes its rank; empty as above.
+/// Returns the rank of this process as assigned by the launcher, or nullopt if no launcher is detected or it
+/// does not report one.
 std::optional<int> launcher_rank();
 
-/// What to say before MPI starts, where srun started several tasks by a protocol that most MPI libraries do
-/// not speak: it may end in a message that names no way out. Empty where there is nothing to say.
+/// Returns a warning to print before MPI_Init if srun started several tasks without PMIx, or an empty string.
+/// Most MPI libraries cannot connect such tasks, and their error messages do not name a remedy.
 std::string launch_advice();
 
 }  // namespace vaecf::comm

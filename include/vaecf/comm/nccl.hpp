@@ -7,29 +7,31 @@
 
 namespace vaecf::comm {
 
-/// How ranks that compute on GPUs reach each other.
+/// The configuration of NCCL communication.
 struct NcclOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
-  bool deterministic = false;     ///< the same bits from run to run
-  bool allow_shared_gpu = false;  ///< ranks may share a GPU: for tests, timings mean nothing
-  double timeout = 300.0;         ///< seconds in which NCCL has to connect the ranks, and to part from them
+  bool deterministic = false;     ///< results must be bitwise identical from run to run
+  bool allow_shared_gpu = false;  ///< ranks may share a GPU; for tests only, timings are meaningless
+  double timeout = 300.0;         ///< limit for connecting and for disconnecting the ranks, in seconds
 };
 
-/// The ranks of `control`, with started forms on the memory of a CUDA device, by NCCL: in a stream of their
-/// own beside compute, recordable. Everything else is `control`'s, which never sees device memory. `control`
-/// and the device outlive the result; recordings that hold its calls end before it does. NCCL reads its
-/// environment once: what the user has set there stays, what the options ask for is added. A completion from
-/// wait() holds until 64 further ones are asked for.
+/// Makes a communicator of the ranks of `control` whose non-blocking collectives use NCCL on the memory of a
+/// CUDA device. They run in a separate stream and can be captured in CUDA graphs. All other calls are
+/// forwarded to `control`, which never accesses device memory. Collective.
 ///
-/// A Watchdog on `control` polls NCCL's errors, and ends the run if the ranks no longer move.
+/// `control` and the device must outlive the result; graphs that contain its collectives must be destroyed
+/// before it. NCCL reads its environment once; variables that the user has set are kept, those that `options`
+/// require are added. An event returned by wait() is valid until wait() was called 64 more times. A Watchdog
+/// on `control` polls NCCL for errors, and aborts the run if the ranks make no progress.
 ///
-/// Collective; where it throws, other ranks may wait for this one, so the process should end by abort().
-/// Errors: InputError where ranks differ in NCCL's version or settings, share a GPU without leave, or this
-/// program was built without CUDA; RunError where NCCL does not connect them.
+/// Throws InputError if the ranks' NCCL versions or settings differ, if ranks share a GPU without
+/// `allow_shared_gpu`, or if the program was built without CUDA. Throws RunError if NCCL does not connect the
+/// ranks. After an exception other ranks may already be blocked on this one, so the caller should abort().
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const std::string& device_id,
                                                      const NcclOptions& options);
 
-/// "NCCL 2.28.9"; empty where this program was built without it. RunError where it does not answer.
+/// Returns the name and version of the library, such as "NCCL 2.28.9", or an empty string if the program was
+/// built without it. Throws RunError if the version query fails.
 std::string nccl_library();
 
 }  // namespace vaecf::comm

@@ -16,8 +16,8 @@
 
 namespace vaecf::comm {
 
-/// Copies the parts of `flat` (plan.padded_size() elements) that `owner` owns into `packed`
-/// (plan.shard_size()).
+/// Copies the parts of `flat` (plan.padded_size() elements) that rank `owner` owns to `packed`
+/// (plan.shard_size() elements).
 template <class Device>
 void pack_parts(Device& device, const BucketPlan& plan, int owner, const typename Device::Buffer& flat,
                 typename Device::Buffer& packed) {
@@ -25,7 +25,7 @@ void pack_parts(Device& device, const BucketPlan& plan, int owner, const typenam
     device.copy(flat, plan.part(b, owner), packed, plan.packed(b).begin);
 }
 
-/// Rounds the first `size` elements of the weights to bf16, as an exchange with bf16 on the wire leaves them.
+/// Rounds the first `size` elements of the weights to bf16, as communication in bf16 does.
 template <class Device>
 void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, std::int64_t size) {
   const auto rounded = device.make_narrow_buffer(size);
@@ -34,35 +34,36 @@ void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, st
   device.weights_changed(weights);
 }
 
-/// The elements of a bucket that this rank updates.
+/// The elements that this rank updates.
 struct Own {
-  Range elements;                   ///< of the flat buffers of weights and gradients
-  std::int64_t moments_offset = 0;  ///< element i of the weights has moments i + moments_offset
+  Range elements;                   ///< range of the flat buffers of weights and gradients
+  std::int64_t moments_offset = 0;  ///< the moments of element i have index i + moments_offset
 };
 
-/// Chooses how gradients and weights travel between ranks.
+/// The options of a Reducer.
 struct ReducerMode {
   bool sharded = false;    ///< each rank updates its part of every bucket; otherwise every rank updates all
-  bool bf16_wire = false;  ///< gradients, and the weights of a sharded optimizer, travel as bf16
-  bool overlap = false;    ///< a bucket's reduction starts while backward still runs
+  bool bf16_wire = false;  ///< gradients, and the weights of a sharded optimizer, are sent as bf16
+  bool overlap = false;    ///< the reduction of a bucket starts during the backward pass
 };
 
-/// Sums gradients over ranks, bucket by bucket and in place, and distributes the weights of a sharded
-/// optimizer. All ranks call it alike. What runs on a device is ordered by completions; the host waits only
-/// where the communicator does. One step, for each update u in order:
+/// Reduces gradients over ranks, bucket by bucket and in place, and all-gathers the weights of a sharded
+/// optimizer. All ranks must call its functions in the same order. Device operations are ordered by events;
+/// the host blocks only if the communicator does. The sequence of one step, with u = 0, 1, ...:
 ///
 ///   begin();  ready(range, done)...;  own = sum_for_update(u);  update own;  give(u, weights);  ...;
 ///   finish(weights);
 ///
-/// Sharded with bf16 on the wire, all ranks compute with the rounded weights, so that they stay bitwise
-/// equal, and the owner keeps its exact fp32 weights here.
+/// With `sharded` and `bf16_wire`, all ranks compute with the rounded weights, so that these are bitwise
+/// equal on all ranks. The Reducer of the owner stores the exact fp32 weights.
 template <class Device>
 class Reducer {
  public:
   using Buffer = typename Device::Buffer;
   using Weights = typename Device::Parameters;
 
-  /// `plan` cuts the flat buffers of padded_size() elements; `gradients` must outlive the reducer.
+  /// `gradients` (plan.padded_size() elements at least) must outlive the Reducer. Throws
+  /// std::invalid_argument if the plan is for another number of ranks or `gradients` is smaller.
   Reducer(Communicator& communicator, Device& device, const BucketPlan& plan, ReducerMode mode,
           Buffer& gradients)
       : communicator_(communicator),
@@ -73,12 +74,12 @@ class Reducer {
         ready_elements_(static_cast<std::size_t>(plan.buckets())) {
     if (plan.ranks() != communicator.size() || gradients.size() < plan.padded_size())
       throw std::invalid_argument(
-          "Reducer: the plan is for other ranks, or the gradient has no room for its padding");
+          "Reducer: the plan is for another number of ranks, or the gradient is smaller than its padded size");
     if (alone()) mode_ = {};
     if (mode_.bf16_wire) wire_ = device.make_narrow_buffer(plan.padded_size());
     if (mode_.sharded && mode_.bf16_wire) exact_own_ = device.make_buffer(plan.shard_size());
   }
-  /// A step that failed may have left sums under way; they end here, before the buffers go.
+  /// Ends the reductions that a failed step has left unfinished, before their buffers are freed.
   ~Reducer() { communicator_.settle(); }
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -86,7 +87,7 @@ class Reducer {
   bool alone() const { return communicator_.size() == 1; }
   const ReducerMode& mode() const { return mode_; }
   const BucketPlan& plan() const { return plan_; }
-  /// The number of moments that this rank keeps.
+  /// Returns the number of elements whose moments this rank stores.
   std::int64_t own_size() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
 
   /// Starts a step.
@@ -97,8 +98,9 @@ class Reducer {
     summed_ = 0;
   }
 
-  /// Backward has written elements `range` of the gradient once `done` is signaled. Every element is reported
-  /// once, in any order. With overlap, buckets that are complete start, in the same order on all ranks.
+  /// Reports that elements `range` of the gradient are complete once `done` is signaled. Every element must
+  /// be reported exactly once, in any order. With overlap, starts the reduction of complete buckets in bucket
+  /// order.
   void ready(Range range, device::Completion done) {
     if (!mode_.overlap) return;
     for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
@@ -114,11 +116,12 @@ class Reducer {
     }
   }
 
-  /// Waits for the sum of `bucket`; on a device, its queue waits and not the host. Buckets are summed in
-  /// order; a bucket may be asked for again.
+  /// Waits for the sum of `bucket`; on a GPU, its stream waits instead of the host. Buckets must be requested
+  /// in order; requesting an earlier bucket again has no effect. Throws std::logic_error if, with overlap,
+  /// ready() was not called for every element.
   void sum(std::int64_t bucket) {
     if (bucket != summed_ || alone()) return;
-    // All sums start before the first weights are sent: in the same order on all ranks.
+    // All reductions start before the first all-gather of weights, so their order is the same on all ranks.
     if (mode_.overlap && sums_.size() != ready_elements_.size())
       throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
     if (!mode_.overlap) sums_.push_back(start_sum(bucket, device_.mark()));
@@ -128,10 +131,10 @@ class Reducer {
     ++summed_;
   }
 
-  /// The number of updates in a step: one for each bucket of a sharded optimizer, whose weights then travel
-  /// while the next bucket is updated; otherwise one of all elements.
+  /// Returns the number of updates in a step. A sharded optimizer has one per bucket, so that the weights of
+  /// one bucket are sent while the next is updated; otherwise one update covers all elements.
   std::int64_t updates() const { return mode_.sharded ? plan_.buckets() : 1; }
-  /// Waits for the sums that update `u` needs, and returns the elements that this rank updates.
+  /// Waits for the sums that update `u` requires, and returns the elements that this rank updates.
   Own sum_for_update(std::int64_t u) {
     if (mode_.sharded) {
       sum(u);
@@ -142,50 +145,54 @@ class Reducer {
     return {{0, plan_.flat_size()}, 0};
   }
 
-  /// The elements of `bucket` that this rank inspects, so that all ranks together look at each sum once.
+  /// Returns the elements of `bucket` that this rank inspects (norm, NaN). Together the ranks inspect every
+  /// element once.
   Range inspected(std::int64_t bucket) const {
     return alone() ? plan_.filled(bucket) : clipped(own_part(bucket));
   }
 
-  /// Sums a few values of device memory over ranks, in place.
+  /// Sums the few device values of `values` over ranks, in place. Collective.
   void sum_values(Buffer& values) {
     if (alone()) return;
     const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
     device_.wait_for(communicator_.wait(communicator_.start_all_reduce_sum(all, device_.mark())));
   }
 
-  /// Sharded: sends the weights of this rank's part of `bucket`, which is updated by the operations so far.
-  /// Otherwise does nothing.
+  /// Starts the all-gather of the weights of `bucket` after this rank has updated its part. Does nothing
+  /// unless the optimizer is sharded. Throws std::invalid_argument if `weights` has less than padded_size()
+  /// elements.
   void give(std::int64_t bucket, Weights& weights) {
     if (!mode_.sharded) return;
     if (weights.master().size() < plan_.padded_size())
-      throw std::invalid_argument("Reducer: the weights have no room for the plan's padding");
+      throw std::invalid_argument("Reducer: the weights are smaller than the plan's padded size");
     gathers_.push_back(start_gather(bucket, weights.master()));
     if (!mode_.overlap) take_weights(bucket, weights);
   }
 
-  /// Ends the step: the operations that follow find all weights.
+  /// Ends the step: subsequent device operations read the updated weights of all ranks.
   void finish(Weights& weights) {
     if (!mode_.sharded || !mode_.overlap) return;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) take_weights(b, weights);
   }
 
-  /// Before the update of `own`, with bf16 on the wire: restores the exact weights of this rank's part.
+  /// Restores the exact weights of this rank's part of `bucket`; must be called before they are updated. Does
+  /// nothing if exact_own() is null.
   void take_exact(std::int64_t bucket, Weights& weights) {
     if (exact_own_) device_.copy(*exact_own_, plan_.packed(bucket), weights.master(), own_part(bucket).begin);
   }
-  /// After a write to all weights from outside, the exact weights follow.
+  /// Copies this rank's shard of `weights` to the exact weights; must be called after `weights` was
+  /// overwritten.
   void keep_exact(const Weights& weights) {
     if (exact_own_) pack(weights.master(), *exact_own_);
   }
-  /// The fp32 weights of this rank's part; null if `weights` hold them already.
+  /// Returns the exact fp32 weights of this rank's shard, or null if the weights themselves are exact.
   const Buffer* exact_own() const { return exact_own_.get(); }
 
-  /// Copies this rank's parts of `flat` (padded_size() elements) into `packed` (shard_size()).
+  /// Copies this rank's parts of `flat` (padded_size() elements) to `packed` (shard_size() elements).
   void pack(const Buffer& flat, Buffer& packed) {
     pack_parts(device_, plan_, communicator_.rank(), flat, packed);
   }
-  /// Gathers all ranks' `packed` buffers into `flat` on every rank. Collective.
+  /// Gathers all ranks' shards `packed` in `flat` on every rank. Collective.
   void unpack(const Buffer& packed, Buffer& flat) {
     std::vector<Ticket> tickets;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
@@ -196,8 +203,8 @@ class Reducer {
     for (const Ticket ticket : tickets) device_.wait_for(communicator_.wait(ticket));
   }
 
-  /// Payload bytes that each rank sends and receives in one step: all but its own part on its way to the
-  /// owners, and as many of the results.
+  /// Returns the payload bytes that each rank sends in one step, which equal those that it receives: a
+  /// reduce-scatter and an all-gather as on a ring, 2 (R - 1) / R of the elements.
   double bytes_per_rank() const {
     const double ranks = communicator_.size();
     const auto elements =
@@ -252,10 +259,10 @@ class Reducer {
   BucketPlan plan_;
   ReducerMode mode_;
   Buffer& gradients_;
-  std::unique_ptr<typename Device::NarrowBuffer> wire_;  // padded_size() elements, on their way out or in
+  std::unique_ptr<typename Device::NarrowBuffer> wire_;  // padded_size() elements, sent and received as bf16
   std::unique_ptr<Buffer> exact_own_;                    // shard_size() elements
-  std::vector<std::int64_t> ready_elements_;             // by bucket
-  std::vector<Ticket> sums_;                             // of the buckets that started
+  std::vector<std::int64_t> ready_elements_;             // number of complete elements by bucket
+  std::vector<Ticket> sums_;                             // reductions started, by bucket
   std::vector<Ticket> gathers_;
   std::int64_t summed_ = 0;
 };

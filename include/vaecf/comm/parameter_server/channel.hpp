@@ -12,8 +12,9 @@
 
 namespace vaecf::comm {
 
-/// Ranks that compute gradients (workers) and ranks that hold the weights (servers). Servers are the last
-/// ranks, so that rank 0, the chief, is a worker. Without a parameter server all ranks are workers.
+/// The numbers of workers, which compute gradients, and servers, which store and update the weights. Servers
+/// are the last ranks, so that rank 0, the chief, is a worker. Without a parameter server all ranks are
+/// workers.
 struct Roles {
   int workers = 1;
   int servers = 0;
@@ -29,27 +30,28 @@ struct Roles {
   int server_index(int rank) const { return rank - workers; }
 };
 
-/// Precedes each worker's gradient.
+/// The message that precedes each worker's gradient.
 struct PushHeader {
   std::int64_t step = 0;
-  std::int64_t users = 0;  ///< summed over by the gradient
-  double squares = 0.0;    ///< scaled sum of squares of the gradient, if it is clipped by the server
+  std::int64_t users = 0;  ///< number of users that the gradient is summed over
+  double squares = 0.0;    ///< scaled sum of squares of the gradient, if the server clips it
 };
 
-/// Carries gradients from workers to servers and weights back, in host memory. `plan` is made for as many
-/// ranks as there are servers: server s owns part s of every bucket. A worker pushes its gradient and pulls
-/// the weights that the servers make of it in one call, all buckets at once. A server chooses the workers
-/// that it answers:
+/// Transfers gradients from workers to servers and weights from servers to workers, in host memory. `plan` is
+/// made for the number of servers: server s owns part s of every bucket. A worker pushes its gradient and
+/// pulls the updated weights of all buckets in one call. A server calls:
 ///
 ///   headers = receive_headers(workers);
 ///   for each bucket b, in order:
 ///     receive_sum(b, workers, shard);
-///   send_weights(b, masters, waiting);    for each b, in order, now or later; sent while the next receive
-///   runs flush();                              all weights are out, and the masters may change
+///   for each bucket b, in order, now or later:
+///     send_weights(b, masters, waiting);  queues the replies, which the next receive or flush() sends
+///   flush();                              all weights are sent, and the masters may change
 ///
-/// With bf16 on the wire gradients and weights travel rounded; servers add up in fp32.
+/// With `bf16_wire`, gradients and weights are sent as bf16; servers sum gradients in fp32.
 class ParameterServerChannel {
  public:
+  /// Makes the channel between all ranks of `communicator`, which must outlive it, as must `device`.
   /// Collective.
   ParameterServerChannel(Communicator& communicator, cpu::Device& device, const BucketPlan& plan, Roles roles,
                          bool bf16_wire);
@@ -57,31 +59,39 @@ class ParameterServerChannel {
   const BucketPlan& plan() const { return plan_; }
   const Roles& roles() const { return roles_; }
   bool bf16_wire() const { return bf16_wire_; }
-  /// Bytes that a worker sends to one server, and gets from it, in one step.
+  /// Returns the bytes that a worker sends to one server in one step.
   std::int64_t push_bytes() const { return static_cast<std::int64_t>(sizeof(PushHeader)) + pull_bytes(); }
+  /// Returns the bytes that a worker receives from one server in one step.
   std::int64_t pull_bytes() const;
 
-  /// For workers: `gradients` and the masters of `parameters` hold padded_size() elements.
+  /// Sends this worker's `gradients` to all servers, and receives their updated weights in `parameters`. Both
+  /// have padded_size() elements. Blocks until the servers have replied. For workers only.
   void push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
                      cpu::Parameters& parameters);
 
-  // For servers:
-  /// Waits for a push of any worker, whose header and gradient are to be received next.
+  // The following functions, up to add_over_servers(), are for servers only.
+  /// Blocks until a push of any worker has arrived, and returns that worker. Its header and gradient must be
+  /// received next.
   int next_worker() { return messages_->probe_any(); }
+  /// Receives one header from each of `workers`, in their order. Blocks until all have arrived.
   std::vector<PushHeader> receive_headers(std::span<const int> workers);
-  /// packed(bucket) of `shard` becomes the sum of what `workers` send, in their order.
+  /// Receives this server's part of the gradient `bucket` from `workers`, and stores the sum, taken in their
+  /// order, in packed(bucket) of `shard`. Blocks until all have arrived.
   void receive_sum(std::int64_t bucket, std::span<const int> workers, cpu::FloatBuffer& shard);
+  /// Queues this server's weights of `bucket` for sending to `workers`. `masters` (shard_size() elements)
+  /// must not change until flush() has returned.
   void send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters, std::span<const int> workers);
+  /// Sends all queued weights. Blocks until they are sent.
   void flush();
-  /// `value` becomes the sum over all servers.
+  /// Sums `value` over all servers, in place. All servers must call it.
   void add_over_servers(float& value);
 
-  /// Copies every server's `shard` (null on workers) to its place in `flat`, on all ranks. Collective.
+  /// Copies every server's `shard` (null on workers) to its parts of `flat` on all ranks. Collective.
   void all_gather_shards(const cpu::FloatBuffer* shard, cpu::FloatBuffer& flat);
 
  private:
   std::span<const std::byte> bytes_out(const cpu::FloatBuffer& buffer, Range range) const;
-  /// Sends the waiting answers at the same time.
+  /// Receives `recvs` and sends the queued replies concurrently.
   void receive(std::span<const RecvBuffer> recvs);
 
   Communicator& communicator_;
@@ -90,9 +100,9 @@ class ParameterServerChannel {
   BucketPlan plan_;
   Roles roles_;
   bool bf16_wire_;
-  std::unique_ptr<cpu::NarrowBuffer> narrow_out_;  // a worker's gradient, a server's weights
-  std::unique_ptr<cpu::NarrowBuffer> narrow_in_;   // a worker's weights, a server's terms
-  std::unique_ptr<cpu::FloatBuffer> terms_;        // a server's: the part of one bucket of each worker
+  std::unique_ptr<cpu::NarrowBuffer> narrow_out_;  // gradient of a worker, weights of a server
+  std::unique_ptr<cpu::NarrowBuffer> narrow_in_;   // weights of a worker, terms of a server
+  std::unique_ptr<cpu::FloatBuffer> terms_;        // on servers: part of one bucket from each worker
   std::vector<SendBuffer> answers_;
 };
 
