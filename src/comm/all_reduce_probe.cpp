@@ -16,7 +16,7 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
   using Clock = std::chrono::steady_clock;
   constexpr int rounds = 5;
   constexpr double most_sums = 100.0;  // in a round
-  // Per sum, of the slowest rank: all decide by the same times.
+  // Returns seconds per all-reduce on the slowest rank, so that all ranks make the same decisions.
   const auto time_of = [&](std::int64_t elements, int count) {
     communicator.barrier();
     const auto begin = Clock::now();
@@ -30,7 +30,7 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
     const std::int64_t elements = (sizes[i] + 3) / 4;
     const double growth = i == 0 ? 0.0 : static_cast<double>(sizes[i]) / static_cast<double>(sizes[i - 1]);
     if (i > 0 && spent + 2.0 * times.back().seconds * growth > budget) break;
-    // The first one may set things up: connections, buffers.
+    // The first call of a size may set up connections and buffers; it only gives the number of repetitions.
     double best = time_of(elements, 1);
     spent += best;
     const double share = std::max(0.0, budget - spent) / static_cast<double>(sizes.size() - i);

@@ -9,7 +9,7 @@
 namespace vaecf::comm {
 namespace {
 
-/// The sum of one rank's numbers, and the parts of all ranks, are what that rank has.
+/// The communicator of a single rank: every result equals this rank's input.
 class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -31,7 +31,8 @@ class SelfCommunicator final : public Communicator {
   }
   device::Completion wait(Ticket ticket) override {
     if (ticket.number < 0 || ticket.number >= started_)
-      throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
+      throw std::logic_error(
+          vaecf::format("Communicator::wait: collective {} was never started", ticket.number));
     return {};
   }
   [[noreturn]] void abort(int code) override {

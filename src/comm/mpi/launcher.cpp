@@ -17,8 +17,9 @@ std::optional<std::int64_t> number(const char* variable) {
   return value;
 }
 
-/// Tasks of the srun that started this process. The shells of sbatch and salloc are steps too, or inherit
-/// parts of a step's variables, but have reserved step numbers just below 2^32, or none.
+/// Returns the number of tasks of the srun that started this process, or nullopt if there was none. Shells of
+/// sbatch and salloc are steps too, or inherit some variables of a step. They are recognized by their
+/// reserved step ids just below 2^32, or by the missing id.
 std::optional<int> srun_tasks() {
   constexpr std::int64_t first_reserved_step = 0xfffffff0;
   const auto step = number("SLURM_STEP_ID");
@@ -31,7 +32,8 @@ std::optional<int> srun_tasks() {
 }  // namespace
 
 std::optional<int> launcher_size() {
-  // mpirun starts its daemons by srun, whose variables the ranks inherit: so Open MPI's own come first.
+  // Under Slurm, mpirun starts its daemons by srun, and the ranks inherit srun's variables. Therefore Open
+  // MPI's own variables take precedence.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const auto size = number(variable)) return static_cast<int>(*size);
   }
@@ -48,8 +50,8 @@ std::optional<int> launcher_rank() {
 std::string launch_advice() {
   const int tasks = srun_tasks().value_or(1);
   if (tasks <= 1 || number("PMIX_RANK") || number("OMPI_COMM_WORLD_SIZE")) return "";
-  return vaecf::format("srun started {} tasks without PMIx; should MPI not join them, use srun --mpi=pmix",
-                       tasks);
+  return vaecf::format(
+      "srun started {} tasks without PMIx; if MPI fails to connect them, use srun --mpi=pmix", tasks);
 }
 
 bool launched_by_mpi() {

@@ -27,14 +27,15 @@ namespace {
 int mpi_count(std::int64_t count) {
   constexpr auto most = std::numeric_limits<int>::max();
   if (count <= most) return static_cast<int>(count);
-  throw RunError(
-      vaecf::format("one exchange of {} numbers or bytes is more than MPI can count ({})", count, most));
+  throw RunError(vaecf::format("MPI: the count of a collective must be at most {}, got {} elements or bytes",
+                               most, count));
 }
 
-/// Who this process is and what it waited for; MPI cannot be asked yet.
+/// Returns the message of a timeout in MPI_Init. The rank comes from the launcher, as MPI cannot be queried
+/// yet.
 std::string not_joined(double seconds) {
   return vaecf::format(
-      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the ranks: see whether all of them were started, and whether their hosts reach each other",
+      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the ranks; check that all of them were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
 
@@ -48,7 +49,8 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     refuse_separate_worlds();
     algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
-    if (overlaps_) algorithm_ += ", but gradients are summed by their owners (distributed.overlap: on)";
+    if (overlaps_)
+      algorithm_ += ", but each rank sums its own part of the gradients (distributed.overlap: on)";
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
     find_neighbours();
     joining_.reset();
@@ -97,8 +99,8 @@ class MpiCommunicator final : public Communicator {
     collective("all-gather", [&] { all_gather(part.data(), part.size(), all.data()); });
   }
 
-  /// MPI makes no progress by itself: without overlap, a collective runs when it is waited for. With overlap,
-  /// its messages are posted now, and go on their way whenever MPI is called.
+  /// Without overlap, the collective runs in wait(), since MPI makes no progress by itself. With overlap, its
+  /// messages are posted here, and progress whenever MPI is called.
   Ticket start(const StartedCall& call, device::Completion) override {
     activity().enter_collective();
     started_.emplace_back().call = call;
@@ -109,9 +111,10 @@ class MpiCommunicator final : public Communicator {
   device::Completion wait(Ticket ticket) override {
     const std::int64_t begun = finished_ + static_cast<std::int64_t>(started_.size());
     if (ticket.number < 0 || ticket.number >= begun) {
-      throw std::logic_error(vaecf::format("wait: ticket {} was never started", ticket.number));
+      throw std::logic_error(
+          vaecf::format("Communicator::wait: collective {} was never started", ticket.number));
     }
-    // In the order of starting, which is the same on all ranks.
+    // Collectives finish in the order in which they were started, which is the same on all ranks.
     for (; finished_ <= ticket.number; ++finished_) {
       waiting("wait", [&] { finish(started_.front()); });
       started_.pop_front();
@@ -134,7 +137,7 @@ class MpiCommunicator final : public Communicator {
       }
     } catch (const RunError&) {
     }
-    // What other ranks may still send must find its memory: it is not given back.
+    // Other ranks may still write to these buffers, so their memory is leaked deliberately.
     if (!started_.empty()) new std::deque<Started>(std::move(started_));
     started_.clear();
   }
@@ -148,21 +151,22 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// A collective that was started, and its messages, if they are posted.
+  /// A non-blocking collective in flight.
   struct Started {
     StartedCall call;
-    std::optional<Timeline::Span> span;  // from its beginning to its end
-    std::vector<MPI_Request> requests;
+    std::optional<Timeline::Span> span;     // from its beginning to its end
+    std::vector<MPI_Request> requests;      // of its messages; empty until they are posted
     std::unique_ptr<std::byte[]> received;  // this rank's part of the other ranks' values
   };
 
-  /// A blocking collective.
+  /// Runs the blocking collective `f`.
   template <class F>
   void collective(const char* name, F&& f) {
     activity().enter_collective();
     waiting(name, f);
   }
-  /// Waits for others. After a failed call no other rank can be counted on, whoever catches the error.
+  /// Runs `f`, which may block on other ranks. If it fails, MPI is marked as unusable, even if a caller
+  /// handles the error.
   template <class F>
   void waiting(const char* name, F&& f) {
     const Activity::Wait wait(activity(), name);
@@ -174,7 +178,8 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// The bytes of one rank's part; what of an all-reduce cannot be shared out evenly is in none.
+  /// Returns the bytes of one rank's part. The remainder of an all-reduce, if its count is not a multiple of
+  /// the number of ranks, belongs to no part.
   std::size_t part_bytes(const StartedCall& call) const {
     const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
     return static_cast<std::size_t>(all_reduce ? call.count / size_ : call.count) * call.element_bytes();
@@ -216,8 +221,8 @@ class MpiCommunicator final : public Communicator {
       add_up<float>(started);
   }
 
-  /// All parts to their owners, who then sum them: MPI_Reduce_scatter_block takes three times as long on one
-  /// host.
+  /// Posts the messages that send all parts to their owners, which then sum them. MPI_Reduce_scatter_block
+  /// takes three times as long on one host.
   void post_parts(Started& started) {
     constexpr int tag = 0;
     const std::size_t bytes = part_bytes(started.call);
@@ -240,7 +245,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// Sums what post_parts has received, in rank order; of an all-reduce then gathers the sums of all parts.
+  /// Sums the parts received by post_parts, in rank order. For an all-reduce, also gathers the sums.
   template <class T>
   void add_up(const Started& started) {
     const StartedCall& call = started.call;
@@ -259,7 +264,7 @@ class MpiCommunicator final : public Communicator {
     if (!all_reduce) return;
     T* const values = static_cast<T*>(call.out);
     all_gather(sum, part * sizeof(T), values);
-    // Fewer elements than there are ranks are left: every rank adds up all of them.
+    // The remainder has fewer elements than there are ranks: every rank sums all of them.
     const std::size_t rest = static_cast<std::size_t>(call.count) - part * ranks;
     std::vector<T> all(rest * ranks);
     all_gather(values + part * ranks, rest * sizeof(T), all.data());
@@ -267,8 +272,8 @@ class MpiCommunicator final : public Communicator {
     sum_terms<T>(terms, static_cast<std::int64_t>(rest), values + part * ranks);
   }
 
-  /// Gathers `bytes` of each rank's `part` in `all`; `part` may be its place there. With `requests` only
-  /// starts.
+  /// Gathers `bytes` bytes of each rank's `part` in `all`; `part` may be this rank's range of `all`. With
+  /// `requests` the call does not block, and adds its request there.
   void all_gather(const void* part, std::size_t bytes, void* all,
                   std::vector<MPI_Request>* requests = nullptr) {
     if (bytes == 0) return;
@@ -286,11 +291,11 @@ class MpiCommunicator final : public Communicator {
   void refuse_separate_worlds() const {
     const int started = launcher_size().value_or(1);
     if (size_ > 1 || started <= 1) return;
-    throw InputError(vaecf::format(
-        "a launcher started {} processes, but MPI joins none of them: each would be a world of its own and train alone. "
-        "The launcher speaks another protocol than this program's MPI library ({}). "
-        "Use srun --mpi=pmix, or that library's own mpirun",
-        started, MpiSession::library()));
+    throw InputError(
+        vaecf::format("the launcher started {} processes, but each has an MPI_COMM_WORLD of size 1: "
+                      "its process-management interface does not match this program's MPI library ({}); "
+                      "use srun --mpi=pmix, or that library's mpirun",
+                      started, MpiSession::library()));
   }
 
   void find_neighbours() {
@@ -313,7 +318,7 @@ class MpiCommunicator final : public Communicator {
   std::string algorithm_;
   OwnComm comm_;
   std::deque<Started> started_;
-  std::int64_t finished_ = 0;  // tickets
+  std::int64_t finished_ = 0;  // number of finished non-blocking collectives
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
@@ -325,8 +330,8 @@ class MpiCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options) {
   if (const std::string advice = launch_advice(); !advice.empty()) {
-    // MPI may end the first task that it cannot join to others, and srun then all of them: first, task 0 says
-    // why.
+    // MPI may terminate a task that it cannot connect, and srun then terminates all tasks. The delay lets
+    // task 0 print the advice first.
     if (launcher_rank().value_or(0) == 0) {
       write_error_line("warning: " + advice);
     } else {

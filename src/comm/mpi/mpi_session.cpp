@@ -15,7 +15,7 @@
 namespace vaecf::comm {
 namespace {
 
-// Open MPI's names (ompi_info --param coll tuned --level 9).
+// Parameters of Open MPI (ompi_info --param coll tuned --level 9).
 constexpr const char* dynamic_rules = "OMPI_MCA_coll_tuned_use_dynamic_rules";
 constexpr const char* all_reduce_in_environment = "OMPI_MCA_coll_tuned_allreduce_algorithm";
 constexpr const char* all_reduce_variable = "coll_tuned_allreduce_algorithm";
@@ -23,14 +23,15 @@ constexpr int ring = 4;
 
 constexpr double seconds_to_finalize = 60.0;
 
-/// Starts MPI's interface for tools at MPI's own thread level, which Open MPI 4.1 would change otherwise.
+/// Initializes the MPI tool interface (MPI_T) with MPI's thread level, which Open MPI 4.1 would change
+/// otherwise. Returns false if that fails.
 bool start_tools() {
   int level = 0;
   return MPI_Query_thread(&level) == MPI_SUCCESS && MPI_T_init_thread(level, &level) == MPI_SUCCESS;
 }
 
-/// Sets Open MPI's own variable `name`, which it looks at when a communicator is made. False where this MPI
-/// has no such variable.
+/// Sets Open MPI's control variable `name`, which it reads when a communicator is created. Returns false if
+/// this MPI library has no such variable.
 bool set_variable(const char* name, int value) {
   if (!start_tools()) return false;
   int index = 0;
@@ -52,21 +53,22 @@ void check_mpi(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
   throw RunError(
-      vaecf::format("{} failed: {} (code {}). Ranks can no longer reach each other; "
-                    "look for a rank or host that went away, then start again from the last checkpoint",
+      vaecf::format("{} failed: {} (code {}). The ranks are no longer connected; "
+                    "check for a rank or host that failed, then resume from the last checkpoint",
                     call, text.data(), code));
 }
 
 MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
   int finalized = 0;
   check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
-  if (finalized != 0) throw RunError("MPI has ended in this process and cannot start again");
+  if (finalized != 0) throw RunError("MPI: it was finalized in this process and cannot be initialized again");
   int running = 0;
   check_mpi(MPI_Initialized(&running), "MPI_Initialized");
   if (running != 0) {
     check_mpi(MPI_Query_thread(&thread_level_), "MPI_Query_thread");
   } else {
-    // Read at the start, alike on all ranks whatever they ask for: it only makes a later choice possible.
+    // Open MPI reads this only at initialization. It merely permits choosing the algorithm later, so all
+    // ranks set it, even if they do not request the ring.
     constexpr int keep = 0;
     setenv(dynamic_rules, "1", keep);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
@@ -82,8 +84,8 @@ MpiSession::~MpiSession() {
   const Deadline deadline(
       seconds_to_finalize,
       vaecf::format(
-          "rank {} is done, but MPI has not ended for {:g} s: another rank is gone or hangs on its way out. "
-          "This process leaves without it",
+          "rank {} is done, but MPI_Finalize has not returned for {:g} s: another rank crashed or hangs at exit. "
+          "This process exits without it",
           rank, seconds_to_finalize));
   MPI_Finalize();
 }
@@ -101,19 +103,19 @@ std::string MpiSession::library() {
 }
 
 std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
-  // Ranks that ask for different ones would send messages that do not fit: then the library chooses, and
-  // whoever compares the configurations can still say what differs.
+  // Ranks with different algorithms would send messages that do not match. Letting the library choose then
+  // allows the later comparison of configurations to report the difference.
   int rings = algorithm == AllReduceAlgorithm::ring ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   if (const char* users = std::getenv(all_reduce_in_environment)) {
-    return vaecf::format("all-reduce {} of {}", users, all_reduce_in_environment);
+    return vaecf::format("all-reduce algorithm set by {}={}", all_reduce_in_environment, users);
   }
   const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
-  return rings == 1 && done ? "ring all-reduce" : "the library's choice of all-reduce";
+  return rings == 1 && done ? "ring all-reduce" : "all-reduce algorithm chosen by the library";
 }
 
 std::string mpi_transports() {
-  // Variables that Open MPI knows if and only if the component is open.
+  // Open MPI provides each of these variables if and only if the component is open.
   constexpr std::array<std::pair<const char*, const char*>, 7> components = {
       {{"btl_vader_eager_limit", "shared memory (vader)"},
        {"btl_sm_eager_limit", "shared memory (sm)"},

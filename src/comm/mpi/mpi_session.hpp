@@ -8,10 +8,11 @@
 
 namespace vaecf::comm {
 
-/// Throws RunError naming `call` and MPI's own sentence unless `code` is MPI_SUCCESS.
+/// Throws RunError with `call` and MPI's error string unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
 
-/// MPI's life in this process: started here and finalized by the destructor, unless it already ran before.
+/// Initializes MPI and finalizes it in the destructor, unless it was already initialized. Throws RunError if
+/// MPI was finalized before.
 class MpiSession {
  public:
   MpiSession();
@@ -19,17 +20,18 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// "Open MPI v4.1.4"
+  /// Returns the name and version of the MPI library, such as "Open MPI v4.1.4".
   static std::string library();
   bool threads_may_call_mpi() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
-  /// Chooses how communicators made from here on sum: "ring" where all ranks ask for it and the library has
-  /// it, else the library's choice; what the user set in the environment stays. Collective. Returns what it
-  /// came to, for the log.
+  /// Sets the all-reduce algorithm of communicators that are created later, and returns its description for
+  /// the log. It is the ring if all ranks request it and the library provides it; otherwise the library
+  /// chooses. A choice of the user in the environment takes precedence. Collective.
   static std::string choose_all_reduce(AllReduceAlgorithm algorithm);
 
-  /// False while an exception thrown after the start unwinds, or after give_up(): other ranks may never come
-  /// to a collective call, finalization included.
+  /// Returns false after give_up(), and while an exception thrown after construction unwinds. Other ranks may
+  /// then never join a collective call, including MPI_Finalize.
   bool healthy() const;
+  /// Marks MPI as unusable after a failed call.
   void give_up() { given_up_ = true; }
 
  private:
@@ -39,7 +41,7 @@ class MpiSession {
   int exceptions_at_start_;
 };
 
-/// A communicator of our own, freed unless MPI's peers may be gone.
+/// Owns an MPI communicator, and frees it if MpiSession::healthy().
 class OwnComm {
  public:
   explicit OwnComm(const MpiSession& session) : session_(session) {}

@@ -10,8 +10,8 @@
 
 namespace vaecf::comm {
 
-/// sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32, in this order, rounded once at the end.
-/// `sum` may be one of the terms. T: float or Bf16.
+/// Computes sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32 and in this order, rounded once at
+/// the end. `sum` may be one of the terms. T is float or Bf16.
 template <class T>
 void sum_terms(std::span<const T* const> terms, std::int64_t count, T* sum) {
   const auto widened = [](T value) {
@@ -20,7 +20,7 @@ void sum_terms(std::span<const T* const> terms, std::int64_t count, T* sum) {
     else
       return value;
   };
-  // Stays in the first cache, whatever the number of terms.
+  // The accumulators stay in the L1 cache for any number of terms.
   constexpr std::int64_t block = 1024;
   std::array<float, block> total;
   for (std::int64_t begin = 0; begin < count; begin += block) {

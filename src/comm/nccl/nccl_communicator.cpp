@@ -27,7 +27,7 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventEnd>;
 
 Event make_event() {
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
   return Event(event);
 }
 
@@ -36,13 +36,14 @@ struct StreamEnd {
 };
 using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamEnd>;
 
-/// As urgent as can be: what other ranks wait for goes before what only this one computes.
+/// Creates a stream of the highest priority: other ranks wait for communication, but not for this rank's
+/// compute.
 Stream make_stream() {
   int least = 0;
   int greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying the stream priorities");
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "creating a stream");
   return Stream(stream);
 }
 
@@ -86,7 +87,8 @@ class NcclCommunicator final : public Communicator {
     std::_Exit(code);
   }
 
-  /// Within a recording the stream joins it by `after`, and the backend's wait for the event leads back.
+  /// During graph capture, waiting for `after` makes this stream part of the captured graph, and the device's
+  /// wait for the returned event joins it again.
   Ticket start(const StartedCall& call, device::Completion after) override {
     activity().enter_collective();
     if (after.event != nullptr) {
@@ -95,8 +97,8 @@ class NcclCommunicator final : public Communicator {
     }
     if (call.count > 0) {
       const char* type = call.type == ElementType::bf16 ? "bf16" : "fp32";
-      connection_.start(vaecf::format("{} of {} {} numbers (number {} in this run)", to_string(call.kind),
-                                      call.count, type, next_ + 1),
+      connection_.start(vaecf::format("{} of {} {} elements (collective {} of this run)",
+                                      to_string(call.kind), call.count, type, next_ + 1),
                         [&](ncclComm_t comm) { return enqueue(call, comm); });
     }
     Event event = next_event();
@@ -108,8 +110,8 @@ class NcclCommunicator final : public Communicator {
   device::Completion wait(Ticket ticket) override {
     const auto place = open_.find(ticket.number);
     if (place == open_.end()) {
-      throw std::logic_error(
-          vaecf::format("wait: ticket {} was never started, or waited for before", ticket.number));
+      throw std::logic_error(vaecf::format(
+          "Communicator::wait: collective {} was never started, or has been waited for", ticket.number));
     }
     used_.push_back(std::move(place->second));
     open_.erase(place);
@@ -132,7 +134,7 @@ class NcclCommunicator final : public Communicator {
     return ncclInvalidArgument;
   }
 
-  /// An event is used again only when 64 others have been handed back since.
+  /// Returns an event to record. An event is reused only after wait() has returned 64 others.
   Event next_event() {
     constexpr std::size_t rest = 64;
     if (used_.size() <= rest) return make_event();
@@ -144,10 +146,10 @@ class NcclCommunicator final : public Communicator {
   Communicator& control_;
   NcclSettings settings_;
   Stream stream_ = make_stream();
-  std::deque<Event> used_;              // of tickets waited for, the oldest first
-  std::map<std::int64_t, Event> open_;  // of tickets not waited for yet
+  std::deque<Event> used_;              // events that wait() has returned, the oldest first
+  std::map<std::int64_t, Event> open_;  // events of collectives that are not waited for yet
   std::int64_t next_ = 0;
-  NcclConnection connection_;  // ends before its stream
+  NcclConnection connection_;  // destroyed before its stream
 };
 
 }  // namespace

@@ -24,21 +24,22 @@ namespace {
   const char* details = ncclGetLastError(nullptr);
   if (details != nullptr && *details != '\0') text += vaecf::format(" ({})", details);
   if (result == ncclRemoteError)
-    throw RunError(text + "; another rank ended or can no longer be reached: see what it says itself");
+    throw RunError(text +
+                   "; another rank ended or is no longer reachable; see the messages of the other ranks");
   if (result == ncclSystemError || result == ncclUnhandledCudaError) {
     text +=
         "; "
-        "ranks on one host need space in /dev/shm (containers get more by --shm-size=1g --ulimit memlock=-1)";
+        "ranks on one host need space in /dev/shm (for containers use --shm-size=1g --ulimit memlock=-1)";
   }
-  throw RunError(text + "; NCCL_DEBUG=INFO in the environment makes NCCL say more");
+  throw RunError(text + "; set NCCL_DEBUG=INFO in the environment for details");
 }
 
-/// What is under way is no failure.
+/// Throws RunError unless `result` is ncclSuccess or ncclInProgress.
 void check_nccl(ncclResult_t result, const std::string& call) {
   if (result != ncclSuccess && result != ncclInProgress) fail(result, call);
 }
 
-/// Open MPI answers other ranks only while it is called.
+/// Calls MPI once, since Open MPI responds to other ranks only during MPI calls.
 void let_mpi_proceed() {
   int on = 0;
   int over = 0;
@@ -49,15 +50,15 @@ void let_mpi_proceed() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-/// NCCL's id of rank 0 for all ranks; one of zeros says that rank 0 has none.
+/// Broadcasts rank 0's NCCL id. An id of zeros means that ncclGetUniqueId failed on rank 0.
 ncclUniqueId share_id(Communicator& control) {
   ncclUniqueId id{};
   const ncclResult_t result = control.rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
   if (result != ncclSuccess) id = {};
   control.broadcast(std::span<char>(id.internal), 0);
-  check_nccl(result, "looking for a network");
+  check_nccl(result, "creating a unique id");
   if (std::ranges::all_of(id.internal, [](char byte) { return byte == 0; }))
-    throw RunError("NCCL does not start on rank 0: see what that rank says");
+    throw RunError("NCCL: initialization failed on rank 0; see the message of that rank");
   return id;
 }
 
@@ -65,7 +66,7 @@ ncclUniqueId share_id(Communicator& control) {
 
 int nccl_version() {
   int version = 0;
-  check_nccl(ncclGetVersion(&version), "asking for its version");
+  check_nccl(ncclGetVersion(&version), "querying its version");
   return version;
 }
 
@@ -80,7 +81,7 @@ NcclConnection::NcclConnection(Communicator& control, double timeout)
   const std::string what = vaecf::format("connecting {} ranks", control.size());
   const ncclUniqueId id = share_id(control);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // else a rank that waits for others could not even be aborted
+  config.blocking = 0;  // otherwise a rank that waits for others could not be aborted
   try {
     check_nccl(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config), what);
     await(what, timeout);
@@ -94,7 +95,7 @@ NcclConnection::~NcclConnection() {
   if (std::uncaught_exceptions() > exceptions_at_start_) abandon();
   if (comm_ == nullptr) return;
   try {
-    const std::string what = "parting from the other ranks";
+    const std::string what = "disconnecting from the other ranks";
     check_nccl(ncclCommFinalize(comm_), what);
     await(what, timeout_);
     ncclCommDestroy(comm_);
@@ -105,14 +106,14 @@ NcclConnection::~NcclConnection() {
 
 bool NcclConnection::done(const std::string& what) const {
   ncclResult_t state = ncclSuccess;
-  check_nccl(ncclCommGetAsyncError(comm_, &state), "asking for errors");
+  check_nccl(ncclCommGetAsyncError(comm_, &state), "querying errors");
   check_nccl(state, what);
   return state == ncclSuccess;
 }
 
 void NcclConnection::await(const std::string& what, double timeout) const {
   using Clock = std::chrono::steady_clock;
-  // NCCL hands most calls to a thread of its own, which is soon done: a sleep would be the longer part.
+  // NCCL runs most calls in its own thread, which usually finishes sooner than a sleep would.
   constexpr std::chrono::microseconds soon{200};
   const auto begin = Clock::now();
   while (!done(what)) {
@@ -121,7 +122,8 @@ void NcclConnection::await(const std::string& what, double timeout) const {
     if (waited > std::chrono::duration<double>(timeout)) {
       throw RunError(vaecf::format(
           "{} has waited {:g} s (distributed.timeout) for NCCL: {}. "
-          "Another rank did not come to it, or cannot be reached: see what the other ranks print, and whether their hosts reach each other (NCCL_DEBUG=INFO tells by which network, NCCL_SOCKET_IFNAME chooses it)",
+          "Another rank did not make the same call, or is not reachable; "
+          "check the messages of the other ranks, and that their hosts can reach each other (NCCL_DEBUG=INFO shows the network, NCCL_SOCKET_IFNAME selects it)",
           name_, timeout, what));
     }
     if (waited < soon) {
@@ -134,11 +136,12 @@ void NcclConnection::await(const std::string& what, double timeout) const {
 
 void NcclConnection::start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
   const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) throw RunError("the connection to the other ranks was given up after an error");
+  if (comm_ == nullptr)
+    throw RunError("NCCL: the connection to the other ranks was aborted after an earlier error");
   try {
     const ncclResult_t result = call(comm_);
     check_nccl(result, what);
-    // A call that hangs stands still, which the watchdog sees.
+    // No timeout is needed: the watchdog detects a call that makes no progress.
     if (result == ncclInProgress) await(what, std::numeric_limits<double>::infinity());
   } catch (...) {
     abandon();
@@ -148,15 +151,15 @@ void NcclConnection::start(const std::string& what, const std::function<ncclResu
 
 void NcclConnection::check() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && comm_ != nullptr) done("an exchange between ranks");
+  if (lock && comm_ != nullptr) done("a collective");
 }
 
 void NcclConnection::abandon() noexcept {
   if (comm_ == nullptr) return;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   try {
-    // NCCL first tells its kernels to end, then waits, for ever if need be, until the last recording that
-    // holds them is gone; which it will be when this exception has unwound.
+    // ncclCommAbort first stops NCCL's kernels, then blocks until the last captured graph that contains them
+    // is destroyed. That happens while the current exception unwinds, so the call must not block this thread.
     auto ended = std::make_shared<std::promise<void>>();
     const std::future<void> end = ended->get_future();
     std::thread([comm, ended] {
@@ -165,7 +168,7 @@ void NcclConnection::abandon() noexcept {
     }).detach();
     end.wait_for(std::chrono::seconds(2));
   } catch (...) {
-    // No thread to be had: what is left of NCCL ends with the process.
+    // No thread could be started: the end of the process releases what NCCL holds.
   }
 }
 

@@ -10,39 +10,44 @@
 
 namespace vaecf::comm {
 
-/// Ranks joined by NCCL, whose calls do not block: their outcome is polled. Errors: RunError, after which the
-/// connection is given up.
+/// Owns a non-blocking NCCL communicator (ncclComm_t), whose state is polled. A failed start() throws
+/// RunError and aborts the connection.
 class NcclConnection {
  public:
-  /// Collective. Throws RunError if NCCL has not connected the ranks of `control` after `timeout` seconds, in
-  /// which it also has to part from them in the end.
+  /// Connects the ranks of `control`. `timeout` in seconds limits both connecting and disconnecting. Throws
+  /// RunError if NCCL has not connected the ranks by then. Collective.
   NcclConnection(Communicator& control, double timeout);
-  /// Parts from the other ranks (collective), or gives up if an exception is unwinding.
+  /// Disconnects from the other ranks (collective), or aborts if an exception is unwinding.
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
   NcclConnection& operator=(const NcclConnection&) = delete;
 
-  /// Makes `call` and waits until NCCL has put it into its stream: only then may an event follow it there.
+  /// Runs `call` and blocks until NCCL has enqueued it in its stream, so that an event can be recorded after
+  /// it. `what` describes the call in messages. Throws RunError if NCCL fails or the connection was aborted.
   void start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call);
-  /// Throws RunError if NCCL has met an error since. From any thread; left to start() while that runs.
+  /// Throws RunError if NCCL reports an asynchronous error. May be called from any thread; returns
+  /// immediately while start() runs in another thread, which then reports the error.
   void check();
-  /// Ends what the GPU does for other ranks, so that its memory can be freed. Returns within seconds.
+  /// Aborts NCCL's kernels on the GPU, so that their memory can be freed. Returns within seconds.
   void abandon() noexcept;
 
  private:
-  /// Returns whether what NCCL was asked for last is done.
+  /// Returns whether the most recent NCCL call has completed (ncclCommGetAsyncError). Throws RunError if it
+  /// failed.
   bool done(const std::string& what) const;
-  /// Waits for it. Throws RunError after `timeout` seconds: NCCL has not come to do `what`.
+  /// Blocks until the most recent NCCL call has completed. Throws RunError if it failed, or after `timeout`
+  /// seconds.
   void await(const std::string& what, double timeout) const;
 
   std::string name_;  ///< "rank 1 on node7"
   double timeout_;
   int exceptions_at_start_;
-  std::mutex mutex_;  ///< NCCL finishes a call within the question for its state: one thread at a time
-  ncclComm_t comm_ = nullptr;  ///< null: given up
+  std::mutex mutex_;           ///< serializes NCCL calls; ncclCommGetAsyncError may complete a pending call
+  ncclComm_t comm_ = nullptr;  ///< null after abandon()
 };
 
-/// The version of the library in use: 22809 for 2.28.9. RunError.
+/// Returns the version of the NCCL library in use, such as 22809 for 2.28.9. Throws RunError if the query
+/// fails.
 int nccl_version();
 
 }  // namespace vaecf::comm

@@ -21,13 +21,14 @@ bool find_shared_gpu(Communicator& control, const std::string& device_id, bool m
   const auto shared = std::ranges::adjacent_find(ids);
   if (shared == ids.end()) return false;
   if (may_share) return true;
-  throw InputError(vaecf::format(
-      "two ranks compute on {}: start as many ranks per host as it has GPUs; "
-      "distributed.allow_shared_gpu: true lets ranks share one, for tests without regard to speed",
-      *shared));
+  throw InputError(
+      vaecf::format("two ranks compute on {}; start as many ranks per host as it has GPUs, "
+                    "or set distributed.allow_shared_gpu: true for tests without regard to speed",
+                    *shared));
 }
 
-/// What must be alike on all ranks.
+/// Returns a string of all that must be equal on all ranks: the NCCL version and the variables that select
+/// its algorithm.
 std::string version_and_variables(int version) {
   std::string text = vaecf::format("NCCL {}", nccl_version_text(version));
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE"}) {
@@ -46,16 +47,16 @@ void set_nccl_environment(const NcclSettings& settings) {
   };
   if (settings.deterministic || settings.algorithm == AllReduceAlgorithm::ring) set("NCCL_ALGO", "Ring");
   if (settings.deterministic) set("NCCL_PROTO", "Simple");
-  // Sums in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and do not work on shared GPUs.
+  // Reductions in the NVLink switch differ from call to call (NVIDIA/nccl#1497), and fail on shared GPUs.
   if (settings.deterministic || settings.shared_gpu) set("NCCL_NVLS_ENABLE", "0");
   if (!settings.shared_gpu) return;
   constexpr int knows_shared_gpus = 23000;
   if (settings.version >= knows_shared_gpus) {
     set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
-    // Kernels of all ranks must fit on the GPU together: each waits for the others'.
+    // The kernels of all ranks wait for each other, so they must fit on the GPU at the same time.
     set("NCCL_MAX_CTAS", "4");
   } else {
-    // Ranks that take each other for other hosts may share a GPU, and talk through sockets.
+    // NCCL lets ranks share a GPU only if they appear to be on different hosts; they then use sockets.
     set("NCCL_HOSTID", vaecf::format("vaecf-rank-{}", settings.rank));
     set("NCCL_IB_DISABLE", "1");
   }
@@ -71,22 +72,22 @@ NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, co
   const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
   if (other == all.end()) return settings;
   throw InputError(vaecf::format(
-      "rank {} has {}, rank 0 has {}, and they would wait for each other for ever: give all ranks the same library and environment (mpirun -x NCCL_ALGO)",
+      "rank {} has {}, rank 0 has {}, which would cause a deadlock; use the same library and environment on all ranks (mpirun -x NCCL_ALGO)",
       other - all.begin(), *other, all[0]));
 }
 
 std::string nccl_choice(const NcclSettings& settings) {
   const std::string algorithm = variable("NCCL_ALGO");
   const std::string protocol = variable("NCCL_PROTO");
-  std::string text = algorithm.empty()     ? "NCCL's choice of algorithm"
+  std::string text = algorithm.empty()     ? "algorithm chosen by NCCL"
                      : algorithm == "Ring" ? "ring"
                                            : "NCCL_ALGO=" + algorithm;
   if (settings.deterministic && algorithm == "Ring" && protocol == "Simple") {
-    text += ", the same bits from run to run by the Simple protocol (small sums are slower)";
+    text += ", bitwise reproducible with the Simple protocol (small all-reduces are slower)";
   } else if (!protocol.empty()) {
     text += vaecf::format(", NCCL_PROTO={}", protocol);
   }
-  if (settings.shared_gpu) text += ", on GPUs that ranks share: timings mean nothing";
+  if (settings.shared_gpu) text += ", on GPUs shared by ranks (timings are meaningless)";
   return text;
 }
 

@@ -6,29 +6,30 @@
 
 namespace vaecf::comm {
 
-/// What decides how NCCL is set up.
+/// The settings that determine NCCL's environment variables.
 struct NcclSettings {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   bool deterministic = false;
   bool shared_gpu = false;  ///< some ranks share a GPU
-  int version = 0;          ///< of the library, as ncclGetVersion gives it
+  int version = 0;          ///< version of the library as returned by ncclGetVersion
   int rank = 0;
 };
 
-/// Sets the variables of NCCL's environment that these settings need and the user has not set.
+/// Sets the NCCL environment variables that `settings` require, except those that the user has set.
 void set_nccl_environment(const NcclSettings& settings);
 
-/// Settles, on all ranks of `control` alike, how NCCL is set up, and sets its environment. `device_id` names
-/// this rank's GPU, `version` its NCCL. Collective; InputError on all ranks if some share a GPU without
-/// leave, or differ in NCCL's version or in the variables that choose its algorithm, as they would wait for
-/// each other for ever.
+/// Negotiates the NCCL settings between the ranks of `control`, and sets the environment. `device_id`
+/// identifies this rank's GPU; `version` is its NCCL version. Collective. Throws InputError on all ranks if
+/// two ranks share a GPU without `allow_shared_gpu`. Also throws it if NCCL versions or the variables that
+/// select the algorithm differ, which would cause a deadlock.
 NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
                            int version);
 
-/// What the environment now makes of the settings, for the log: "ring", "NCCL's choice of algorithm", ...
+/// Describes the algorithm that results from `settings` and the environment, for the log: "ring", "algorithm
+/// chosen by NCCL", ...
 std::string nccl_choice(const NcclSettings& settings);
 
-/// "2.28.9" of 22809.
+/// Formats an NCCL version: 22809 is "2.28.9".
 std::string nccl_version_text(int version);
 
 }  // namespace vaecf::comm

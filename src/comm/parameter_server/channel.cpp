@@ -76,17 +76,17 @@ void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const in
   const bool direct = workers.size() == 1 && !bf16_wire_;
   std::vector<RecvBuffer> recvs;
   std::vector<const float*> terms;
-  Range place{0, packed.size()};
+  Range slot{0, packed.size()};
   for (const int worker : workers) {
     recvs.push_back(
-        {worker, bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, place))
-                            : std::as_writable_bytes(direct ? view(shard, packed) : view(*terms_, place))});
-    terms.push_back(terms_->data() + place.begin);
-    place = {place.end, place.end + packed.size()};
+        {worker, bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, slot))
+                            : std::as_writable_bytes(direct ? view(shard, packed) : view(*terms_, slot))});
+    terms.push_back(terms_->data() + slot.begin);
+    slot = {slot.end, slot.end + packed.size()};
   }
   receive(recvs);
   if (direct) return;
-  if (bf16_wire_) device_.widen(*narrow_in_, {0, place.begin}, *terms_, 0);
+  if (bf16_wire_) device_.widen(*narrow_in_, {0, slot.begin}, *terms_, 0);
   sum_terms<float>(terms, packed.size(), shard.data() + packed.begin);
 }
 

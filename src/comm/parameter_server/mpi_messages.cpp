@@ -20,8 +20,8 @@ class MpiMessages final : public Messages {
   void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
     const Activity::Wait wait(activity_, "messages");
     requests_.clear();
-    // Receives first: what comes then has its place, and is copied once. No part of a bucket is too long for
-    // an int (most_bucket_mib).
+    // Receives are posted first, so that messages arrive in their final buffers without an extra copy.
+    // most_bucket_mib keeps the size of every message within an int.
     for (const RecvBuffer& recv : recvs) {
       if (recv.bytes.empty()) continue;
       check_mpi(MPI_Irecv(recv.bytes.data(), static_cast<int>(recv.bytes.size()), MPI_BYTE, recv.peer,

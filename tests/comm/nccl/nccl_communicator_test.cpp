@@ -1,5 +1,5 @@
-// The NCCL communicator on GPUs, which the ranks of mpirun may share. Inputs are small integers, whose sums
-// are exact in bf16 too: the serial result must be met to the bit.
+// Tests the NCCL communicator on GPUs, which the ranks of mpirun may share. Inputs are small integers, whose
+// sums are exact in bf16 too, so that results must equal the serial ones bitwise.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
@@ -54,7 +54,7 @@ class Nccl : public testing::Test {
   template <class T>
   static void write(T* device, const std::vector<T>& values) {
     check(cudaMemcpy(device, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-    check(cudaDeviceSynchronize());  // a copy from pageable memory may be under way when the call returns
+    check(cudaDeviceSynchronize());  // a copy from pageable memory may be unfinished when the call returns
   }
   template <class T>
   std::vector<T> read(const T* device, std::int64_t count) {
@@ -106,14 +106,14 @@ void Nccl::test_sums_and_gathers(bool in_place) {
   }
 }
 
-TEST_F(Nccl, SumsAndGathersAreTheSerialOnes) {
+TEST_F(Nccl, SumsAndGathersEqualSerialResults) {
   for (const bool in_place : {false, true}) {
     test_sums_and_gathers<float>(in_place);
     test_sums_and_gathers<Bf16>(in_place);
   }
 }
 
-TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
+TEST_F(Nccl, CollectivesAreOrderedWithDeviceOperations) {
   constexpr std::int64_t size = 1 << 22;
   const auto buffer = device_->make_buffer(size);
   const auto copy = device_->make_buffer(size);
@@ -131,7 +131,7 @@ TEST_F(Nccl, ExchangesAreOrderedWithTheVerbsBeforeAndAfterThem) {
   }
 }
 
-TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
+TEST_F(Nccl, ManyCollectivesMayBeInFlight) {
   constexpr std::int64_t piece = 4096;
   constexpr std::int64_t pieces = 100;
   const auto buffer = device_->make_buffer(piece * pieces);
@@ -146,7 +146,7 @@ TEST_F(Nccl, SeveralTicketsMayBeUnderWay) {
   EXPECT_TRUE(same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), piece * pieces)));
 }
 
-TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
+TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
   ASSERT_TRUE(comm_->recordable());
   constexpr std::int64_t size = 100003;
   const auto source = device_->make_buffer(size);
@@ -175,7 +175,7 @@ TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
     std::vector<float> expected = sums<float>(ranks(), size);
     for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
     EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
-    // Mixed with what is not recorded.
+    // Replays may alternate with collectives that are not captured.
     device_->fill(*buffer, 1.0F);
     finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark()));
     EXPECT_TRUE(
@@ -183,7 +183,7 @@ TEST_F(Nccl, ARecordingRepeatsWhatItHolds) {
   }
 }
 
-TEST_F(Nccl, HostMemoryStaysWithMpi) {
+TEST_F(Nccl, BlockingCollectivesUseMpi) {
   std::vector<double> values = {1.0, static_cast<double>(rank())};
   comm_->all_reduce(std::span<double>(values));
   EXPECT_EQ(values[0], ranks());

@@ -52,7 +52,7 @@ Library& library() {
   return *holder();
 }
 void reset() {
-  // An abort that hangs still looks at the old one.
+  // A hanging abort still accesses the old one.
   static std::vector<std::unique_ptr<Library>> kept;
   kept.push_back(std::move(holder()));
   holder() = std::make_unique<Library>();

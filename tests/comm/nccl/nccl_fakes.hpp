@@ -8,21 +8,22 @@
 #include <string>
 #include <vector>
 
-/// NCCL, and what of CUDA orders streams, played on the host: nccl_fakes.cpp defines their functions, which
-/// take the place of those in the libraries.
+/// Fakes of NCCL and of the CUDA functions for streams and events. nccl_fakes.cpp defines functions of the
+/// same names, which replace those of the libraries.
 namespace vaecf::comm::fakes {
 
 struct Library {
-  /// What happened, in order: "init blocking=0", "wait E on S", "AllReduce 5 fp32 on S", "record E on S" ...
+  /// Returns all calls in order: "init blocking=0", "wait E on S", "AllReduce 5 fp32 on S", "record E on S"
+  /// ...
   std::vector<std::string> calls();
   void add(const std::string& call);
   bool has(const std::string& call);
   void clear();
 
-  std::atomic<ncclResult_t> answer = ncclSuccess;  ///< of the next collectives
+  std::atomic<ncclResult_t> answer = ncclSuccess;  ///< result of the following collectives
   std::atomic<ncclResult_t> init_answer = ncclInProgress;
-  std::atomic<ncclResult_t> state = ncclSuccess;  ///< of the communicator
-  std::atomic<int> busy_polls = 0;                ///< so many questions are answered "in progress" before
+  std::atomic<ncclResult_t> state = ncclSuccess;  ///< asynchronous state of the communicator
+  std::atomic<int> busy_polls = 0;  ///< number of polls that return "in progress" before `state`
   std::atomic<bool> abort_hangs = false;
   std::atomic<int> next_handle = 1;
 
@@ -31,11 +32,11 @@ struct Library {
   std::vector<std::string> calls_;
 };
 
-/// The one that the functions belong to; made anew by reset().
+/// Returns the current fake library, which reset() replaces by a new one.
 Library& library();
 void reset();
 
-/// The name under which a stream or event stands in calls().
+/// Returns the name of a stream or event in calls().
 std::string name(const void* handle);
 cudaEvent_t event(int number);
 

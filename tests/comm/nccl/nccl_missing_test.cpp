@@ -1,4 +1,4 @@
-// Of programs built without CUDA.
+// Tests the stub of builds without CUDA.
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
@@ -8,7 +8,7 @@
 namespace vaecf::comm {
 namespace {
 
-TEST(NcclMissing, SaysHowToGetIt) {
+TEST(NcclMissing, MessageNamesTheBuildOption) {
   const auto control = make_self_communicator();
   try {
     make_nccl_communicator(*control, {}, {});

@@ -1,5 +1,5 @@
-// The NCCL communicator's side of the protocol with NCCL and CUDA, both played by nccl_fakes.cpp: which calls
-// it makes in which order, and how it ends if they fail. No GPU is needed.
+// Tests the order of the NCCL communicator's NCCL and CUDA calls, and its handling of their errors. Both
+// libraries are replaced by nccl_fakes.cpp, so no GPU is needed.
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
@@ -47,7 +47,7 @@ class NcclProtocol : public testing::Test {
   std::vector<Bf16> narrows_ = std::vector<Bf16>(8);
 };
 
-TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
+TEST_F(NcclProtocol, ConnectsAndDisconnectsWithNonBlockingCalls) {
   library().busy_polls = 3;
   {
     const auto comm = make();
@@ -58,7 +58,7 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
                             [](const std::string& call) { return call.ends_with("priority -5"); }));
     EXPECT_TRUE(comm->recordable());
     expect_part(comm->description(), "NCCL 2.");
-    expect_part(comm->description(), "NCCL's choice of algorithm");
+    expect_part(comm->description(), "algorithm chosen by NCCL");
     expect_part(comm->description(), control_->description());
     library().clear();
     library().busy_polls = 2;
@@ -66,7 +66,7 @@ TEST_F(NcclProtocol, ConnectsWithoutBlockingAndPartsInPeace) {
   EXPECT_EQ(library().calls(), (Calls{"finalize", "poll", "poll", "poll", "destroy"}));
 }
 
-TEST_F(NcclProtocol, ACollectiveStandsBetweenWhatItWaitsForAndWhatWaitsForIt) {
+TEST_F(NcclProtocol, CollectiveRunsBetweenItsTwoEvents) {
   const auto comm = make();
   library().clear();
   const Ticket ticket = comm->start_all_reduce_sum(floats_, {fakes::event(77)});
@@ -78,7 +78,7 @@ TEST_F(NcclProtocol, ACollectiveStandsBetweenWhatItWaitsForAndWhatWaitsForIt) {
                           "record " + fakes::name(done.event) + stream}));
 }
 
-TEST_F(NcclProtocol, NoEventIsRecordedBeforeNcclHasItsWorkInTheStream) {
+TEST_F(NcclProtocol, EventIsRecordedAfterNcclHasEnqueuedItsWork) {
   const auto comm = make();
   library().clear();
   library().answer = ncclInProgress;
@@ -90,7 +90,7 @@ TEST_F(NcclProtocol, NoEventIsRecordedBeforeNcclHasItsWorkInTheStream) {
   EXPECT_EQ(calls[4].find("record " + fakes::name(done.event)), 0U);
 }
 
-TEST_F(NcclProtocol, FormsAndNumbersAreThoseAskedFor) {
+TEST_F(NcclProtocol, CollectiveCountAndTypeArePassedToNccl) {
   const auto comm = make();
   const auto last_start = [&](const auto& start) {
     library().clear();
@@ -109,7 +109,7 @@ TEST_F(NcclProtocol, FormsAndNumbersAreThoseAskedFor) {
   EXPECT_EQ(last_start([&] { return comm->start_all_gather(narrows, narrows_, {}); }), "AllGather 8 bf16");
 }
 
-TEST_F(NcclProtocol, NothingToExchangeIsOrderedAllTheSame) {
+TEST_F(NcclProtocol, EmptyCollectiveIsStillOrderedByEvents) {
   const auto comm = make();
   library().clear();
   comm->wait(comm->start_all_reduce_sum(std::span<float>(), {fakes::event(77)}));
@@ -119,7 +119,7 @@ TEST_F(NcclProtocol, NothingToExchangeIsOrderedAllTheSame) {
   EXPECT_EQ(calls[1].find("record"), 0U);
 }
 
-TEST_F(NcclProtocol, ATicketIsWaitedForOnce) {
+TEST_F(NcclProtocol, SecondWaitForACollectiveThrows) {
   const auto comm = make();
   EXPECT_THROW(comm->wait({0}), std::logic_error);
   const Ticket ticket = comm->start_all_reduce_sum(floats_, {});
@@ -127,7 +127,7 @@ TEST_F(NcclProtocol, ATicketIsWaitedForOnce) {
   EXPECT_THROW(comm->wait(ticket), std::logic_error);
 }
 
-TEST_F(NcclProtocol, AnEventRestsBeforeItIsUsedAgain) {
+TEST_F(NcclProtocol, EventsAreReusedAfter64OthersOnly) {
   const auto comm = make();
   int used_again = 0;
   std::vector<const void*> all;
@@ -141,23 +141,23 @@ TEST_F(NcclProtocol, AnEventRestsBeforeItIsUsedAgain) {
   EXPECT_GT(used_again, 400);
 }
 
-TEST_F(NcclProtocol, ACallThatFailsGivesTheConnectionUp) {
+TEST_F(NcclProtocol, FailedCallAbortsTheConnection) {
   {
     const auto comm = make();
     library().answer = ncclSystemError;
     const std::string text = message_of([&] { comm->start_all_reduce_sum(floats_, {}); });
-    expect_part(text, "all-reduce of 8 fp32 numbers");
+    expect_part(text, "all-reduce of 8 fp32 elements");
     expect_part(text, "some error (the details)");
     expect_part(text, "--shm-size");
     expect_part(text, "NCCL_DEBUG=INFO");
     EXPECT_TRUE(library().has("abort"));
     library().answer = ncclSuccess;
-    expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "given up");
+    expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "was aborted");
   }
   EXPECT_FALSE(library().has("finalize"));
 }
 
-TEST_F(NcclProtocol, AnAbortThatHangsHoldsNobodyUp) {
+TEST_F(NcclProtocol, HangingAbortDoesNotBlockTheCaller) {
   const auto comm = make();
   library().abort_hangs = true;
   library().answer = ncclInternalError;
@@ -166,7 +166,7 @@ TEST_F(NcclProtocol, AnAbortThatHangsHoldsNobodyUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
+TEST_F(NcclProtocol, DestructorAbortsWhileAnExceptionUnwinds) {
   try {
     const auto comm = make();
     throw std::runtime_error("this rank fails");
@@ -176,7 +176,7 @@ TEST_F(NcclProtocol, AnExceptionOnItsWayOutDoesNotWaitForOtherRanks) {
   EXPECT_FALSE(library().has("finalize"));
 }
 
-TEST_F(NcclProtocol, TheWatchdogsCheckFindsAnErrorOfAnotherRank) {
+TEST_F(NcclProtocol, DeviceCheckReportsErrorOfAnotherRank) {
   {
     const auto comm = make();
     comm->start_all_reduce_sum(floats_, {});
@@ -188,10 +188,10 @@ TEST_F(NcclProtocol, TheWatchdogsCheckFindsAnErrorOfAnotherRank) {
     library().state = ncclSuccess;
   }
   library().state = ncclRemoteError;
-  EXPECT_NO_THROW(control_->activity().check_device()) << "it ended with its communicator";
+  EXPECT_NO_THROW(control_->activity().check_device()) << "the check outlived its communicator";
 }
 
-TEST_F(NcclProtocol, TheWatchdogsCheckDoesNotWaitForACallThatHangs) {
+TEST_F(NcclProtocol, DeviceCheckDoesNotWaitForAHangingCall) {
   const auto comm = make();
   library().answer = ncclInProgress;
   library().busy_polls = 1 << 30;
@@ -202,7 +202,7 @@ TEST_F(NcclProtocol, TheWatchdogsCheckDoesNotWaitForACallThatHangs) {
   worker.join();
 }
 
-TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
+TEST_F(NcclProtocol, ConnectingTimesOutWithAnError) {
   library().busy_polls = 1 << 30;
   const std::string text = message_of([&] { make(0.2); });
   expect_part(text, "connecting 1 ranks");
@@ -210,7 +210,7 @@ TEST_F(NcclProtocol, RanksThatNeverConnectAreGivenUp) {
   EXPECT_TRUE(library().has("abort"));
 }
 
-TEST_F(NcclProtocol, PartingFromRanksThatDoNotComeEnds) {
+TEST_F(NcclProtocol, DestructorReturnsIfPeersNeverDisconnect) {
   {
     const auto comm = make(0.2);
     library().busy_polls = 1 << 30;

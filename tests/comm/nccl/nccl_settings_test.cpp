@@ -25,7 +25,7 @@ void clear_environment() {
   for (const char* name : variables) unsetenv(name);
 }
 
-/// What the settings add to an environment that has none of NCCL's variables.
+/// Returns the variables that `settings` add to an environment without any NCCL variables.
 Variables chosen(const NcclSettings& settings) {
   clear_environment();
   set_nccl_environment(settings);
@@ -36,7 +36,7 @@ Variables chosen(const NcclSettings& settings) {
   return found;
 }
 
-/// NCCL's variables are unset before and after each test.
+/// Unsets the NCCL variables before and after each test.
 class NcclEnvironment : public testing::Test {
  protected:
   void SetUp() override { clear_environment(); }
@@ -46,7 +46,7 @@ using NcclAgreement = NcclEnvironment;
 
 constexpr auto automatic = AllReduceAlgorithm::automatic;
 
-TEST_F(NcclEnvironment, HoldsWhatTheSettingsNeed) {
+TEST_F(NcclEnvironment, ContainsTheVariablesThatSettingsRequire) {
   EXPECT_EQ(chosen({.version = 22809}), (Variables{{"NCCL_ALGO", "Ring"}}));
   EXPECT_EQ(chosen({.algorithm = automatic, .version = 22809}), Variables{});
   const Variables fixed{{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}, {"NCCL_NVLS_ENABLE", "0"}};
@@ -60,34 +60,35 @@ TEST_F(NcclEnvironment, HoldsWhatTheSettingsNeed) {
       (Variables{{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}, {"NCCL_MAX_CTAS", "4"}}));
 }
 
-TEST_F(NcclEnvironment, WhatTheUserSetStays) {
+TEST_F(NcclEnvironment, KeepsVariablesSetByTheUser) {
   setenv("NCCL_ALGO", "Tree", 1);
   set_nccl_environment({.deterministic = true, .version = 22809});
   EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Tree");
   EXPECT_STREQ(std::getenv("NCCL_PROTO"), "Simple");
 }
 
-TEST_F(NcclEnvironment, TheLogSaysWhatCameOutOfIt) {
+TEST_F(NcclEnvironment, DescriptionFollowsSettingsAndEnvironment) {
   NcclSettings settings{.algorithm = automatic, .version = 22809};
   set_nccl_environment(settings);
-  EXPECT_EQ(nccl_choice(settings), "NCCL's choice of algorithm");
+  EXPECT_EQ(nccl_choice(settings), "algorithm chosen by NCCL");
   settings.algorithm = AllReduceAlgorithm::ring;
   set_nccl_environment(settings);
   EXPECT_EQ(nccl_choice(settings), "ring");
   settings.deterministic = true;
   set_nccl_environment(settings);
-  EXPECT_NE(nccl_choice(settings).find("same bits"), std::string::npos);
-  // Not where the user's own choice may not keep the promise.
+  EXPECT_NE(nccl_choice(settings).find("reproducible"), std::string::npos);
+  // An algorithm chosen by the user may not be reproducible.
   setenv("NCCL_ALGO", "Tree", 1);
-  EXPECT_EQ(nccl_choice(settings).find("same bits"), std::string::npos) << nccl_choice(settings);
+  EXPECT_EQ(nccl_choice(settings).find("reproducible"), std::string::npos) << nccl_choice(settings);
   EXPECT_EQ(nccl_choice(settings).find("NCCL_ALGO=Tree"), 0U);
   settings.shared_gpu = true;
-  EXPECT_NE(nccl_choice(settings).find("timings mean nothing"), std::string::npos);
+  EXPECT_NE(nccl_choice(settings).find("timings are meaningless"), std::string::npos);
 }
 
-/// Three ranks on these GPUs with these versions of NCCL agree, or all of them say `told`.
+/// Expects that three ranks with these GPUs and NCCL versions agree if `refusal` is empty; otherwise all must
+/// throw an InputError that contains it.
 void expect_agreement(const std::array<const char*, 3>& gpus, const std::array<int, 3>& versions,
-                      const NcclOptions& options, const std::string& told) {
+                      const NcclOptions& options, const std::string& refusal) {
   std::atomic<int> agreed = 0;
   run_ranks(3, [&](Communicator& control) {
     const auto rank = static_cast<std::size_t>(control.rank());
@@ -100,14 +101,14 @@ void expect_agreement(const std::array<const char*, 3>& gpus, const std::array<i
     } catch (const InputError& error) {
       text = error.what();
     }
-    EXPECT_EQ(text.empty(), told.empty());
-    EXPECT_NE(text.find(told), std::string::npos) << text;
+    EXPECT_EQ(text.empty(), refusal.empty());
+    EXPECT_NE(text.find(refusal), std::string::npos) << text;
     ++agreed;
   });
   EXPECT_EQ(agreed, 3);
 }
 
-TEST_F(NcclAgreement, IsReachedOrRefusedByAllRanks) {
+TEST_F(NcclAgreement, AllRanksAgreeOrAllThrow) {
   const NcclOptions options{.algorithm = automatic};
   const std::array<int, 3> alike = {22809, 22809, 22809};
   expect_agreement({"GPU-a", "GPU-b", "GPU-c"}, alike, options, "");
