@@ -1,4 +1,4 @@
-// Runs in every kind of world.
+// Runs on every kind of communicator.
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Times = std::vector<AllReduceTime>;
 
-/// All ranks hold the same, in order, with the sizes that were asked for, whole numbers of them.
+/// Expects positive times of these sizes, in order and equal on all ranks; none on a single rank.
 void expect_usable(Communicator& ranks, const Times& times, const std::vector<std::int64_t>& bytes) {
   if (ranks.size() == 1) {
     EXPECT_TRUE(times.empty());
@@ -32,14 +32,14 @@ void expect_usable(Communicator& ranks, const Times& times, const std::vector<st
 TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
   constexpr std::array<std::int64_t, 3> sizes = {4, 101, 4096};
   on_worlds([&](Communicator& ranks) {
-    constexpr double time_for_all = 60.0;  // not that it takes it: rounds are limited, too
+    constexpr double time_for_all = 60.0;  // not used up, since the number of rounds is limited
     expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
     const auto device = cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1});
     expect_usable(ranks, measure_all_reduce(ranks, *device, sizes, time_for_all), {4, 104, 4096});
   });
 }
 
-TEST(AllReduceProbe, LeavesOutWhatItHasNoTimeFor) {
+TEST(AllReduceProbe, SkipsSizesBeyondTheBudget) {
   constexpr std::array<std::int64_t, 2> sizes = {4, 1 << 20};
   on_worlds([&](Communicator& ranks) {
     EXPECT_EQ(measure_all_reduce(ranks, sizes, 0.0).size(), ranks.size() == 1 ? 0U : 1U);
@@ -47,7 +47,7 @@ TEST(AllReduceProbe, LeavesOutWhatItHasNoTimeFor) {
   });
 }
 
-TEST(AllReduceProbe, KnowsLatencyAndBandwidthSizes) {
+TEST(AllReduceProbe, DefaultSizesAndBandwidths) {
   const auto sizes = all_reduce_sizes();
   EXPECT_EQ(sizes.front(), 4);
   EXPECT_EQ(sizes.back(), std::int64_t{64} << 20);

@@ -7,7 +7,7 @@
 namespace vaecf::comm {
 namespace {
 
-/// Holds every property that the users of a plan rely on.
+/// Checks every property that users of a plan rely on.
 void expect_sound(const BucketPlan& plan) {
   const std::int64_t step = BucketPlan::unit * plan.ranks();
   EXPECT_GE(plan.padded_size(), plan.flat_size());
@@ -53,7 +53,7 @@ TEST(BucketPlan, PartsPartitionTheBufferForAnySize) {
   }
 }
 
-TEST(BucketPlan, BucketsAreNoLargerThanAskedUnlessTheyMustBe) {
+TEST(BucketPlan, BucketSizeIsRoundedDownToTheMinimum) {
   EXPECT_EQ(BucketPlan(100000, 1000, 3).bucket(0), (Range{0, 960}));
   EXPECT_EQ(BucketPlan(100000, 1, 3).bucket(1), (Range{192, 384}));
   EXPECT_EQ(BucketPlan(100000, 1 << 20, 3).buckets(), 1);
@@ -66,7 +66,7 @@ TEST(BucketPlan, CountsBeyond32Bits) {
   EXPECT_EQ(plan.packed(plan.buckets() - 1).end, plan.shard_size());
 }
 
-TEST(BucketPlan, SizesThatAreNoneAreRefused) {
+TEST(BucketPlan, InvalidSizesThrow) {
   EXPECT_THROW(BucketPlan(-1, 64, 2), std::invalid_argument);
   EXPECT_THROW(BucketPlan(10, 0, 2), std::invalid_argument);
   EXPECT_THROW(BucketPlan(10, 64, 0), std::invalid_argument);

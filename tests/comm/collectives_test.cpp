@@ -1,5 +1,5 @@
-// One source for every kind of communicator. Inputs are small integers, so that any order of addition gives
-// the serial sum exactly.
+// Tests the blocking collectives of every kind of communicator. Inputs are small integers, so that any order
+// of addition gives the serial sum exactly.
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<T> inputs(int rank, std::int64_t count) {
   return values;
 }
 
-/// The serial reduction.
+/// Returns the serial reduction.
 template <class T>
 std::vector<T> expected(int ranks, std::int64_t count, Reduction reduction) {
   std::vector<T> total = inputs<T>(0, count);
@@ -60,7 +60,7 @@ TEST(Collectives, AllReduceOfAnyType) {
   check_all_reduce<std::uint8_t>();
 }
 
-TEST(Collectives, AllReduceOfOneValueHoldsLargeIntegers) {
+TEST(Collectives, AllReduceOfOneValueIsExactBeyond53Bits) {
   on_worlds([](Communicator& comm) {
     const std::int64_t large = (std::int64_t{1} << 53) + 1;
     EXPECT_EQ(comm.all_reduce(large + comm.rank(), Reduction::max), large + comm.size() - 1);
@@ -80,7 +80,7 @@ TEST(Collectives, BroadcastFromEveryRoot) {
   });
 }
 
-TEST(Collectives, BroadcastOfTextsOfAnyLength) {
+TEST(Collectives, BroadcastOfStringsOfAnyLength) {
   on_worlds([](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
       const std::string mine(static_cast<std::size_t>(7 * comm.rank()), static_cast<char>('a' + comm.rank()));
@@ -106,7 +106,7 @@ TEST(Collectives, AllGatherInRankOrder) {
   });
 }
 
-TEST(Collectives, CallsThatDoNotFitAreRefused) {
+TEST(Collectives, WrongSizesAndUnknownRequestsThrow) {
   on_worlds([](Communicator& comm) {
     const std::vector<float> part(3);
     std::vector<float> all(static_cast<std::size_t>(comm.size() * 3 + 1));

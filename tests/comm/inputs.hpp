@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-/// Inputs of exchanges: small integers, which are exact in bf16 too, so that the serial sum must be met to
-/// the bit.
+/// Inputs of collectives: small integers, which are exact in bf16 too, so that results must equal the serial
+/// sums bitwise.
 namespace vaecf::comm {
 
 template <class T, class Value>
@@ -30,7 +30,7 @@ std::vector<T> signed_inputs(int rank, std::int64_t count) {
   return values;
 }
 
-/// The sums over `ranks` of `count` elements from `begin` on.
+/// Returns the sums over `ranks` ranks of `count` elements, starting with element `begin`.
 template <class T>
 std::vector<T> sums(int ranks, std::int64_t count, std::int64_t begin = 0) {
   std::vector<T> values;

@@ -34,7 +34,8 @@ std::vector<float> sum_of_gradients(int ranks) {
   return {sum.begin(), sum.end()};
 }
 
-/// All of the buffer in ranges of `step`: in order, backward, or in an order of number 2 or more.
+/// Returns ranges of `step` elements that cover the buffer: ascending if `order` is 0, descending if 1, else
+/// shuffled with seed `order`.
 std::vector<Range> ranges_of(std::int64_t step, int order) {
   std::vector<Range> ranges;
   for (std::int64_t begin = 0; begin < flat_size; begin += step) {
@@ -46,7 +47,7 @@ std::vector<Range> ranges_of(std::int64_t step, int order) {
   return ranges;
 }
 
-/// One rank's buffers and its reducer.
+/// The buffers and the Reducer of one rank.
 struct Rank {
   Rank(Communicator& communicator, ReducerMode mode, std::int64_t bucket)
       : comm(communicator),
@@ -65,14 +66,14 @@ struct Rank {
     reducer.begin();
     for (const Range range : ranges) reducer.ready(range, device->mark());
   }
-  /// The sum of all buckets, which every rank of a replicated optimizer has.
+  /// Returns the sum of all buckets, as every rank of a replicated optimizer receives it.
   std::vector<float> sum(const std::vector<float>& values, const std::vector<Range>& ranges) {
     start(values, ranges);
     for (std::int64_t b = 0; b < plan.buckets(); ++b) reducer.sum(b);
     reducer.finish(*weights);
     return {gradients->data(), gradients->data() + flat_size};
   }
-  /// The weights after a step of plain descent with rate 1.
+  /// Returns the weights after a step of gradient descent with rate 1.
   std::vector<float> descend(const std::vector<float>& values, const std::vector<Range>& ranges) {
     start(values, ranges);
     for (std::int64_t b = 0; b < reducer.updates(); ++b) {
@@ -95,7 +96,7 @@ struct Rank {
   std::unique_ptr<cpu::FloatBuffer> gradients;
   std::unique_ptr<cpu::Parameters> weights;
   Reducer<cpu::Device> reducer;
-  std::vector<std::int64_t> updated;  ///< places of the moments of all elements that were updated
+  std::vector<std::int64_t> updated;  ///< indices of the moments of all updated elements
 };
 
 void expect_same_on_all_ranks(Communicator& comm, const std::vector<float>& values) {
@@ -125,7 +126,7 @@ TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
   });
 }
 
-TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
+TEST(Reducer, Bf16CommunicationRoundsEachTermAndTheSum) {
   on_worlds([](Communicator& comm) {
     for (const bool overlap : {true, false}) {
       Rank rank(comm, {.bf16_wire = true, .overlap = overlap}, 200);
@@ -133,7 +134,7 @@ TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
                 sums<float>(comm.size(), flat_size));
       const auto rounded = rank.sum(gradient(comm.rank()), ranges_of(90, 2));
       expect_same_on_all_ranks(comm, rounded);
-      // Each term and the sum lose up to 2^-8 of themselves; a single rank loses nothing.
+      // Rounding each term and the sum has a relative error of up to 2^-8; a single rank does not round.
       std::vector<double> sizes(flat_size);
       for (int r = 0; r < comm.size(); ++r) {
         const auto theirs = gradient(r);
@@ -147,7 +148,7 @@ TEST(Reducer, Bf16OnTheWireRoundsEachTermAndTheSum) {
   });
 }
 
-TEST(Reducer, EachRankUpdatesItsPartAndAllGetTheWeights) {
+TEST(Reducer, ShardedUpdateReachesAllRanks) {
   on_worlds([](Communicator& comm) {
     const auto sum = sums<float>(comm.size(), flat_size);
     for (const bool bf16 : {false, true}) {
@@ -158,7 +159,7 @@ TEST(Reducer, EachRankUpdatesItsPartAndAllGetTheWeights) {
           Rank rank(comm, {.sharded = true, .bf16_wire = bf16, .overlap = overlap}, bucket);
           const auto weights = rank.descend(signed_inputs<float>(comm.rank(), flat_size), ranges_of(111, 1));
           for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], -sum[i]) << "element " << i;
-          // Each element is updated by one rank, which has a place of its own for its moments.
+          // Exactly one rank updates each element, and stores its moments at a unique index.
           const auto all = comm.all_reduce(static_cast<std::int64_t>(rank.updated.size()));
           EXPECT_EQ(all, flat_size);
           std::ranges::sort(rank.updated);
@@ -173,7 +174,7 @@ TEST(Reducer, EachRankUpdatesItsPartAndAllGetTheWeights) {
   });
 }
 
-TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
+TEST(Reducer, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
   on_worlds([](Communicator& comm) {
     for (const bool bf16 : {false, true}) {
       Rank overlapping(comm, {.sharded = true, .bf16_wire = bf16, .overlap = true}, 130);
@@ -184,7 +185,7 @@ TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
         EXPECT_TRUE(same_bits(weights, waiting.descend(values, ranges_of(200, 0)))) << "bf16 " << bf16;
         expect_same_on_all_ranks(comm, weights);
       }
-      // With bf16 on the wire the owner keeps the exact weights, and all ranks compute with their rounding.
+      // With bf16 communication the owner stores the exact weights, and all ranks compute with rounded ones.
       const bool rounds = bf16 && comm.size() > 1;
       ASSERT_EQ(overlapping.reducer.exact_own() != nullptr, rounds);
       if (!rounds) return;
@@ -201,9 +202,9 @@ TEST(Reducer, ShardedWeightsAreTheSameOnAllRanksWithAndWithoutOverlap) {
   });
 }
 
-// Otherwise a rank would start its sums and gathers in another order than the others. None of it reaches
-// another rank.
-TEST(Reducer, AGradientThatIsNotReportedIsRefused) {
+// Otherwise a rank would start its reductions and all-gathers in another order than the others. Nothing is
+// sent to another rank here.
+TEST(Reducer, IncompleteGradientAndSmallBufferThrow) {
   on_worlds([](Communicator& comm) {
     if (comm.size() == 1) return;
     Rank rank(comm, {.sharded = true, .overlap = true}, 64);
@@ -214,7 +215,7 @@ TEST(Reducer, AGradientThatIsNotReportedIsRefused) {
   });
 }
 
-TEST(Reducer, EverySumIsInspectedOnce) {
+TEST(Reducer, OneRankInspectsEachSum) {
   on_worlds([](Communicator& comm) {
     for (const bool sharded : {false, true}) {
       const Rank rank(comm, {.sharded = sharded}, 300);
@@ -229,7 +230,7 @@ TEST(Reducer, EverySumIsInspectedOnce) {
   });
 }
 
-TEST(Reducer, PacksAndUnpacks) {
+TEST(Reducer, UnpackReversesPack) {
   on_worlds([](Communicator& comm) {
     Rank rank(comm, {.sharded = true}, 256);
     const auto back = rank.device->make_buffer(rank.plan.padded_size());

@@ -1,5 +1,5 @@
-// The started forms, on every kind of communicator. Inputs are small integers, which are exact in bf16 too,
-// so that the serial result must be met to the bit, except where the test is about rounding.
+// Tests the non-blocking collectives of every kind of communicator. Inputs are small integers, which are
+// exact in bf16 too, so that results must equal the serial ones bitwise. Tests of rounding use other inputs.
 #include "comm/inputs.hpp"
 #include "comm/worlds.hpp"
 
@@ -48,7 +48,7 @@ TYPED_TEST(Started, ReduceScatter) {
       EXPECT_TRUE(part == part_of(sums<T>(comm.size(), count * comm.size()), comm.rank(), count))
           << count << " elements on " << comm.size() << " ranks";
       EXPECT_TRUE(kept == values) << "the input was changed";
-      // The same into the rank's own place.
+      // Repeats it with this rank's range of the input as output.
       const auto mine = std::span(kept).subspan(static_cast<std::size_t>(comm.rank() * count),
                                                 static_cast<std::size_t>(count));
       comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), mine, {}));
@@ -79,7 +79,7 @@ TYPED_TEST(Started, AllGather) {
   });
 }
 
-TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreThoseWaitedFor) {
+TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
     const auto expect_same_on_all_ranks = [&](const std::vector<T>& values) {
@@ -95,19 +95,19 @@ TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreThoseWaitedFor) {
       std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
       std::vector<T> values(count);
       for (T& v : values) v = number<T>(uniform(random) * std::exp2(20.0F * uniform(random)));
-      std::vector<T> waited_for = values;
+      std::vector<T> blocking = values;
       comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
       expect_same_on_all_ranks(values);
       if constexpr (std::is_same_v<T, float>) {
-        comm.all_reduce(std::span(waited_for));
-        expect_same_on_all_ranks(waited_for);
+        comm.all_reduce(std::span(blocking));
+        expect_same_on_all_ranks(blocking);
       }
     }
   });
 }
 
-// 256 + 1 + 1 is 258 in bf16, but 256 where every addition is rounded.
-TEST(StartedNarrow, SumsAreRoundedOnce) {
+// 256 + 1 + 1 is 258 in bf16, but 256 if every addition is rounded.
+TEST(StartedBf16, SumsAreRoundedOnce) {
   on_worlds([](Communicator& comm) {
     const std::int64_t count = 4 * comm.size() + 1;
     const Bf16 mine = Bf16::from(comm.rank() == 0 ? 256.0F : 1.0F);
@@ -122,7 +122,7 @@ TEST(StartedNarrow, SumsAreRoundedOnce) {
   });
 }
 
-TEST(StartedNarrow, WhatIsNoNumberIsSeenByAll) {
+TEST(StartedBf16, SumsOfInfinityAndNanAreNotFinite) {
   on_worlds([](Communicator& comm) {
     std::vector<float> values(40, 1.0F);
     if (comm.rank() == comm.size() - 1) values[7] = std::numeric_limits<float>::infinity();
@@ -136,7 +136,7 @@ TEST(StartedNarrow, WhatIsNoNumberIsSeenByAll) {
   });
 }
 
-TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
+TEST(StartedMixture, MayBeWaitedForInAnyOrder) {
   on_worlds([](Communicator& comm) {
     const std::int64_t count = 193;
     const auto values = signed_inputs<float>(comm.rank(), count * comm.size());
@@ -148,7 +148,7 @@ TEST(StartedMixture, FinishesInAnyOrderOfWaiting) {
     tickets.push_back(comm.start_reduce_scatter_sum(std::span(values), std::span(part), {}));
     tickets.push_back(comm.start_all_reduce_sum(std::span(narrow), {}));
     tickets.push_back(comm.start_all_gather(std::span(bytes), std::span(all), {}));
-    // A blocking call between start and wait must not meet a started one.
+    // A blocking collective between start and wait must not be matched with a non-blocking one.
     EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
     if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
     for (const Ticket ticket : tickets) comm.wait(ticket);

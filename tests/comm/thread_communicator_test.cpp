@@ -1,4 +1,4 @@
-// What the ranks of tests, which are threads, promise where one of them fails.
+// Tests the thread communicator, which other tests use, when one of its ranks fails.
 #include "support/thread_communicator.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace vaecf::comm {
 namespace {
 
-TEST(ThreadCommunicator, ARankThatThrowsFreesTheOthersAndItsErrorIsTheOneSeen) {
+TEST(ThreadCommunicator, ExceptionOfOneRankUnblocksTheOthersAndIsRethrown) {
   for (const bool started : {false, true}) {
     std::atomic<int> freed = 0;
     try {
@@ -37,7 +37,7 @@ TEST(ThreadCommunicator, ARankThatThrowsFreesTheOthersAndItsErrorIsTheOneSeen) {
   }
 }
 
-TEST(ThreadCommunicator, AbortEndsAllRanksWithItsCode) {
+TEST(ThreadCommunicator, AbortEndsAllRanksWithTheGivenCode) {
   try {
     run_ranks(3, [](Communicator& comm) {
       if (comm.rank() == 1) comm.abort(7);
@@ -49,7 +49,7 @@ TEST(ThreadCommunicator, AbortEndsAllRanksWithItsCode) {
   }
 }
 
-TEST(ThreadCommunicator, CallsThatDoNotMatchAreAnError) {
+TEST(ThreadCommunicator, MismatchedCallsThrow) {
   const std::vector<std::function<void(Communicator&)>> bodies = {
       [](Communicator& comm) {
         std::vector<float> values(comm.rank() == 1 ? 5 : 4);

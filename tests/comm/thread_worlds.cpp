@@ -7,7 +7,7 @@ namespace vaecf::comm {
 
 void on_worlds(const std::function<void(Communicator&)>& body) {
   {
-    SCOPED_TRACE("world of one");
+    SCOPED_TRACE("self communicator");
     body(*make_self_communicator());
   }
   for (const int ranks : {1, 2, 3, 4}) run_ranks(ranks, body);

@@ -15,52 +15,52 @@ constexpr const char* known[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK",      "PMI_S
                                  "SLURM_JOB_ID",         "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS",
                                  "SLURM_STEP_NUM_TASKS"};
 
-template <class Question>
-auto asked_in(const Environment& environment, Question question) {
+template <class Query>
+auto result_in(const Environment& environment, Query query) {
   for (const char* name : known) unsetenv(name);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  const auto answer = question();
+  const auto result = query();
   for (const char* name : known) unsetenv(name);
-  return answer;
+  return result;
 }
 
 bool launched_in(const Environment& environment) {
-  return asked_in(environment, launched_by_mpi);
+  return result_in(environment, launched_by_mpi);
 }
 
-TEST(Launcher, APlainShellIsNone) {
+TEST(Launcher, PlainShellIsNoLauncher) {
   EXPECT_FALSE(launched_in({}));
 }
 
-TEST(Launcher, MpirunAndProcessManagersAre) {
+TEST(Launcher, MpirunAndProcessManagersAreDetected) {
   EXPECT_TRUE(launched_in({{"OMPI_COMM_WORLD_SIZE", "1"}}));
   EXPECT_TRUE(launched_in({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "3"}}));
   EXPECT_TRUE(launched_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}));
   EXPECT_TRUE(launched_in({{"PMIX_RANK", "0"}}));
 }
 
-TEST(Launcher, SrunOfSeveralTasksIsButItsAllocationsShellIsNot) {
+TEST(Launcher, SrunOfSeveralTasksIsDetectedButNotAShellOfItsAllocation) {
   EXPECT_FALSE(launched_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
   EXPECT_FALSE(launched_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
   const auto in_step = [](const char* step, const char* tasks) {
     return launched_in({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", step}, {"SLURM_STEP_NUM_TASKS", tasks}});
   };
   EXPECT_FALSE(in_step("4294967290", "4")) << "salloc's interactive step";
-  EXPECT_FALSE(in_step("0", "1")) << "a shell by srun --pty";
+  EXPECT_FALSE(in_step("0", "1")) << "a shell started by srun --pty";
   EXPECT_FALSE(in_step("0", "many"));
   EXPECT_TRUE(in_step("0", "4"));
 }
 
-TEST(Launcher, SrunWithoutPmixGetsAdvice) {
+TEST(Launcher, SrunWithoutPmixReturnsAdvice) {
   const auto advice = [](Environment environment) {
     environment.insert({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
-    return asked_in(environment, launch_advice);
+    return result_in(environment, launch_advice);
   };
   EXPECT_NE(advice({}).find("srun started 4 tasks without PMIx"), std::string::npos) << advice({});
   EXPECT_NE(advice({{"PMI_RANK", "1"}}).find("--mpi=pmix"), std::string::npos);
   EXPECT_EQ(advice({{"PMIX_RANK", "1"}}), "");
   EXPECT_EQ(advice({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "1"}}), "");
-  EXPECT_EQ(asked_in({}, launch_advice), "");
+  EXPECT_EQ(result_in({}, launch_advice), "");
 }
 
 }  // namespace

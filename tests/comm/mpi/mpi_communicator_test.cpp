@@ -20,12 +20,12 @@ std::vector<float> random_values(int rank, std::size_t count) {
   return values;
 }
 
-// The ring adds block k in the order of ranks k, k+1, ...: the bits tell which algorithm ran. From four ranks
-// on this differs from recursive doubling, from three on from a tree's order.
-TEST(MpiCommunicator, TheRingIsReallyTaken) {
+// The ring sums block k in the order of ranks k, k+1, ..., so rounding shows which algorithm ran. The result
+// differs from that of a tree with three ranks or more, and from recursive doubling with four or more.
+TEST(MpiCommunicator, RingAlgorithmIsUsed) {
   Communicator& comm = mpi_world();
   if (comm.description().find("ring all-reduce") == std::string::npos) {
-    GTEST_SKIP() << "this MPI library, or the user, chose: " << comm.description();
+    GTEST_SKIP() << "the MPI library or the user chose another algorithm: " << comm.description();
   }
   const auto ranks = static_cast<std::size_t>(comm.size());
   const std::size_t block = 5000;
@@ -42,7 +42,7 @@ TEST(MpiCommunicator, TheRingIsReallyTaken) {
   EXPECT_EQ(std::memcmp(values.data(), ring.data(), ring.size() * sizeof(float)), 0);
 }
 
-TEST(MpiCommunicator, NothingTouchesMemoryAfterSettling) {
+TEST(MpiCommunicator, SettleEndsAllAccessToBuffers) {
   for (const Toggle overlap : {Toggle::off, Toggle::on}) {
     const auto comm = make_mpi_communicator({.overlap = overlap});
     {
@@ -57,7 +57,7 @@ TEST(MpiCommunicator, NothingTouchesMemoryAfterSettling) {
   }
 }
 
-TEST(MpiCommunicator, DescribesItself) {
+TEST(MpiCommunicator, DescriptionContainsRanksAndThreadLevel) {
   const std::string text = mpi_world().description();
   const int ranks = mpi_world().size();
   const std::string count = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " on 1 host";
@@ -65,7 +65,7 @@ TEST(MpiCommunicator, DescribesItself) {
   EXPECT_NE(text.find("thread level"), std::string::npos) << text;
 }
 
-TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
+TEST(MpiCommunicator, DifferentRequestedAlgorithmsFallBackToTheLibrary) {
   const auto comm = make_mpi_communicator(
       {.algorithm = mpi_world().rank() == 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic});
   std::vector<float> values(100000, 1.0F);
@@ -76,7 +76,7 @@ TEST(MpiCommunicator, RanksThatAskForDifferentAlgorithmsCanStillTalk) {
   }
 }
 
-TEST(MpiCommunicator, BroadcastsAreCutIntoPiecesThatMpiCanCount) {
+TEST(MpiCommunicator, LongBroadcastsAreChunked) {
   const std::size_t pieces = std::size_t{1} << 26;
   std::vector<char> values(pieces + 5, mpi_world().rank() == 0 ? 'x' : '-');
   values.front() = values[pieces] = mpi_world().rank() == 0 ? 'a' : '-';
@@ -86,23 +86,23 @@ TEST(MpiCommunicator, BroadcastsAreCutIntoPiecesThatMpiCanCount) {
   EXPECT_EQ(std::string(values.end() - 5, values.end()), "axxxx");
 }
 
-TEST(MpiCommunicator, WhatMpiCannotCountIsRefused) {
+TEST(MpiCommunicator, CountsBeyond32BitsThrow) {
   const auto comm = make_mpi_communicator();
   EXPECT_THROW(comm->all_reduce_raw(nullptr, std::int64_t{1} << 31, ElementType::byte, Reduction::sum),
                RunError);
 }
 
-TEST(MpiCommunicator, AFailedCallIsARunErrorThatNamesIt) {
+TEST(MpiCommunicator, FailedCallThrowsRunErrorWithItsName) {
   std::vector<float> values(3);
   try {
     make_mpi_communicator()->broadcast(std::span(values), mpi_world().size());
-    FAIL() << "a root beyond the world was taken";
+    FAIL() << "a root beyond the last rank was accepted";
   } catch (const RunError& error) {
     EXPECT_NE(std::string(error.what()).find("MPI_Bcast failed"), std::string::npos) << error.what();
   }
 }
 
-TEST(MpiCommunicator, AWorldOfOneUnderALauncherOfMoreIsRefused) {
+TEST(MpiCommunicator, UnconnectedProcessesOfALauncherThrow) {
   if (mpi_world().size() != 1) GTEST_SKIP() << "needs one rank";
   const char* before = std::getenv("OMPI_COMM_WORLD_SIZE");
   const std::string kept = before == nullptr ? "" : before;

@@ -1,4 +1,5 @@
-// One rank of this program fails in the way that its argument names; the job must end soon and not with 0.
+// One rank of this program fails in the way given by the argument. The job must end soon, with an exit code
+// other than 0.
 #include <vaecf/comm/communicator.hpp>
 
 #include <cstdio>
@@ -15,14 +16,14 @@ void fail_in(vaecf::comm::Communicator& comm, const std::string& how, std::vecto
     if (last) throw std::runtime_error("this rank fails");
     comm.barrier();
   } else if (how == "started") {
-    // The failing rank's own thread is inside a sum that will never be whole.
+    // The failing rank takes part in one all-reduce, and starts a second one that no other rank joins.
     const auto ticket = comm.start_all_reduce_sum(values, {});
     if (!last) {
       comm.wait(ticket);
       return;
     }
     comm.start_all_reduce_sum(values, {});
-    throw std::runtime_error("this rank fails with a sum under way");
+    throw std::runtime_error("this rank fails with an unfinished all-reduce");
   } else if (how == "abort") {
     if (last) comm.abort(2);
     comm.barrier();

@@ -8,7 +8,8 @@
 namespace vaecf::comm {
 namespace {
 
-/// Making a communicator takes a fifth of a second, so all tests share one; it must go before MPI ends.
+/// Provides one communicator with overlap to all tests, since creating one takes 0.2 s. It is destroyed
+/// before MPI is finalized.
 class Overlapping : public testing::Environment {
  public:
   void SetUp() override { communicator = make_mpi_communicator({.overlap = Toggle::on}); }

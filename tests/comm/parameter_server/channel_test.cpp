@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::int64_t pushed_size = 1001;
 
-/// Small integers, which bf16 holds exactly, and sums of them too.
+/// Returns a small integer: it and sums of it over workers are exact in bf16.
 float gradient_of(int worker, std::int64_t i) {
   return static_cast<float>((worker + 2) * (i % 11) % 32);
 }
 
-/// The world with `servers` of its ranks as servers, and a buffer for each purpose.
+/// The channel and the buffers of one rank, with `servers` of the ranks as servers.
 struct Part {
   Part(Communicator& comm, int servers, bool bf16)
       : roles(comm.size() - servers, servers),
@@ -40,7 +40,7 @@ struct Part {
     for (std::int64_t i = 0; i < pushed_size; ++i) gradients->data()[i] = gradient_of(comm.rank(), i);
     link.push_and_pull({step, users, 0.5}, *gradients, *parameters);
   }
-  /// What is there becomes its double: the weights of this test.
+  /// Doubles the shard, which simulates an update, and sends it as the weights.
   void answer(const std::vector<int>& to) {
     for (std::int64_t i = 0; i < plan.shard_size(); ++i) shard->data()[i] *= 2.0F;
     for (std::int64_t b = 0; b < plan.buckets(); ++b) link.send_weights(b, *shard, to);
@@ -66,13 +66,13 @@ void on_parts(const std::function<void(Communicator&, Part&)>& body) {
                      << servers << " servers of " << comm.size() << (bf16 ? ", bf16" : ""));
         Part part(comm, servers, bf16);
         body(comm, part);
-        comm.barrier();  // a worker that is through must not come back with the next one's gradient
+        comm.barrier();  // a worker must not send the gradient of the next configuration early
       }
     }
   });
 }
 
-TEST(ParameterServerChannel, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
+TEST(ParameterServerChannel, ServersSumAllGradientsAndReplyToAllWorkers) {
   on_parts([](Communicator& comm, Part& part) {
     for (std::int64_t step = 0; step < 3; ++step) {
       if (part.roles.is_worker(comm.rank())) {
@@ -98,7 +98,7 @@ TEST(ParameterServerChannel, ServersSumWhatAllWorkersSendAndAllGetTheAnswer) {
   });
 }
 
-TEST(ParameterServerChannel, AServerTakesThemOneByOneToo) {
+TEST(ParameterServerChannel, ServersProcessWorkersOneByOne) {
   on_parts([](Communicator& comm, Part& part) {
     if (part.roles.is_worker(comm.rank())) {
       part.push(comm, 0, 1);
@@ -116,7 +116,7 @@ TEST(ParameterServerChannel, AServerTakesThemOneByOneToo) {
   });
 }
 
-TEST(ParameterServerChannel, ServersAddUpAmongThemselves) {
+TEST(ParameterServerChannel, ServersSumAValueOverAllServers) {
   on_parts([](Communicator& comm, Part& part) {
     if (part.roles.is_worker(comm.rank())) return;
     auto value = static_cast<float>(1 + part.roles.server_index(comm.rank()));
@@ -125,7 +125,7 @@ TEST(ParameterServerChannel, ServersAddUpAmongThemselves) {
   });
 }
 
-TEST(ParameterServerChannel, SlicesSpreadToAllRanks) {
+TEST(ParameterServerChannel, ShardsAreGatheredOnAllRanks) {
   on_parts([](Communicator& comm, Part& part) {
     std::vector<float> whole(static_cast<std::size_t>(part.plan.padded_size()));
     std::iota(whole.begin(), whole.end(), 1.0F);

@@ -1,4 +1,4 @@
-// Messages between threads, and between the ranks of MPI.
+// Tests point-to-point messages between thread ranks and between MPI ranks.
 #include <vaecf/comm/parameter_server/messages.hpp>
 
 #include "comm/worlds.hpp"
@@ -34,7 +34,7 @@ void on_messages(const std::function<void(Communicator&, Messages&)>& body) {
   });
 }
 
-TEST(Messages, OfAnySizeToEverybodyAtOnceKeepTheirOrder) {
+TEST(Messages, ConcurrentMessagesOfAnySizeKeepTheirOrder) {
   on_messages([](Communicator& comm, Messages& messages) {
     const std::vector<std::int64_t> sizes = message_sizes(comm.size());
     std::vector<std::vector<std::int64_t>> sent;
@@ -60,21 +60,21 @@ TEST(Messages, OfAnySizeToEverybodyAtOnceKeepTheirOrder) {
   });
 }
 
-TEST(Messages, WhoeverComesIsHeardOnce) {
+TEST(Messages, ProbeReturnsEachSenderOnce) {
   on_messages([](Communicator& comm, Messages& messages) {
     const std::vector<std::int64_t> mine = {comm.rank()};
     comm.barrier();
     if (comm.rank() > 0) return messages.send_recv(std::vector<SendBuffer>{to(0, mine)}, {});
-    std::vector<int> heard;
+    std::vector<int> senders;
     for (int r = 1; r < comm.size(); ++r) {
       const int rank = messages.probe_any();
       std::vector<std::int64_t> theirs(1);
       messages.send_recv({}, std::vector<RecvBuffer>{from(rank, theirs)});
       EXPECT_EQ(theirs[0], rank);
-      heard.push_back(rank);
+      senders.push_back(rank);
     }
-    std::ranges::sort(heard);
-    for (int r = 1; r < comm.size(); ++r) EXPECT_EQ(heard[static_cast<std::size_t>(r - 1)], r);
+    std::ranges::sort(senders);
+    for (int r = 1; r < comm.size(); ++r) EXPECT_EQ(senders[static_cast<std::size_t>(r - 1)], r);
   });
 }
 
