@@ -53,7 +53,7 @@ TEST(BucketPlan, PartsPartitionTheBufferForAnySize) {
   }
 }
 
-TEST(BucketPlan, BucketSizeIsRoundedDownToTheMinimum) {
+TEST(BucketPlan, BucketSizeIsRoundedToAMultiple) {
   EXPECT_EQ(BucketPlan(100000, 1000, 3).bucket(0), (Range{0, 960}));
   EXPECT_EQ(BucketPlan(100000, 1, 3).bucket(1), (Range{192, 384}));
   EXPECT_EQ(BucketPlan(100000, 1 << 20, 3).buckets(), 1);

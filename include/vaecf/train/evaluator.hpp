@@ -16,43 +16,45 @@
 
 namespace vaecf::train {
 
-/// Returns the metrics to evaluate: those asked for, and the one that selects.
+/// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
 std::vector<std::string> evaluated_metrics(const ValidationOptions& options);
 
-/// Room for so many users lets a model evaluate at full speed.
+/// Number of users per batch with which a model evaluates at full speed.
 inline constexpr std::int64_t evaluation_batch = 500;
 
 class Coverage;
 
-/// Ranks of one user's held-out items (from 0; the number of items where one is masked).
+/// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as
+/// rank.
 using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
-/// One user's first items, as many as fit; how many there were.
+/// Writes the top items of user `row`, at most items.size(), and returns their count.
 using UserTop = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
-/// Scores the held-out users of one split: every rank its share, sums and user counts added over ranks in
-/// fp64 and divided once. All ranks call it, and all get the same result.
+/// Computes metrics of the held-out users of one split. Every rank evaluates its part of the users; sums in
+/// fp64 and user counts are reduced over ranks and divided once. Results are equal on all ranks.
 class Evaluator {
  public:
-  /// Reads this rank's share of `split` ("validation" or "test"). InputError for a metric's name.
+  /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
+  /// invalid.
   Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
             const Services& services);
 
-  /// Places this rank's users where `model` computes, so that what does not fit there is found before the
-  /// first evaluation. evaluate() does it for a model at another address than the last one. Throws RunError
-  /// if the memory is not there.
+  /// Copies this rank's users to the device of `model`, so that a lack of memory is detected before the first
+  /// evaluation. evaluate() calls it for a model at another address than the previous one. Throws RunError if
+  /// the memory is not available.
   void prepare(model::Model& model);
-  /// By the model: fold-in in, targets ranked among all items but the fold-in; also where the model gets
-  /// nothing of it, so that results differ by what was known alone, and compare with popularity's.
+  /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
+  /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
   EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);
-  /// By any other way to rank the targets of row `row` of this rank's share; `top` is for coverage.
+  /// Evaluates another ranking of this rank's users; `top` is used for coverage only. Collective.
   EvaluationResult evaluate(const UserRanks& ranks, const UserTop& top);
 
-  /// Users of the split over all ranks, those without targets included.
+  /// Returns the number of users of the split over all ranks, including those without targets.
   std::int64_t users() const { return all_users_; }
   const data::HeldOutUsers& held_out() const { return held_out_; }
 
  private:
-  /// From this rank's sums, one per metric of users, and the items in its users' lists.
+  /// Reduces this rank's sums, one per metric in metrics_, and coverage over all ranks. Collective.
   EvaluationResult reduce(const std::vector<math::MetricSums>& sums, Coverage& coverage) const;
 
   std::vector<math::Metric> metrics_;    // means over users
@@ -62,7 +64,7 @@ class Evaluator {
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
   std::int64_t without_target_ = 0;
-  // This rank's users where the model of the last call computes.
+  // This rank's users on the device of the model of the last call.
   const model::Model* holder_ = nullptr;
   std::unique_ptr<model::HeldUsers> held_;
 };

@@ -11,16 +11,16 @@
 
 namespace vaecf::train {
 
-/// Turns options into the plain numbers of each step's update.
+/// Computes the update rule of each step from the options.
 class Rules {
  public:
-  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients whose norm is above
-  /// `clip_norm` are scaled down to it; 0: none.
+  /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients with a larger L2 norm than
+  /// `clip_norm` are scaled down to it; 0 disables clipping.
   Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
       : options_(options), weight_decay_(weight_decay), clip_norm_(clip_norm) {}
 
-  /// Returns the rule of the update after `updates_done` others, for a gradient summed over `users` users;
-  /// with decay as on tensors that decay. Adam (Kingma and Ba 2015) in TensorFlow's form: rate =
+  /// Returns the rule of update number updates_done + 1, for a gradient summed over `users` users. Its decay
+  /// applies to tensors with weight decay only. Adam (Kingma and Ba 2015) in TensorFlow's form: rate =
   /// learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates_done + 1, computed in fp64.
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const;
 
@@ -30,14 +30,14 @@ class Rules {
   double clip_norm_;
 };
 
-/// The moments of all elements of the weights, or of the part that a rank owns, and their update. The number
-/// of updates belongs to the caller, who hands the rule to the device as one of the step's numbers.
+/// The moments of all weights, or of the shard that a rank owns, and their update. The caller counts the
+/// updates, and passes the rule to the device in device::StepNumbers.
 template <class Device>
 class Optimizer {
  public:
   using Buffer = typename Device::Buffer;
 
-  /// Keeps moments of `elements` elements. `device` outlives this object.
+  /// Allocates the moments of `elements` elements. `device` must outlive this object.
   Optimizer(const OptimizerOptions& options, double weight_decay, Device& device, std::int64_t elements,
             double clip_norm = 0.0)
       : rules_(options, weight_decay, clip_norm),
@@ -45,13 +45,13 @@ class Optimizer {
         first_moment_(device.make_buffer(elements)),
         second_moment_(device.make_buffer(elements)) {}
 
-  /// Returns the rule as Rules::rule().
+  /// Returns Rules::rule(updates_done, users).
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
     return rules_.rule(updates_done, users);
   }
 
-  /// Applies the rule that `step` holds to the flat elements of `range`, but not to the layers `done`, which
-  /// are updated already. Element i has moments i + moments_offset.
+  /// Applies the rule in `step` to the flat elements of `range`, except the layers `done`, which are updated
+  /// already. The moments of element i have index i + moments_offset.
   void update(const typename Device::StepState& step, Range range, std::int64_t moments_offset,
               const Buffer& gradients, typename Device::Parameters& parameters,
               std::span<const device::Layer> done = {}) {

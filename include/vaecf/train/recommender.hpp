@@ -17,37 +17,38 @@ namespace vaecf::train {
 class Popularity;
 
 struct RecommendOptions {
-  int k = 10;                        ///< items for each user
-  bool keep_seen = false;            ///< users may be recommended what they have
-  std::vector<std::uint8_t> offers;  ///< (I): 0 for items that nobody gets; empty: all may be recommended
+  int k = 10;                        ///< number of items per user
+  bool keep_seen = false;            ///< also recommend items that the user already has
+  std::vector<std::uint8_t> offers;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
 };
 
-/// The top items of users by the model of a checkpoint, whichever device it was trained on. One rank alone,
-/// whatever world it lives in.
+/// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. It
+/// works on one rank, independently of other ranks.
 class Recommender {
  public:
-  /// So many users go through the model together, counted from the first of a call: on the CPU the same users
-  /// together get the same bits, on any number of threads.
+  /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
+  /// on the users of a batch, but not on the number of threads.
   static constexpr std::int64_t users_at_a_time = 256;
 
-  /// `dataset` is the one that the checkpoint was trained on; it and the services outlive this object.
-  /// InputError where it is another one, the model does not fit, or no item may be recommended.
+  /// `dataset` and the services must outlive this object. Throws InputError if k < 1, the checkpoint was not
+  /// trained on `dataset`, the model does not match it, or no item may be recommended.
   Recommender(const SessionOptions& options, const Services& services, const std::string& checkpoint,
               const io::DatasetFile& dataset, RecommendOptions choice);
   ~Recommender();
   Recommender(const Recommender&) = delete;
   Recommender& operator=(const Recommender&) = delete;
 
-  /// Items for each user: k, or all that may be recommended where those are fewer.
+  /// Returns the number of items per user: k, or the number of allowed items if that is less.
   std::int64_t width() const { return std::min<std::int64_t>(choice_.k, offered_); }
-  /// The checkpoint's checksum.
+  /// Returns the checksum of the checkpoint.
   std::uint64_t checkpoint() const { return checksum_; }
-  /// How many features of users the model knows; 0: none.
+  /// Returns the number of user features of the model; 0 if it has none.
   std::int64_t features() const { return model_->features(); }
-  /// Best first, ties to the lower item: items and scores, (rows, width). Where none is left for a place,
-  /// item -1 and score -inf. Users with neither an item nor a feature get the items that most train users
-  /// hold, with scores nan. `features` has rows for the same users, or none at all. InputError where items or
-  /// features are named that the model does not have.
+  /// Writes the recommendations of all users to `items` and `scores`, both of shape (rows, width()). Items
+  /// are sorted by descending score, and ties by ascending item. Unused positions have item -1 and score
+  /// -inf. Users without items and features receive the most popular train items with score NaN. `features`
+  /// has the same number of rows as `seen`, or none. Throws InputError if an item or feature index is out of
+  /// range.
   void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
 
  private:
@@ -60,7 +61,7 @@ class Recommender {
   std::uint64_t checksum_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
   std::unique_ptr<model::Model> model_;
-  std::unique_ptr<Popularity> popularity_;  // made for the first user who needs it: a pass over all of /train
+  std::unique_ptr<Popularity> popularity_;  // created on first use, since it reads all of /train
 };
 
 }  // namespace vaecf::train

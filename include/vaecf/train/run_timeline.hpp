@@ -12,30 +12,29 @@
 
 namespace vaecf::train {
 
-/// How far this rank's clock is ahead of rank 0's, in nanoseconds.
+/// The offset of this rank's clock from rank 0's, in nanoseconds.
 struct ClockOffset {
-  std::int64_t at = 0;      ///< by this rank's clock
-  std::int64_t offset = 0;  ///< this clock less rank 0's at the same moment
-  std::int64_t error = 0;   ///< half of what is left open
+  std::int64_t at = 0;      ///< time of the measurement by this rank's clock
+  std::int64_t offset = 0;  ///< this rank's clock minus rank 0's clock
+  std::int64_t error = 0;   ///< bound on the error of `offset`
 };
 
-/// Sorts by track and time, events that contain others before them, and cuts those that overlap others by the
-/// resolution of a clock, so that events of a track lie in one another or apart.
+/// Sorts events by track and begin; an event precedes those that it contains. Shortens events that partly
+/// overlap others because of clock resolution, so that two events of a track are either nested or disjoint.
 void make_nested(std::vector<TimelineEvent>& events);
 
-/// What all ranks did when, as one file by rank 0 in the JSON that Perfetto and chrome://tracing read. If
-/// write() is not called, nothing is left.
+/// Writes the timelines of all ranks to one file in Chrome trace format, for Perfetto and chrome://tracing.
+/// If write() is not called, no file remains.
 class RunTimeline {
  public:
-  /// On rank 0 makes the file, still under a temporary name. Throws RunError if that cannot be. Not
-  /// collective.
+  /// Creates the file under a temporary name on rank 0. Throws RunError if that fails. Not collective.
   RunTimeline(const comm::Communicator& communicator, const std::string& path,
               std::shared_ptr<Timeline> timeline = std::make_shared<Timeline>());
 
-  /// From here on this rank records. Collective.
+  /// Starts recording on this rank. Collective.
   void start(comm::Communicator& communicator);
-  /// Gathers what all ranks have, and gives the file its name. A file that cannot be written costs a warning
-  /// of `log`: it is no reason for a run to fail. Collective.
+  /// Gathers the events of all ranks, writes the file and renames it to `path`. If the file cannot be
+  /// written, a warning is logged and the run continues. Collective.
   void write(comm::Communicator& communicator, Log& log);
 
  private:

@@ -19,7 +19,7 @@
 
 namespace vaecf::train {
 
-/// All that a run may choose, the rooms' own option structs side by side.
+/// The complete configuration of a run: the option structs of all modules.
 struct SessionOptions {
   std::string name = "run";
   data::DataOptions data;
@@ -30,39 +30,41 @@ struct SessionOptions {
   RunOptions run;
   BenchmarkOptions benchmark;
   comm::DistributedOptions distributed;
-  std::string configuration_text;  ///< every key as resolved, YAML: goes to config.yaml and checkpoints
-  std::string version;
-  std::string commit;       ///< of the program; empty: unknown
-  std::string resume_from;  ///< the checkpoint to go on from; empty: train from the start
+  std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
+  std::string version;             ///< version of the program
+  std::string commit;              ///< commit of the program; empty if unknown
+  std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
 
   std::string run_folder() const { return run.directory + "/" + name; }
   std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
   std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
 };
 
-/// What the model takes of the dataset: its items, and its users' features unless model.features is off.
+/// Returns the input dimensions of the model: the items of the dataset, and its user features unless
+/// model.features is off.
 model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset);
 
-/// What a command lends to the work. All outlive it.
+/// The objects that a command provides to train(), test() and benchmark(). They must outlive the call.
 struct Services {
   comm::Communicator& communicator;
   Engine& engine;
   Log& log;
   Progress& progress;
-  const StopFlag* stop = nullptr;  ///< asks for an early end with a checkpoint; may be null
+  const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
 };
 
-/// Means over users, with their standard errors.
+/// A metric's mean over users and the standard error of the mean.
 struct MetricValue {
   double mean = 0.0;
-  std::optional<double> standard_error = 0.0;  ///< of the mean over users; empty where it is none: coverage
+  std::optional<double> standard_error = 0.0;  ///< empty for coverage, which is not a mean over users
 };
+/// Metrics by name, such as "ndcg@100".
 using Metrics = std::map<std::string, MetricValue>;
 
 struct EvaluationResult {
-  std::int64_t users = 0;                 ///< users that have a target
-  std::int64_t users_without_target = 0;  ///< left out
-  Metrics metrics;                        ///< "ndcg@100" ...
+  std::int64_t users = 0;                 ///< number of users with at least one target
+  std::int64_t users_without_target = 0;  ///< number of excluded users
+  Metrics metrics;
 };
 
 struct TrainResult {
@@ -71,89 +73,93 @@ struct TrainResult {
   std::int64_t best_epoch = 0;
   double best_metric = 0.0;
   double seconds = 0.0;
-  bool stopped = false;  ///< on request, with a checkpoint to go on from
+  bool stopped = false;  ///< stopped on request, with a checkpoint to resume from
 };
 
 struct TestResult {
   EvaluationResult model;
-  /// Where the model knows features: by them alone, as if nothing else were known of the users, who are
-  /// asked for the same targets among the same items.
+  /// The result with user features as the only input (cold start), for the same targets and candidate items;
+  /// empty if the model has no features.
   std::optional<EvaluationResult> cold;
-  EvaluationResult popularity;  ///< every user gets the most popular train items: what a model must beat
-  std::int64_t epoch = 0;       ///< the checkpoint's
+  EvaluationResult popularity;  ///< the popularity baseline, which recommends the most popular train items
+  std::int64_t epoch = 0;       ///< epoch of the checkpoint
 };
 
-/// Checks everything that can be checked before heavy work (dataset, sizes, ranks against virtual shards,
-/// run folder writable; if it trains, the model and a memory plan). InputError; called on every rank, and the
-/// caller exchanges the outcome.
+/// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of
+/// ranks, run folder writable, and if `trains`, the model. Collective. Throws InputError or RunError; most
+/// errors are thrown on the affected ranks only, so the caller must exchange the outcome.
 void check(const SessionOptions& options, const Services& services, bool trains = true);
 
-/// InputError where `test` would have nobody to test on.
+/// Throws InputError if the dataset has no test user with a held-out item.
 void require_test_users(const io::DatasetFile& dataset);
 
-/// A checkpoint to go on from, and the configuration that it was written under.
+/// A checkpoint to resume from, and the configuration of the run that wrote it.
 struct ResumePoint {
   std::string path;
   std::string configuration;
 };
 
-/// `wanted`: a file, or "auto" for the newest whole checkpoint of the run folder, if there is any; it warns
-/// of those that it passes over, and why. All ranks call it, and all get the same. InputError on all ranks
-/// where the file is not whole, or is of another dataset.
+/// Returns the checkpoint to resume from, equal on all ranks. `wanted` is a path, or "auto" for the newest
+/// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
+/// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
+/// version or was trained on another dataset.
 std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
                                              const std::string& wanted);
 
-/// Trains, validates, writes checkpoints, metrics.jsonl and config.yaml. A new run moves what an older one
-/// left under its name aside (checkpoints.old, metrics.jsonl.old); one that goes on from a checkpoint cuts
-/// from them what came later. All ranks call it. RunError, among others, where the loss is no number (the
-/// checkpoints stay as they were), or where at the end the last checkpoint or the best could not be written.
+/// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A new run first archives the
+/// files of an older run of its name (checkpoints.old, metrics.jsonl.old). A resumed run removes log lines
+/// newer than the checkpoint and archives newer checkpoints. Collective. Throws InputError for invalid input.
+/// Throws RunError if the loss is not finite, in which case existing checkpoints are kept, or if the last or
+/// the best checkpoint could not be written.
 TrainResult train(const SessionOptions& options, const Services& services);
 
-/// Tests `checkpoint` on /test, with the popularity baseline beside it, and, where the model knows features
-/// of users, how far these alone carry. All ranks call it.
+/// Evaluates `checkpoint` and the popularity baseline on /test, and appends the result to metrics.jsonl. If
+/// the model has user features, it is also evaluated with these alone. Collective. Throws InputError if the
+/// dataset has no test users or the checkpoint does not match.
 TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
 
-/// What a benchmark found, the slowest rank's. Phases, all of the rank that computes longest, are medians
-/// over steps of their own, by the device's clock where there is a device; those steps run kernel by kernel,
-/// the others as a recording where they can.
+/// The result of a benchmark; times and memory are those of the slowest or largest rank. Phase times are
+/// medians over additional steps of the rank with the longest compute time, by the device clock on a GPU.
+/// Those steps do not use captured graphs; the other steps do if the device supports it.
 struct BenchmarkResult {
-  std::string machine;             ///< processor, cores, memory, and what the backend says of itself
-  std::int64_t steps = 0;          ///< timed
-  std::int64_t warm_up_steps = 0;  ///< left out: an epoch where that is short
-  double users_per_step = 0.0;     ///< on average: an epoch's last step takes what is left
+  std::string machine;             ///< processor, cores, memory, and the description of the device
+  std::int64_t steps = 0;          ///< number of timed steps
+  std::int64_t warm_up_steps = 0;  ///< number of steps before the measurement
+  double users_per_step = 0.0;     ///< mean; the last step of an epoch may have fewer users
   double users_per_second = 0.0;
   double seconds_per_epoch = 0.0;
-  double milliseconds_per_step = 0.0;
-  std::map<std::string, double>
-      phase_milliseconds;    ///< input, forward, loss, backward, all-reduce, optimiser; the optimiser of a
-                             ///< parameter server lies within what its workers take for the all-reduce
-  double gflops = 0.0;       ///< arithmetic of the step's dense products over time
-  double gemm_gflops = 0.0;  ///< the machine's own rate, measured in the same run
-  /// Weights, moments and gradients to and from memory by the updates of all ranks, at least, over time.
-  double memory_gbytes = 0.0;       ///< GB/s
-  double memory_rate_gbytes = 0.0;  ///< the machine's own rate, measured in the same run
-  /// Of gradients' way between ranks, measured in the same run, smallest first; empty for one rank.
+  double milliseconds_per_step = 0.0;  ///< median
+  /// input, forward, loss, backward, all-reduce, optimiser; with a parameter server the optimizer time is
+  /// also part of the workers' all-reduce time
+  std::map<std::string, double> phase_milliseconds;
+  double gflops = 0.0;       ///< GFLOP/s of the dense layers during training
+  double gemm_gflops = 0.0;  ///< peak GEMM GFLOP/s of the machine, measured in the same run
+  /// Memory traffic in GB/s that the updates of all ranks need at least for weights, moments and gradients.
+  double memory_gbytes = 0.0;
+  double memory_rate_gbytes = 0.0;  ///< peak memory bandwidth in GB/s, measured in the same run
+  /// All-reduce times by message size, ascending, measured in the same run; empty for one rank.
   std::vector<comm::AllReduceTime> all_reduce;
-  WireBytes wire;  ///< of a step
+  WireBytes wire;  ///< communication volume of a step
   double peak_memory_mib = 0.0;
-  double peak_device_mib = 0.0;  ///< on a GPU
-  double data_memory_mib = 0.0;
-  double evaluation_users_per_second = 0.0;  ///< validation users, ranked among all items
-  double evaluation_milliseconds = 0.0;      ///< of all of them
+  double peak_device_mib = 0.0;              ///< peak GPU memory; 0 on the CPU
+  double data_memory_mib = 0.0;              ///< memory of a rank's training users
+  double evaluation_users_per_second = 0.0;  ///< held-out users, ranked among all items
+  double evaluation_milliseconds = 0.0;      ///< duration for all of them
   std::int64_t evaluation_users = 0;
 
   double gemm_share() const { return gemm_gflops > 0.0 ? gflops / gemm_gflops : 0.0; }
   double memory_share() const { return memory_rate_gbytes > 0.0 ? memory_gbytes / memory_rate_gbytes : 0.0; }
 };
 
-/// Trains `epochs` epochs, or for `benchmark.seconds` where that is less, after warm-up steps that it leaves
-/// out.
+/// Measures training for train.epochs epochs or benchmark.seconds, whichever is shorter, but at least 20
+/// steps, after warm-up steps. Appends the result to metrics.jsonl. Collective.
 BenchmarkResult benchmark(const SessionOptions& options, const Services& services);
+/// Formats a result for the terminal.
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);
 
-/// How many steps of `step_seconds` each to take before measuring: an epoch's, or about `seconds` of them
-/// where that is less, and 12 at least.
+/// Returns the number of warm-up steps: an epoch, or about `seconds` of steps of `step_seconds` each if that
+/// is less, but at least 12.
 std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch);
 
 }  // namespace vaecf::train

@@ -18,36 +18,37 @@ struct OptimizerOptions {
   double momentum = 0.0;  ///< rmsprop, sgd
 };
 
-/// beta = min(cap, t / T), t = amount done before this update. Exactly one of steps, epochs, users is set:
-/// the amount T at which beta would reach 1.0.
+/// KL annealing: beta = min(cap, t / T), where t is the progress before the update. T, at which t / T is 1,
+/// is given by exactly one of steps, epochs and users; the others are 0.
 struct AnnealingOptions {
   double cap = 0.2;
-  double steps = 200000;  ///< 0 when epochs or users is given
+  double steps = 200000;  ///< updates
   double epochs = 0;
   double users = 0;
 };
 
-/// The short last batch of an epoch.
+/// The treatment of the last batch of an epoch if it is smaller than the others.
 enum class LastBatch { keep, drop };
 
 struct TrainOptions {
   std::int64_t epochs = 200;
-  std::int64_t patience = 0;  ///< stop after this many validations without a better one; 0 = never
+  std::int64_t patience = 0;  ///< early stopping after this many validations without improvement; 0 = off
   LastBatch last_batch = LastBatch::keep;
   std::int64_t batch_size = 500;  ///< users per step over all ranks
   AnnealingOptions annealing;
-  double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2, weights only
-  double clip_gradient_norm = 0.0;  ///< of the mean over users, without the decay's part; 0 = not clipped
+  double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2 over weights, not biases
+  double clip_gradient_norm = 0.0;  ///< maximum L2 norm of the mean gradient, without weight decay; 0 = off
   std::uint64_t seed = 98765;
 };
 
 struct ValidationOptions {
   std::int64_t every = 1;  ///< epochs; 0 = never
   std::vector<std::string> metrics = {"ndcg@100", "recall@20", "recall@50"};
-  std::string select = "ndcg@100";  ///< or "last": the last epoch is the best one
+  std::string select = "ndcg@100";  ///< metric that selects the best epoch, or "last" for the last epoch
 };
 
-/// How often a run writes checkpoints to go on from. At most one is above 0; none: never.
+/// The interval between checkpoints to resume from. At most one field is above 0; if none is, none are
+/// written.
 struct CheckpointEvery {
   std::int64_t epochs = 1;
   std::int64_t steps = 0;
@@ -57,14 +58,14 @@ struct CheckpointEvery {
 struct RunOptions {
   std::string directory = "runs";
   CheckpointEvery checkpoint_every;
-  std::int64_t keep = 2;  ///< the newest of them stay, beside best.h5
+  std::int64_t keep = 2;  ///< number of newest checkpoints to keep, in addition to best.h5
 };
 
-/// What --benchmark spends its time on.
+/// The configuration of --benchmark.
 struct BenchmarkOptions {
-  double seconds = 60.0;          ///< of timed steps, at most; train.epochs epochs where that is less
-  double warm_up_seconds = 10.0;  ///< an epoch, or about this long where that is less
-  bool evaluate = true;           ///< rank the held-out users as well
+  double seconds = 60.0;          ///< maximum duration of the timed steps, unless train.epochs take less
+  double warm_up_seconds = 10.0;  ///< maximum duration of the warm-up, unless an epoch takes less
+  bool evaluate = true;           ///< also measure the evaluation of held-out users
 };
 
 }  // namespace vaecf::train
