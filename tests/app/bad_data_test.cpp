@@ -111,7 +111,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
 TEST_F(TestUsers, AreAskedForBeforeTraining) {
   place.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
-  expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
+  expect_refused(place, "small.yaml", 2, "the dataset has no test users; pass --train");
   EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
   place.succeed("small.yaml --train --quiet");
 }

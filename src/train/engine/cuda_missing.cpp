@@ -1,4 +1,4 @@
-// Stands in for cuda.cpp if the program is built without CUDA.
+// Replaces cuda.cpp in builds without CUDA.
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_facts.hpp>

@@ -21,7 +21,7 @@
 
 namespace vaecf::train {
 
-/// Training by collectives: every rank computes gradients, and the ranks sum them.
+/// Training with strategy allreduce: every rank computes gradients, and collectives sum them.
 template <class Device>
 class CollectiveTraining {
  public:
@@ -40,8 +40,7 @@ class CollectiveTraining {
 
   void step(device::StepNumbers numbers, std::int64_t batch_users) {
     numbers.rule = optimizer_.rule(numbers.step, batch_users);
-    // A batch of so many users that starts at this virtual shard gives each rank the same number of them
-    // every time.
+    // The first virtual shard of a batch and its size determine the number of users of every rank.
     const std::int64_t begin = communicator_.size() == 1
                                    ? 0
                                    : numbers.batch * options_.train.batch_size % options_.data.virtual_shards;
@@ -93,13 +92,14 @@ class CollectiveTraining {
   Step<Device> step_;
 };
 
-/// The ways to train on a device. A parameter server passes messages between host memories.
+/// The training strategies of a device. A parameter server needs messages between host memories, so it
+/// supports CPUs only.
 template <class Device>
 using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
                                       std::variant<CollectiveTraining<Device>, ParameterServerTraining>,
                                       std::variant<CollectiveTraining<Device>>>;
 
-/// The engine of one device. Everything that it calls is compiled for that device, without virtual functions.
+/// The Engine of one device type. All code below it is compiled for that type, without virtual functions.
 template <class Device>
 class EngineOf final : public Engine {
  public:
@@ -123,7 +123,7 @@ class EngineOf final : public Engine {
   }
 
   void start_training(const TrainingSetup& setup) override {
-    if (training_) throw std::logic_error("an engine trains one model at a time");
+    if (training_) throw std::logic_error("Engine::start_training: a training is already active");
     if constexpr (std::is_same_v<Device, cpu::Device>) {
       if (setup.options.distributed.strategy == comm::Strategy::parameter_server) {
         training_ = std::make_unique<TrainingOn<Device>>(std::in_place_index<1>, *device_, setup);

@@ -7,7 +7,7 @@
 namespace vaecf::train {
 namespace {
 
-/// Returns true if a GPU is wanted. Only CPUs have portable kernels.
+/// Returns whether `options` select a GPU. Portable kernels exist for CPUs only.
 bool takes_gpu(const device::BackendOptions& options) {
   if (options.device != device::DeviceChoice::automatic) return options.device == device::DeviceChoice::cuda;
   return options.kernels != device::Kernels::portable && cuda::availability().devices > 0;
@@ -22,7 +22,7 @@ std::unique_ptr<Engine> make_engine(const device::BackendOptions& options) {
     return std::make_unique<EngineOf<cpu::Device>>(cpu::make_device(options, why_no_gpu));
   }
   if (options.kernels == device::Kernels::portable) {
-    throw InputError("backend.kernels: portable is for CPUs: use it with device: cpu, or auto with this one");
+    throw InputError("backend.kernels: portable is for CPUs; use device: cpu, or backend.kernels: auto");
   }
   return make_cuda_engine(options);
 }

@@ -15,18 +15,19 @@
 
 namespace vaecf::train {
 
-/// Cuts flat buffers of `layout` into buckets of distributed.bucket_mib, each shared by `owners` ranks.
+/// Plans buckets of distributed.bucket_mib for the flat buffers of `layout`; each bucket has one part for
+/// each of `owners` ranks.
 inline comm::BucketPlan bucket_plan(const SessionOptions& options, const device::ParameterLayout& layout,
                                     int owners) {
   const double elements = options.distributed.bucket_mib * 1048576.0 / sizeof(float);
   return {layout.size, std::max<std::int64_t>(1, static_cast<std::int64_t>(elements)), owners};
 }
 
-/// This rank's train users' rows of one kind, items or features, and the batches that are gathered from them.
+/// The sparse rows of this rank's training users, items or features, and the batch gathered from them.
 template <class Device>
 class ShardRows {
  public:
-  /// The first row is train user `first_user`; columns are below `width`.
+  /// Row 0 belongs to training user `first_user`. Columns must be less than `width`.
   ShardRows(Device& device, Csr rows, std::int64_t first_user, std::int64_t width)
       : device_(device),
         rows_(std::move(rows)),
@@ -35,14 +36,14 @@ class ShardRows {
         held_(device.hold_rows(rows_.view(), first_user, width)),
         order_(device.make_batch_order()),
         batch_(device.make_batch()) {
-    if (device.device() != "cpu") rows_ = {};  // the device has made a copy
+    if (device.device() != "cpu") rows_ = {};  // GPUs have their own copy
   }
 
   void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
     device_.set_batch_order(*held_, rows, begin, *order_);
   }
   std::int64_t users(std::int64_t batch) const { return order_->users(batch); }
-  /// Gathers the batch that `step` numbers, of so many users.
+  /// Gathers the batch selected by `step`, which has `users` users of this rank.
   const typename Device::Batch& gather(const typename Device::StepState& step, std::int64_t users) {
     device_.gather_step(*held_, *order_, step, users, *batch_);
     return *batch_;
@@ -60,10 +61,11 @@ class ShardRows {
   std::unique_ptr<typename Device::Batch> batch_;
 };
 
-/// What every way to train has on its device: this rank's users, the network, and the state of the step.
+/// The data of a training on a device, for all strategies: this rank's users, the network, and the step
+/// state.
 template <class Device>
 struct TrainingData {
-  /// The buffer of weights holds a multiple of `size_multiple` elements.
+  /// Pads the buffer of weights to a multiple of `size_multiple` elements.
   TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple)
       : TrainingData(on, setup, size_multiple, model_inputs(setup.options, setup.dataset)) {}
 
@@ -72,7 +74,7 @@ struct TrainingData {
     if (features) features->set_order(batches.rows, batches.begin);
     device.clear_losses(*state);
   }
-  /// Gathers the batch that `state` numbers, of so many users of this rank.
+  /// Gathers the batch selected by `state`, which has `users` users of this rank.
   model::NetworkInput<typename Device::Batch> gather(std::int64_t users) {
     return {items.gather(*state, users), features ? &features->gather(*state, users) : nullptr};
   }

@@ -12,48 +12,47 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options) {
   return names;
 }
 
-/// Counts the share of the catalogue that is recommended to anybody: coverage@k counts the items that are
-/// among the first k of at least one user who has a target (Ge, Delgado-Battenfeld, Jannach, RecSys 2010,
-/// "catalogue coverage").
+/// Computes catalog coverage (Ge, Delgado-Battenfeld, Jannach, RecSys 2010): coverage@k is the fraction of
+/// all items that are among the top k of at least one user with a target.
 class Coverage {
  public:
-  /// For each of `metrics`, all of kind coverage.
+  /// `metrics` must all be of kind coverage.
   Coverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
     for (const math::Metric& metric : metrics_) {
-      longest_ = std::max(longest_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
+      max_length_ = std::max(max_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
     }
-    if (longest_ == 0) return;
-    best_place_.assign(static_cast<std::size_t>(items), std::numeric_limits<std::int64_t>::max());
+    if (max_length_ == 0) return;
+    best_position_.assign(static_cast<std::size_t>(items), std::numeric_limits<std::int64_t>::max());
   }
 
-  /// How long lists must be; 0 where nothing is asked for.
-  int longest() const { return longest_; }
+  /// Returns the list length that the metrics need; 0 without metrics.
+  int max_length() const { return max_length_; }
 
-  /// One user's list, best first; it ends at the first negative item.
+  /// Adds the list of one user, best item first; it ends at the first negative item.
   void add(std::span<const std::int32_t> list) {
-    for (std::size_t place = 0; place < list.size() && list[place] >= 0; ++place) {
-      std::int64_t& best = best_place_[static_cast<std::size_t>(list[place])];
-      best = std::min(best, static_cast<std::int64_t>(place));
+    for (std::size_t position = 0; position < list.size() && list[position] >= 0; ++position) {
+      std::int64_t& best = best_position_[static_cast<std::size_t>(list[position])];
+      best = std::min(best, static_cast<std::int64_t>(position));
     }
   }
 
-  /// Shares by metric, over all ranks, which all call it.
-  std::vector<double> shares(comm::Communicator& communicator) {
+  /// Returns the coverage of each metric over all ranks. Collective.
+  std::vector<double> fractions(comm::Communicator& communicator) {
     if (metrics_.empty()) return {};
-    communicator.all_reduce(std::span<std::int64_t>(best_place_), comm::Reduction::min);
-    std::vector<double> shares;
+    communicator.all_reduce(std::span<std::int64_t>(best_position_), comm::Reduction::min);
+    std::vector<double> fractions;
     for (const math::Metric& metric : metrics_) {
       const auto count =
-          std::ranges::count_if(best_place_, [&](std::int64_t place) { return place < metric.k; });
-      shares.push_back(static_cast<double>(count) / static_cast<double>(best_place_.size()));
+          std::ranges::count_if(best_position_, [&](std::int64_t position) { return position < metric.k; });
+      fractions.push_back(static_cast<double>(count) / static_cast<double>(best_position_.size()));
     }
-    return shares;
+    return fractions;
   }
 
  private:
   std::vector<math::Metric> metrics_;
-  int longest_ = 0;
-  std::vector<std::int64_t> best_place_;  // of each item in any list; beyond all lists where in none
+  int max_length_ = 0;
+  std::vector<std::int64_t> best_position_;  // best position of each item in any list; the maximum if in none
 };
 
 Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
@@ -85,19 +84,19 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
       model.evaluate(*held_, history, metrics_, [&] { activity.progressed(); });
 
   Coverage coverage(coverages_, items_);
-  const auto length = static_cast<std::size_t>(coverage.longest());
-  const CsrView wanted = held_out_.targets.view();
+  const auto length = static_cast<std::size_t>(coverage.max_length());
+  const CsrView targets = held_out_.targets.view();
   const std::int64_t step = std::min(evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
-  for (std::int64_t begin = 0; length > 0 && begin < wanted.rows(); begin += step) {
-    const Range rows{begin, std::min(wanted.rows(), begin + step)};
+  for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
+    const Range rows{begin, std::min(targets.rows(), begin + step)};
     const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
-    model.top_k(*held_, rows, history, false, coverage.longest(), std::span(lists).first(size),
+    model.top_k(*held_, rows, history, false, coverage.max_length(), std::span(lists).first(size),
                 std::span(scores).first(size));
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const std::size_t first = static_cast<std::size_t>(row - rows.begin) * length;
-      if (wanted.row_size(row) > 0) coverage.add(std::span(lists).subspan(first, length));
+      if (targets.row_size(row) > 0) coverage.add(std::span(lists).subspan(first, length));
     }
     activity.progressed();
   }
@@ -107,7 +106,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
 EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& top_of) {
   std::vector<math::MetricSums> sums(metrics_.size());
   Coverage coverage(coverages_, items_);
-  std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.longest()));
+  std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.max_length()));
   const CsrView targets = held_out_.targets.view();
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
@@ -142,9 +141,9 @@ EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Co
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users[m]};
     result.metrics[math::to_string(metrics_[m])] = {total.mean(), total.standard_error()};
   }
-  const std::vector<double> shares = coverage.shares(services_.communicator);
-  for (std::size_t c = 0; c < shares.size(); ++c) {
-    result.metrics[math::to_string(coverages_[c])] = {shares[c], std::nullopt};
+  const std::vector<double> fractions = coverage.fractions(services_.communicator);
+  for (std::size_t c = 0; c < fractions.size(); ++c) {
+    result.metrics[math::to_string(coverages_[c])] = {fractions[c], std::nullopt};
   }
   return result;
 }

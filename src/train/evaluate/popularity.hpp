@@ -10,25 +10,26 @@
 
 namespace vaecf::train {
 
-/// Ranks items by how many train users hold them, ties to the lower item: the baseline that knows nothing of
-/// the user but what he has seen. Exact, without a score per user and item.
+/// The popularity baseline: ranks items by their number of training users, and ties by ascending item. The
+/// only input from a user are the seen items, which are excluded.
 class Popularity {
  public:
-  /// Each rank counts its even share of /train; the counts are added over ranks.
+  /// Counts items in /train; each rank reads an equal part. Collective.
   Popularity(const io::DatasetFile& dataset, const Services& services);
-  /// From counts per item.
+  /// Uses the given number of users of each item.
   explicit Popularity(std::span<const std::int64_t> counts);
 
-  /// For each target: how many items that are not in `seen` (ascending) stand before it; the number of items
-  /// where it is in `seen` itself.
+  /// Writes for each target the number of more popular items that are not in `seen` (ascending), or the
+  /// number of all items if the target is in `seen`.
   void rank(std::span<const std::int32_t> seen, std::span<const std::int32_t> targets,
             std::span<std::int32_t> ranks) const;
-  /// The first items that are not in `seen` (ascending), as many as fit; how many there were.
+  /// Writes the most popular items that are not in `seen` (ascending), at most items.size(), and returns
+  /// their count.
   std::size_t top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const;
 
  private:
-  std::vector<std::int32_t> order_;     // items, the most popular first
-  std::vector<std::int32_t> position_;  // of each item in the order of popularity
+  std::vector<std::int32_t> order_;     // items by descending popularity
+  std::vector<std::int32_t> position_;  // position of each item in order_
 };
 
 }  // namespace vaecf::train

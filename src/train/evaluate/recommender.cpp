@@ -15,7 +15,7 @@ namespace {
 void require_known(CsrView rows, std::int64_t columns, const char* what) {
   const bool known =
       std::ranges::all_of(rows.columns, [&](std::int32_t column) { return column >= 0 && column < columns; });
-  if (!known) throw InputError(format("the users hold {} beyond the model's {}", what, columns));
+  if (!known) throw InputError(format("recommend: the users have {} outside the model's {}", what, columns));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Recommender::Recommender(const SessionOptions& options, const Services& services
       self_(comm::make_self_communicator()),
       alone_{*self_, services.engine, services.log, services.progress} {
   if (choice_.k < 1) {
-    throw InputError(format("{} recommendations cannot be made: ask for 1 or more", choice_.k));
+    throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
   }
   CheckpointReader reader(checkpoint, alone_);
   reader.require_trained_on(options, dataset_);
@@ -38,7 +38,7 @@ Recommender::Recommender(const SessionOptions& options, const Services& services
     if (choice_.offers[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
   }
   offered_ = items_ - static_cast<std::int64_t>(excluded_.size());
-  if (offered_ == 0) throw InputError("no item is left to recommend: include more, or exclude fewer");
+  if (offered_ == 0) throw InputError("no item is left to recommend; include more or exclude fewer items");
   model_ = alone_.engine.make_model(options.model, model_inputs(options, dataset_), users_at_a_time);
   reader.load_weights(*model_);
   if (!choice_.offers.empty()) model_->exclude_items(choice_.offers);
@@ -64,18 +64,18 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
   for (std::int64_t row = 0; row < seen.rows(); ++row) {
     const std::size_t first = static_cast<std::size_t>(row) * width;
     const auto best = items.subspan(first, width);
-    const auto its_scores = scores.subspan(first, width);
+    const auto best_scores = scores.subspan(first, width);
     if (seen.row_size(row) == 0 && features.row_size(row) == 0) {
       if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, alone_);
       popularity_->top(excluded_, best);
-      std::ranges::fill(its_scores, std::numeric_limits<float>::quiet_NaN());
+      std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
       continue;
     }
-    // Behind all that may be recommended, with minus infinity, stand those that may not.
-    for (std::size_t place = width;
-         place-- > 0 && (best[place] < 0 || std::ranges::binary_search(excluded_, best[place]));) {
-      best[place] = -1;
-      its_scores[place] = -std::numeric_limits<float>::infinity();
+    // Excluded items have score -inf, and follow all others.
+    for (std::size_t position = width;
+         position-- > 0 && (best[position] < 0 || std::ranges::binary_search(excluded_, best[position]));) {
+      best[position] = -1;
+      best_scores[position] = -std::numeric_limits<float>::infinity();
     }
   }
 }

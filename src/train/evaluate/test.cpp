@@ -19,13 +19,13 @@ void require_test_users(const io::DatasetFile& dataset) {
   if (dataset.entries("test/held_out") > 0) return;
   if (dataset.rows("test/fold_in") > 0) {
     throw InputError(format(
-        "{}: none of its test users has a held-out item, so there is nothing to test; "
-        "say --train to train alone, or prepare it with more items a user (data.prepare.min_user_items, held_out_fraction)",
+        "{}: none of its test users has a held-out item; "
+        "pass --train to skip the test, or prepare it with more items per user (data.prepare.min_user_items, held_out_fraction)",
         dataset.path()));
   }
   throw InputError(
-      format("{}: it holds no test users; "
-             "say --train to train alone, or prepare it with data.prepare.test_users above 0",
+      format("{}: the dataset has no test users; "
+             "pass --train to skip the test, or prepare it with data.prepare.test_users above 0",
              dataset.path()));
 }
 

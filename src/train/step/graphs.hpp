@@ -10,11 +10,11 @@
 
 namespace vaecf::train {
 
-/// Captures the operations of a training step once for each shape of batch, and replays them (CUDA graphs).
-/// On a CPU, and wherever steps cannot be captured, a step simply runs.
+/// Captures the operations of a training step as a CUDA graph, once per batch shape, and replays them. Where
+/// capture is not supported, as on CPUs, the operations run directly.
 ///
-/// Ranks capture together and replay together, because the reductions in a graph are those of all ranks'
-/// graphs of the same step (NCCL requires it). A shape therefore describes the batches of all ranks.
+/// All ranks must capture together and replay together, since NCCL requires matching collectives on all
+/// ranks. A shape therefore describes the batches of all ranks.
 template <class Device>
 class StepGraphs {
  public:
@@ -25,7 +25,7 @@ class StepGraphs {
         communicator_(communicator),
         captures_(communicator.size() == 1 || communicator.recordable()) {}
 
-  /// Runs `work`, or replays it. Collective if memory may have moved since the last call.
+  /// Runs `work`, or replays its graph. Collective if memory may have moved since the last call.
   template <class Work>
   void run(Shape shape, Work&& work) {
     if (!captures_ || paused_) return work();
@@ -37,19 +37,19 @@ class StepGraphs {
     memory_may_have_moved_ = true;
   }
 
-  /// Lets steps simply run, as when their phases are timed. Call it alike on all ranks.
+  /// Switches graphs off (`on` = true) or on again, as for timing of phases. All ranks must call it.
   void pause(bool on) {
     paused_ = on;
     memory_may_have_moved_ = true;
   }
-  /// Device memory may have been allocated anew, as by an evaluation. Call it alike on all ranks.
+  /// Reports that device memory may have been reallocated, as by an evaluation. All ranks must call it.
   void memory_may_have_moved() { memory_may_have_moved_ = true; }
 
  private:
   bool alone() const { return communicator_.size() == 1; }
 
-  /// If the memory of any rank has moved, all ranks forget their graphs. A single rank captures again by
-  /// itself.
+  /// Discards the graphs of all ranks if the memory of any rank has moved. For a single rank, replay()
+  /// detects this by itself. Collective.
   void agree() {
     if (alone()) return;
     const bool moved =

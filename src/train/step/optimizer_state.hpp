@@ -16,22 +16,22 @@
 
 namespace vaecf::train {
 
-/// The state of one rank's update beside the weights: the flat gradient, the moments of the elements that
-/// this rank updates, and the reducer that takes gradients and weights to the other ranks. Weights and
-/// gradients have one layout, sharded or not; only moments are packed.
+/// The optimizer state of one rank: the flat gradient, the moments of the elements that this rank updates,
+/// and the Reducer of gradients and weights. Weights and gradients always have the full flat layout; only
+/// moments are sharded.
 template <class Device>
 class OptimizerState {
  public:
   using Buffer = typename Device::Buffer;
   using FusedUpdate = typename model::Network<Device>::FusedUpdate;
 
-  /// All arguments outlive this object.
+  /// All arguments must outlive this object.
   OptimizerState(const SessionOptions& options, comm::Communicator& communicator, Device& device,
                  model::Network<Device>& model)
       : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
-        // A single rank sends nothing: one bucket, whose gradient is inspected in one pass.
+        // A single rank has one bucket, so that the gradient is inspected in one pass.
         plan_(communicator.size() == 1
                   ? comm::BucketPlan(model.layout().size, model.layout().size + comm::BucketPlan::unit, 1)
                   : bucket_plan(options, model.layout(), communicator.size())),
@@ -54,36 +54,37 @@ class OptimizerState {
   comm::Reducer<Device>& reducer() { return reducer_; }
   const comm::Reducer<Device>& reducer() const { return reducer_; }
   Buffer& gradients() { return *gradients_; }
-  /// Notified of ranges of the gradient that are complete; empty without overlap.
+  /// Returns the callback for complete ranges of the gradient; empty without overlap.
   const device::GradientReady& ready() const { return ready_; }
-  /// Lets a device update the largest layers while it computes their gradients; null if it does not.
+  /// Returns the arguments of a fused update of the largest layers, or null if updates are not fused.
   const FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
+  /// Returns whether the device updates the largest layers during the backward pass.
   bool fuses() const { return reducer_.alone() && device_.fuses_updates() && !clips_; }
-  /// All of the gradient is inspected before any weight changes.
+  /// Returns whether the complete gradient must be inspected before any weight changes.
   bool inspects_first() const { return clips_ || device_.precision() == device::Precision::fp16; }
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Updates `own`, this rank's elements, of bucket `bucket` if the optimizer is sharded.
+  /// Updates this rank's elements `own`, which belong to bucket `bucket` if the optimizer is sharded.
   void update(std::int64_t bucket, comm::Own own, const typename Device::StepState& state) {
     reducer_.take_exact(bucket, model_.parameters());
     const std::span<const device::Layer> done = fuses() ? fused_layers_ : std::span<const device::Layer>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
-  /// Returns fp32 master weights or a moment in the layout of the weights, on every rank; the gradient may be
-  /// lost. Collective.
+  /// Gathers fp32 master weights or a moment in the flat layout on every rank. May overwrite the gradient.
+  /// Collective.
   const Buffer& flat(FlatState state) {
     const Buffer* packed = state == FlatState::weights ? reducer_.exact_own() : &moment(state);
     if (packed == nullptr) return model_.parameters().master();
     if (!reducer_.mode().sharded) return *packed;
-    reducer_.unpack(*packed, *gradients_);  // between steps the gradient's memory is free
+    reducer_.unpack(*packed, *gradients_);  // the gradient buffer is unused between steps
     return *gradients_;
   }
 
-  /// Overwrites weights or a moment: `fill` writes the same values on every rank to a buffer in the layout of
-  /// the weights. Collective.
+  /// Overwrites weights or a moment. `fill` must write the same values, in the flat layout, on every rank.
+  /// Collective.
   void set_flat(FlatState state, const std::function<void(Buffer&)>& fill) {
     if (state == FlatState::weights) {
       fill(model_.parameters().master());
@@ -96,7 +97,7 @@ class OptimizerState {
     reducer_.pack(*gradients_, moment(state));
   }
 
-  /// Rounds the weights, just written in full precision, as an update with a bf16 wire would have left them.
+  /// Rounds the weights as an update with bf16 communication does, if the optimizer is sharded and uses it.
   void round_weights() {
     if (reducer_.exact_own() != nullptr)
       comm::round_to_bf16_wire(device_, model_.parameters(), plan_.padded_size());

@@ -9,12 +9,12 @@
 
 namespace vaecf::train {
 
-/// One rank's part of one training step. Everything that happens in a step happens in run() and work(), on
-/// any device, for one rank and many. What differs is decided once, at construction.
+/// One rank's part of a training step. run() and work() contain the complete step, for any device and any
+/// number of ranks; variants are selected at construction.
 template <class Device>
 class Step {
  public:
-  /// All arguments outlive the step.
+  /// All arguments must outlive this object.
   Step(TrainingData<Device>& data, OptimizerState<Device>& optimizer, StepGraphs<Device>& graphs)
       : clock(data.device, false),
         device_(data.device),
@@ -25,11 +25,12 @@ class Step {
         state_(*data.state),
         graphs_(graphs) {}
 
-  /// Runs the batch that `numbers` name; `users` of it are this rank's. `shape` tells apart the batches of
-  /// all ranks that need graphs of their own. A device may still be at work when this returns.
+  /// Runs the step with parameters `numbers` on a batch with `users` users of this rank. Batches of equal
+  /// `shape` share a captured graph. The device may still be running when this returns.
   void run(const device::StepNumbers& numbers, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
     clock.start();
-    device_.begin_step(numbers, state_);  // to where kernels read them: a replayed graph finds new ones
+    device_.begin_step(numbers,
+                       state_);  // kernels read them from device memory, so that a replayed graph sees them
     graphs_.run(shape, [&] { work(users); });
   }
 
@@ -37,18 +38,19 @@ class Step {
 
  private:
   void work(std::int64_t users) {
-    // This rank's users of the batch, with the transposes that backward needs.
+    // Gather this rank's users of the batch, with the transposes for the backward pass.
     const auto batch = data_.gather(users);
 
-    // Backward writes the gradient in the order of the flat layout, the output layer first. A single CPU rank
-    // updates the two largest layers tile by tile, while their gradients are in cache. With overlap, the
-    // reducer hears of every range that is complete and starts its reduction beside the rest of backward.
+    // The backward pass writes the gradient in the order of the flat layout, the output layer first. A single
+    // CPU rank updates the two largest layers tile by tile, while their gradients are in cache. With overlap,
+    // every complete range is reported to the reducer, which starts reductions during the rest of the
+    // backward pass.
     reducer_.begin();
     model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), clock,
                             optimizer_.fused());
 
-    // fp16 and clipping need the whole gradient before any weight may change: each rank inspects its part of
-    // every sum for overflows and for the norm. Both are then summed, so that all ranks skip or scale alike.
+    // fp16 and clipping need the complete gradient before any weight changes. Each rank inspects its part of
+    // every sum for overflow and norm. Both are then all-reduced, so that all ranks make the same decision.
     if (optimizer_.inspects_first()) {
       for (std::int64_t b = 0; b < reducer_.plan().buckets(); ++b) {
         reducer_.sum(b);
@@ -57,7 +59,7 @@ class Step {
       reducer_.sum_values(device_.verdict(state_));
     }
 
-    // The update: of all weights, or bucket by bucket of this rank's part if the optimizer is sharded.
+    // Update all weights at once, or this rank's part of each bucket if the optimizer is sharded.
     for (std::int64_t u = 0; u < reducer_.updates(); ++u) {
       const comm::Own own = reducer_.sum_for_update(u);
       clock.lap(model::StepPhase::reduce);
@@ -67,7 +69,7 @@ class Step {
     }
     reducer_.finish(model_.parameters());
     clock.lap(model::StepPhase::reduce);
-    device_.end_step(state_);  // the losses join the epoch's sums; the fp16 loss scale moves
+    device_.end_step(state_);  // adds the losses to the epoch's sums and adjusts the fp16 loss scale
     clock.lap(model::StepPhase::update);
   }
 

@@ -9,7 +9,7 @@
 namespace vaecf::train {
 namespace {
 
-/// Threads that draw the next epoch. On a CPU the cores are busy with the steps.
+/// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
 int drawing_threads(const Services& services) {
   if (services.engine.facts().device == "cpu") return 1;
   const int cores =
@@ -17,7 +17,7 @@ int drawing_threads(const Services& services) {
   return std::clamp(cores, 1, 4);
 }
 
-/// Returns the virtual shards whose users this rank trains on: none on a parameter server.
+/// Returns the virtual shards with this rank's users; none on a parameter server.
 Range owned_shards(const SessionOptions& options, const comm::Communicator& communicator,
                    const data::VirtualShards& shards) {
   const comm::Roles roles(options.distributed, communicator.size());
@@ -49,7 +49,7 @@ void Trainer::start_epoch(std::int64_t epoch) {
   const int threads = drawing_threads(services_);
   if (drawn_.epoch != epoch) drawn_ = order_.draw(epoch, threads);
   services_.engine.start_epoch(drawn_);
-  if (next_.valid()) return;  // the epoch was taken up before
+  if (next_.valid()) return;  // the next epoch is already being sampled
   next_ = std::async(std::launch::async,
                      [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
 }
@@ -79,9 +79,8 @@ device::LossSums Trainer::losses() {
 void Trainer::require_numbers(const device::LossSums& sums) const {
   if (sums.broken_step < 0) return;
   throw RunError(format(
-      "the loss is no longer a number at step {} on rank {} (nll {}, kl {}): the weights have grown without bound; "
-      "lower train.optimizer.learning_rate ({:g} here), or look for a precision that is too narrow; "
-      "the checkpoints of before are kept",
+      "the loss is not finite at step {} on rank {} (nll {}, kl {}), since the weights have diverged; "
+      "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
       sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
       options_.optimizer.learning_rate));
 }
