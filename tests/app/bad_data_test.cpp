@@ -135,7 +135,7 @@ TEST_F(TestUsers, MustHaveWhatCanBeFound) {
   expect_refused(place, "c.yaml", 2, "none of its test users has a held-out item");
   EXPECT_FALSE(place.exists("runs/few/metrics.jsonl"));
   expect_in(place.succeed("c.yaml --train").err,
-            {"holds no validation users that have a held-out item: the last epoch"});
+            {"has no validation users that have a held-out item: the last epoch"});
 }
 
 TEST_F(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {

@@ -18,7 +18,7 @@
 namespace vaecf::train {
 namespace {
 
-/// Returns what the exception of `work` says, "" if there is none.
+/// Runs `work` and returns the message of its exception, or an empty string.
 template <class Work>
 std::string message_of_failure(const Work& work) {
   try {
@@ -35,15 +35,15 @@ bool is_vector(const device::TensorSpec& spec) {
 
 bool all_finite(const std::vector<float>& values) {
   constexpr std::uint32_t infinity = 0x7F800000U;
-  std::uint32_t largest = 0;  // of magnitudes, whose bits are ordered as they are
+  std::uint32_t largest = 0;  // the bits of magnitudes have the same order as the magnitudes
   for (const float value : values) {
     largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
   }
   return largest < infinity;
 }
 
-/// Lists checkpoints by how far training had come: their names count in epochs and in steps, and a copied
-/// folder has lost when they were written.
+/// Lists checkpoints in order of training progress. Names contain the epoch or the step, which are converted
+/// to steps. File times are not used, since copying a folder may change them.
 std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int64_t steps_per_epoch) {
   std::vector<std::pair<std::int64_t, std::string>> files;
   for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
@@ -80,10 +80,10 @@ void Snapshot::take(const SessionOptions& options, const Services& services, con
       make_room(model.tensors());
     } catch (const std::bad_alloc&) {
       throw RunError(
-          "rank 0 has no memory for the copy that a checkpoint is written from (three times the weights): use a smaller model, or a host with more memory");
+          "rank 0 has not enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
     }
   });
-  const std::size_t tensors = tensors_.size() / tensor_groups.size();  // none but on rank 0
+  const std::size_t tensors = tensors_.size() / tensor_groups.size();  // 0 except on rank 0
   for (std::size_t group = 0; group < tensor_groups.size(); ++group) {
     const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
     std::vector<std::span<float>> values;
@@ -94,8 +94,8 @@ void Snapshot::take(const SessionOptions& options, const Services& services, con
           std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
       if (broken == mine.end()) return;
       throw RunError(format(
-          "{} holds values that are no numbers, so no checkpoint is written and the last one stays: the weights have grown without bound; "
-          "lower train.optimizer.learning_rate, or look for a precision that is too narrow",
+          "{} contains values that are not finite, since the weights have diverged; no checkpoint is written, and the last one is kept; "
+          "lower train.optimizer.learning_rate or use a higher precision",
           broken->name));
     });
   }
@@ -180,11 +180,11 @@ void CheckpointKeeper::settle(const Write& done) {
       .set("copy_seconds", done.copy_seconds)
       .set("seconds", done.seconds);
   if (error.empty()) {
-    services_.log.debug("checkpoint {}: copied in {:.2f} s, written beside training in {:.2f} s", done.file,
+    services_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
                         done.copy_seconds, done.seconds);
   } else {
     ++failures_;
-    services_.log.warn("checkpoint: {} (training goes on; {} failed so far)", error, failures_);
+    services_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
     event.set("error", error);
   }
   events_.write(event);
@@ -192,7 +192,7 @@ void CheckpointKeeper::settle(const Write& done) {
 
 void CheckpointKeeper::remove_older() {
   while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
-    std::error_code ignored;  // what cannot be removed does no harm
+    std::error_code ignored;  // a file that cannot be removed is harmless
     std::filesystem::remove(kept_.front(), ignored);
     kept_.erase(kept_.begin());
   }

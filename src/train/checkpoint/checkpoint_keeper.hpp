@@ -14,15 +14,16 @@
 
 namespace vaecf::train {
 
-/// A copy of all that a checkpoint holds, in rank 0's memory, so that it can be written while training goes
-/// on: three times the weights.
+/// A copy of the content of a checkpoint in rank 0's memory, three times the size of the weights. It allows
+/// writing the checkpoint while training continues.
 class Snapshot {
  public:
-  /// Collective; the copy is made on rank 0. RunError on all ranks where a value is no number: such a
-  /// checkpoint must not replace a good one.
+  /// Copies state and tensors to rank 0. Collective. Throws RunError on all ranks if a value is not finite,
+  /// so that such a checkpoint never replaces a good one, or if rank 0 has not enough memory.
   void take(const SessionOptions& options, const Services& services, const RunState& state, Trainer& trainer);
 
-  /// On rank 0, from any thread, while no take() is under way. RunError.
+  /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
+  /// if writing fails.
   void write(const std::string& path) const;
 
  private:
@@ -41,31 +42,33 @@ class Snapshot {
 
 /// The purposes of a checkpoint, at least one.
 struct Purpose {
-  bool go_on = false;  ///< by its epoch or step, among the last run.keep
-  bool best = false;   ///< as best.h5
+  bool go_on = false;  ///< to resume from: named by epoch or step, one of the last run.keep files
+  bool best = false;   ///< written or linked as best.h5
 };
 
-/// Writes a run's checkpoints beside training: rank 0 copies weights and moments, and a thread of its own
-/// writes the copy. One at a time: the next one waits for the one before. A write that fails costs a warning;
-/// the files of before stay, and the next one may succeed.
+/// Writes the checkpoints of a run while training continues: rank 0 takes a Snapshot, and a separate thread
+/// writes it. Only one write is active at a time. A failed write is logged as a warning; existing files are
+/// kept, and later writes are attempted.
 class CheckpointKeeper {
  public:
   CheckpointKeeper(const SessionOptions& options, const Services& services, std::int64_t steps_per_epoch,
                    RunLog& events);
-  /// Waits for the write under way.
+  /// Waits for the active write.
   ~CheckpointKeeper();
 
-  /// Collective. RunError on all ranks as Snapshot::take.
+  /// Waits for the active write, takes a snapshot and starts to write it. Collective. Throws RunError on all
+  /// ranks if Snapshot::take() does.
   void save(const RunState& state, Purpose purpose, Trainer& trainer);
-  /// Logs what was written since; never waits.
+  /// Logs the result of a completed write, if any. Does not block.
   void report();
-  /// Collective. Waits for the write under way; RunError on all ranks where the last checkpoint to go on from
-  /// is not there, or, unless the run was `stopped` and goes on, the last best.h5.
+  /// Waits for the active write. Collective. Throws RunError on all ranks if the last checkpoint to resume
+  /// from was not written, or unless `stopped`, if the last best.h5 was not.
   void finish(bool stopped);
 
-  /// The step of the last save() to go on from, whatever became of it; -1: none.
+  /// Returns the step of the last save() to resume from, whether or not it was written; -1: none.
   std::int64_t last_step() const { return last_step_; }
-  /// On rank 0: the last file to go on from that was written; empty: none.
+  /// Returns the last file to resume from that was written; empty if there is none, and on ranks other than
+  /// 0.
   const std::string& last_file() const { return last_file_; }
 
  private:
@@ -75,9 +78,9 @@ class CheckpointKeeper {
     std::int64_t epoch = 0;
     std::int64_t step = 0;
     double copy_seconds = 0.0;
-    double seconds = 0.0;         ///< beside training
-    std::string error = {};       ///< empty: done
-    std::string best_error = {};  ///< of best.h5 alone, as a second name for the file
+    double seconds = 0.0;         ///< duration of the write, during which training continued
+    std::string error = {};       ///< empty if the file was written
+    std::string best_error = {};  ///< error of linking the file to best.h5; empty if none
   };
 
   void await();
@@ -89,12 +92,12 @@ class CheckpointKeeper {
   RunLog& events_;
   Snapshot snapshot_;
   std::future<Write> writing_;
-  std::vector<std::string> kept_;  // files to go on from, oldest first
+  std::vector<std::string> kept_;  // files to resume from, oldest first
   std::int64_t last_step_ = -1;
   std::string last_file_;
   std::int64_t failures_ = 0;
-  std::string go_on_error_;  // of the last write to that end; empty: it is there
-  std::string best_error_;
+  std::string go_on_error_;  // error of the last write to resume from; empty if it succeeded
+  std::string best_error_;   // error of the last write of best.h5; empty if it succeeded
 };
 
 }  // namespace vaecf::train

@@ -22,67 +22,66 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
   const std::string hint = format(
-      "it holds a {} with hidden layers [{}] and latent {}; give the configuration it was trained with",
+      "it contains a {} with hidden layers [{}] and latent {}; use the configuration it was trained with",
       file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
       file.attribute<std::int64_t>("model_latent"));
   for (const device::TensorSpec& spec : specs) {
     const std::string name = format("{}/{}", group, spec.name);
     const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
     if (info == infos.end()) {
-      throw InputError(format("{}: there is no /{}, which the configured model has; {}", path, name, hint));
+      throw InputError(format("{}: /{} is missing, which the configured model needs; {}", path, name, hint));
     }
     if (info->rows != spec.rows || info->columns != spec.columns) {
-      throw InputError(format("{}: /{} is ({}, {}) and the configured model's is ({}, {}); {}", path, name,
-                              info->rows, info->columns, spec.rows, spec.columns, hint));
+      throw InputError(format("{}: /{} must have shape ({}, {}), got ({}, {}); {}", path, name, spec.rows,
+                              spec.columns, info->rows, info->columns, hint));
     }
   }
   const auto tensors = std::count_if(infos.begin(), infos.end(),
                                      [&](const auto& i) { return i.name.starts_with(group + "/"); });
   if (tensors != static_cast<std::int64_t>(specs.size())) {
     throw InputError(
-        format("{}: it has {} tensors below /{} and the configured model {}; "
-               "give the configuration it was trained with",
-               path, tensors, group, specs.size()));
+        format("{}: /{} must contain {} tensors, got {}; use the configuration it was trained with", path,
+               group, specs.size(), tensors));
   }
 }
 
-/// Throws InputError unless the checkpoint reads the features that the model of `options` reads of the
-/// dataset.
+/// Throws InputError unless the checkpoint was trained with the user features that the model of `options`
+/// has.
 void require_same_features(const std::string& path, const RunState& checkpoint, const SessionOptions& options,
                            const io::DatasetFile& dataset) {
-  const std::int64_t wanted = model_inputs(options, dataset).features;
-  if (checkpoint.features == 0 && wanted == 0) return;
+  const std::int64_t expected = model_inputs(options, dataset).features;
+  if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(
-        format("{}: it was trained without features of users, and {} has {} of them; "
-               "set model.features to off, or train anew",
-               path, dataset.path(), wanted));
+        format("{}: it was trained without features of users, but {} has {}; "
+               "set model.features to off, or train again",
+               path, dataset.path(), expected));
   }
-  if (wanted == 0) {
+  if (expected == 0) {
     const bool off = dataset.features() > 0;
-    throw InputError(format("{}: it was trained with {} features of users, and {}; {}", path,
+    throw InputError(format("{}: it was trained with {} features of users, but {}; {}", path,
                             checkpoint.features,
                             off ? "model.features is off" : format("{} has none", dataset.path()),
-                            off ? "set it to auto" : "name the dataset it was trained on"));
+                            off ? "set it to auto" : "use the dataset it was trained on"));
   }
   const std::string hashing = feature_hashing_of(dataset);
-  if (checkpoint.features == wanted && checkpoint.feature_hashing == hashing) return;
+  if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
   throw InputError(
-      format("{}: it was trained with {} features of users, made by\n{}\nand {} has {}, made by\n{}\n"
-             "so that they do not mean the same; name the dataset it was trained on",
-             path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), wanted, hashing));
+      format("{}: it was trained with {} features of users, hashed by\n{}\nbut {} has {}, hashed by\n{}\n"
+             "use the dataset it was trained on",
+             path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
 }
 
-/// Returns how many folders deep the file, or what it is a link to, lies in `folder`: 1: directly; 0: it does
-/// not.
+/// Returns the depth of `file`, or of the target of a link, below `folder`: 1 if it is directly in the
+/// folder, 0 if it is not below it. If both are below it, the smaller depth is returned.
 int depth_in(const std::string& folder, const std::filesystem::path& file) {
   std::error_code ignored;
   const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   int least = 0;
-  for (std::filesystem::path place : {std::filesystem::canonical(parent, ignored),
-                                      std::filesystem::canonical(file, ignored).parent_path()}) {
-    for (int depth = 1; place.has_relative_path(); place = place.parent_path(), ++depth) {
-      if (!std::filesystem::equivalent(place, folder, ignored)) continue;
+  for (std::filesystem::path path : {std::filesystem::canonical(parent, ignored),
+                                     std::filesystem::canonical(file, ignored).parent_path()}) {
+    for (int depth = 1; path.has_relative_path(); path = path.parent_path(), ++depth) {
+      if (!std::filesystem::equivalent(path, folder, ignored)) continue;
       least = least == 0 ? depth : std::min(least, depth);
       break;
     }
@@ -90,15 +89,15 @@ int depth_in(const std::string& folder, const std::filesystem::path& file) {
   return least;
 }
 
-/// A checkpoint to continue from, and its state.
+/// A checkpoint to resume from, and its state.
 struct Point {
   std::string path;
   RunState state;
 };
 
-/// The newest whole checkpoint of the folder. Within a kind the number tells which is newer, so that only the
-/// newest of each needs to be read. Damaged ones are passed over; one that is whole and of another format is
-/// refused: to train from the start instead would move it aside.
+/// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
+/// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a valid file
+/// of another format version, since training from scratch instead would archive it.
 std::optional<Point> newest_whole(const std::string& folder, Log& log) {
   std::array<std::optional<Point>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);
@@ -109,7 +108,7 @@ std::optional<Point> newest_whole(const std::string& folder, Log& log) {
     try {
       whole.emplace(file->path);
     } catch (const InputError& error) {
-      log.warn("passed over: {}", error.what());
+      log.warn("skipping unreadable checkpoint: {}", error.what());
       continue;
     }
     slot = {file->path, state_of(file->path, *whole)};
@@ -124,15 +123,15 @@ std::optional<Point> newest_whole(const std::string& folder, Log& log) {
 Point read_named(const SessionOptions& options, const std::string& path) {
   const std::string folder = options.checkpoint_folder();
   if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
-    throw InputError(
-        format("{}: it lies where a new run moves old checkpoints from or to, and would be lost; "
-               "move it to another folder first",
-               path));
+    throw InputError(format(
+        "{}: a run deletes or archives checkpoints in this folder; move the file to another folder first",
+        path));
   }
   return {path, state_of(path, io::CheckpointFile(path))};
 }
 
-/// The epoch that a checkpoint of its end holds; 0 where there is no whole one.
+/// Returns the epoch of a checkpoint that was written at the end of an epoch; 0 if it was not, or is not
+/// valid.
 std::int64_t epoch_of(const std::string& path) {
   try {
     const io::CheckpointFile file(path);
@@ -142,10 +141,11 @@ std::int64_t epoch_of(const std::string& path) {
   }
 }
 
-/// On rank 0. False where the best is lost.
+/// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
+/// that epoch if possible. For rank 0 only.
 bool best_is_there(const SessionOptions& options, const RunState& state) {
   if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
-  // A run that ended between writing a checkpoint and giving it its second name, or could not give it.
+  // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
   const std::string by_epoch =
       options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
   for (const std::string& file : {options.resume_from, by_epoch}) {
@@ -156,18 +156,18 @@ bool best_is_there(const SessionOptions& options, const RunState& state) {
   return false;
 }
 
-/// Throws InputError naming both values if the checkpoint at `path` was trained on another dataset.
+/// Throws InputError if the checkpoint at `path` was trained on another dataset.
 void require_same_dataset(const std::string& path, const RunState& checkpoint,
                           const io::DatasetFile& dataset) {
   if (checkpoint.items != dataset.items()) {
     throw InputError(
-        format("{}: it was trained on {} items, and {} has {}; name the dataset it was trained on", path,
+        format("{}: it was trained on {} items, but {} has {}; use the dataset it was trained on", path,
                checkpoint.items, dataset.path(), dataset.items()));
   }
   if (checkpoint.dataset_checksum != dataset.fingerprint()) {
     throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; "
-               "name the dataset it was trained on",
+        format("{}: it was trained on the dataset with checksum {}, but that of {} is {}; "
+               "use the dataset it was trained on",
                path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
   }
 }
@@ -223,10 +223,10 @@ void CheckpointReader::restore(Trainer& trainer) {
   const std::int64_t steps = trainer.steps_per_epoch();
   if (state_.step_in_epoch >= steps || state_.updates_done != state_.epoch * steps + state_.step_in_epoch) {
     throw InputError(
-        format("{}: {} updates do not make {} epochs of {} steps and {} steps more; use another checkpoint",
+        format("{}: {} updates do not match {} epochs of {} steps plus {} steps; use another checkpoint",
                path_, state_.updates_done, state_.epoch, steps, state_.step_in_epoch));
   }
-  // Before the first update all ranks compute with the weights as they were drawn.
+  // Before the first update, the initial weights are not rounded to bf16.
   const bool updated = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
   for (const auto& [part, group] : tensor_groups) {
@@ -268,13 +268,13 @@ void settle_best(const SessionOptions& options, const Services& services, const 
   const bool there = ask_root(services.communicator, [&] {
     std::string other;
     if (state.select != select) {
-      other = format("the best epoch was told by \"{}\" before, and is by \"{}\" now", state.select, select);
+      other = format("validation.select has changed from \"{}\" to \"{}\"", state.select, select);
     } else if (!best_is_there(options, state)) {
-      other =
-          format("{} does not hold epoch {}, the best so far", options.best_checkpoint(), state.best_epoch);
+      other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
+                     state.best_epoch);
     }
     if (other.empty()) return true;
-    services.log.warn("{}: the best epoch is looked for anew from here on", other);
+    services.log.warn("{}; best-epoch tracking restarts here", other);
     const std::string best = options.best_checkpoint();
     if (std::filesystem::is_regular_file(best)) move_checkpoint_aside(options, best);
     return false;

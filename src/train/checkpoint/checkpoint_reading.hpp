@@ -14,24 +14,27 @@
 
 namespace vaecf::train {
 
-/// A checkpoint that rank 0 reads for all ranks, whichever number of ranks wrote it. All functions are
-/// called by all ranks alike, and throw InputError on all of them.
+/// Reads a checkpoint on rank 0 and broadcasts it to all ranks; any number of ranks may have written it. All
+/// ranks must call the functions in the same order. Errors are InputErrors, thrown on all ranks.
 class CheckpointReader {
  public:
+  /// Reads the state. Throws InputError if the file is not a valid checkpoint.
   CheckpointReader(const std::string& path, const Services& services);
 
   const RunState& state() const { return state_; }
-  /// Throws InputError if it was trained on another dataset, or reads other features of users than the model
-  /// that `options` make of the dataset.
+  /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
+  /// model of `options` has.
   void require_trained_on(const SessionOptions& options, const io::DatasetFile& dataset) const;
-  /// Reads the weights. Throws InputError if tensors are missing or of other shapes than the model's.
+  /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
+  /// model.
   void load_weights(model::Model& model);
-  /// Takes the trainer back to where it was when the checkpoint was written, but for the batches and losses
-  /// of the epoch under way (Trainer::start_epoch, set_losses). Throws InputError as load_weights().
+  /// Restores weights, moments, counts and loss scale of the trainer. The batches and losses of the current
+  /// epoch are not restored (Trainer::start_epoch, set_losses). Throws InputError if the tensors or the
+  /// counts do not match the trainer.
   void restore(Trainer& trainer);
 
  private:
-  /// Writes the tensors below `group` on all ranks, in blocks of rows.
+  /// Passes the tensors of `group` to `write` on all ranks, in blocks of rows.
   void read(const std::string& group, const std::vector<device::TensorSpec>& specs, const WriteRows& write);
 
   std::string path_;
@@ -40,13 +43,12 @@ class CheckpointReader {
   RunState state_;
 };
 
-/// Returns true if the checkpoint to go on from lies among this run's own: then its log and checkpoints go on
-/// too, else the run is a new one in them. Collective: rank 0 alone needs to see the file.
+/// Returns whether options.resume_from is in the checkpoint folder of this run. If so, the run continues its
+/// log and checkpoints; otherwise it starts new ones. Collective; only rank 0 accesses the file.
 bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator);
 
-/// Sees to it that best.h5 is the best epoch that `state` knows of; collective. Where that epoch is lost, it
-/// warns, and the state forgets it: the next validation is the best so far. What best.h5 then held moves to
-/// checkpoints.old.
+/// Makes best.h5 contain the best epoch of `state`. If that epoch is lost, or `select` has changed, logs a
+/// warning, moves best.h5 to checkpoints.old and resets the best epoch in `state`. Collective.
 void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
                  RunState& state);
 

@@ -14,12 +14,12 @@ namespace vaecf::train {
 namespace {
 
 constexpr std::int64_t checkpoint_format = 1;
-namespace position {  // in sum_names and in RunState::epoch_sums
+namespace position {  // indices of sum_names and RunState::epoch_sums
 enum : std::size_t { nll, kl, weighted_kl, users, skipped };
 }
 
-/// Calls visit(name, field) for each field, by the name of its attribute. Attributes of features are only in
-/// checkpoints of models that have some.
+/// Calls visit(name, field) for each field of `state` with the name of its attribute. Only checkpoints of
+/// models with user features have the last two attributes.
 template <class State, class Visit>
 void each_attribute(State& state, bool with_features, Visit&& visit) {
   visit("step", state.updates_done);
@@ -43,7 +43,7 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
   visit("feature_hashing", state.feature_hashing);
 }
 
-/// Returns the total over ranks. Steps are skipped by all ranks or none.
+/// Returns the total over ranks. For skipped steps this is the maximum, since all ranks skip the same steps.
 double total(const RunState& state, std::size_t sum) {
   double all = 0.0;
   for (const double one : state.epoch_sums[sum])
@@ -54,7 +54,7 @@ double total(const RunState& state, std::size_t sum) {
 void require_sense(const std::string& path, const RunState& state) {
   const auto require = [&](bool holds, const char* name) {
     if (holds) return;
-    throw InputError(format("{}: its attribute {} makes no sense; use another checkpoint", path, name));
+    throw InputError(format("{}: attribute {} is out of range; use another checkpoint", path, name));
   };
   for (const auto& [name, value] : {std::pair{"step", state.updates_done},
                                     {"epoch", state.epoch},
@@ -69,7 +69,7 @@ void require_sense(const std::string& path, const RunState& state) {
   require(
       state.loss_scale_good_steps >= 0 && state.loss_scale_good_steps < device::LossScale::growth_interval,
       "loss_scale_good_steps");
-  constexpr double largest = 0x1p53;  // of a count
+  constexpr double largest = 0x1p53;  // limit of exact counts
   for (std::size_t s = 0; s < sum_names.size(); ++s) {
     const std::vector<double>& sums = state.epoch_sums[s];
     require(sums.size() == state.epoch_sums[0].size() &&
@@ -148,7 +148,7 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
       {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
       {"virtual_shards", std::int64_t{options.data.virtual_shards}},
       {"batch_size", options.train.batch_size},
-      // Attributes are signed; the bits are what counts.
+      // Attributes are signed; the conversion preserves the bits.
       {"seed", static_cast<std::int64_t>(options.train.seed)},
       {"model_type", options.model.type},
       {"model_hidden", hidden_text(options.model)},
@@ -168,8 +168,8 @@ RunState state_of(const std::string& path, const io::CheckpointFile& file) {
   const auto version = file.attribute<std::int64_t>("format_version");
   if (version != checkpoint_format) {
     throw InputError(
-        format("{}: format {} is not one that this version reads ({}); "
-               "write it again with this version, or use the one that made it",
+        format("{}: format {} is not supported by this version, which reads format {}; "
+               "use the version that wrote the checkpoint",
                path, version, checkpoint_format));
   }
   RunState state;

@@ -12,9 +12,9 @@ namespace {
 
 void require_in_step(int worker, const comm::PushHeader& header, std::int64_t step) {
   if (header.step == step) return;
-  throw RunError(format(
-      "rank {} sends its gradient of step {} where that of step {} is due: the ranks are no longer in step",
-      worker, header.step, step));
+  throw RunError(
+      format("parameter server: rank {} sent the gradient of step {}, but that of step {} was expected",
+             worker, header.step, step));
 }
 
 std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t elements) {
@@ -95,7 +95,7 @@ void ParameterServer::start(std::int64_t round) {
 }
 
 void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock<cpu::Device>& clock) {
-  if (staleness_controller_.min_step() != round) start(round);  // as after a resume
+  if (staleness_controller_.min_step() != round) start(round);  // at the start, and after a resume
   while (staleness_controller_.min_step() == round) {
     const int worker = channel_.next_worker();
     const comm::PushHeader header = channel_.receive_headers({{worker}}).front();
@@ -108,7 +108,6 @@ void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock<cp
   }
 }
 
-/// The gradient of one worker's users is an update of its own.
 void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;

@@ -15,23 +15,24 @@
 
 namespace vaecf::train {
 
-/// A server rank: holds masters and moments of its part of every bucket, and updates them.
+/// A server rank, which stores and updates master weights and moments of its part of every bucket.
 class ParameterServer {
  public:
-  /// `channel` and `optimizer`, whose moments are the shard's, outlive this object.
+  /// `channel` and `optimizer`, which has the moments of this server's shard, must outlive this object.
   ParameterServer(const SessionOptions& options, comm::Communicator& communicator, cpu::Device& device,
                   const device::ParameterLayout& layout, comm::ParameterServerChannel& channel,
                   train::Optimizer<cpu::Device>& optimizer);
 
   cpu::FloatBuffer& masters() { return masters_->master(); }
 
-  /// Takes one gradient from every worker, of step `step_number`, and answers with weights. Synchronous: one
-  /// update by the sum of all with the rule of `step`, then one answer to all. Asynchronous: one update for
-  /// each gradient as it comes, and the answer as soon as the worker may go on; workers that are ahead are
-  /// served as well, up to distributed.staleness steps.
+  /// Receives one gradient of step `step_number` from every worker, and replies with weights. Synchronous:
+  /// applies one update with the sum of all gradients and the rule of `step`, then replies to all.
+  /// Asynchronous: applies one update per gradient in order of arrival, and replies as soon as the worker may
+  /// continue. Workers that are ahead by up to distributed.staleness steps are served too. Throws RunError if
+  /// a gradient is of another step.
   void serve(std::int64_t step_number, cpu::StepState& step, model::StepClock<cpu::Device>& clock);
 
-  /// Returns the staleness since the last call, with the sum of ages in mean_age.
+  /// Returns the staleness since the last call; mean_age contains the sum of ages.
   Staleness take_staleness();
 
  private:
@@ -39,6 +40,7 @@ class ParameterServer {
                          model::StepClock<cpu::Device>& clock);
   void serve_asynchronous(std::int64_t round, model::StepClock<cpu::Device>& clock);
   void start(std::int64_t round);
+  /// Applies the gradient of one worker as one update.
   void apply_push(int worker, const comm::PushHeader& header);
   void receive_all(const std::vector<int>& workers);
   void update_bucket(std::int64_t bucket, const cpu::StepState& step);
@@ -51,14 +53,14 @@ class ParameterServer {
   bool clips_;
   std::vector<int> workers_;
   const device::ParameterLayout& layout_;
-  int index_;                                 // among the servers
-  std::unique_ptr<cpu::Parameters> masters_;  // one plain tensor
+  int index_;                                 // index of this server
+  std::unique_ptr<cpu::Parameters> masters_;  // the shard as a single tensor
   std::unique_ptr<cpu::FloatBuffer> gradient_;
-  // Asynchronous:
+  // For asynchronous updates only:
   std::unique_ptr<cpu::StepState> one_update_;
   StalenessController staleness_controller_;
-  std::int64_t updates_ = 0;           // applied to the moments
-  std::vector<std::int64_t> seen_at_;  // by worker: updates in the weights that it has
+  std::int64_t updates_ = 0;           // number of updates so far
+  std::vector<std::int64_t> seen_at_;  // number of updates in each worker's weights
   Staleness staleness_;
 };
 

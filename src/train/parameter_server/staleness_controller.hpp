@@ -8,22 +8,22 @@
 
 namespace vaecf::train {
 
-/// Counts the steps of each worker and decides which of them may go on: the stale synchronous parallel of Ho
-/// et al. (NIPS 2013). A worker may begin step k once every worker has pushed the gradients of all steps
-/// below k - staleness.
+/// Counts the steps of each worker and decides which workers may continue (stale synchronous parallel, Ho et
+/// al., NIPS 2013). A worker may start step k once every worker has pushed the gradients of all steps below
+/// k - staleness.
 class StalenessController {
  public:
   StalenessController(int workers, std::int64_t staleness)
       : steps_(static_cast<std::size_t>(workers)), waiting_(steps_.size()), staleness_(staleness) {}
 
-  /// All workers, none of which waits, are about to push the gradient of `step`.
+  /// Sets the next step of all workers, none of which may be waiting.
   void start(std::int64_t step) { std::ranges::fill(steps_, step); }
-  /// `worker` has pushed the gradient of its step, and waits for the next one's weights.
+  /// Records that `worker` has pushed the gradient of its step, and waits for weights.
   void on_push(int worker) {
     ++steps_[static_cast<std::size_t>(worker)];
     waiting_[static_cast<std::size_t>(worker)] = true;
   }
-  /// Returns the waiting workers that may go on, lowest first; they wait no longer.
+  /// Returns the waiting workers that may continue, in ascending order, and marks them as no longer waiting.
   std::vector<int> release_ready() {
     std::vector<int> released;
     const std::int64_t behind = min_step();
@@ -37,10 +37,10 @@ class StalenessController {
     return released;
   }
 
-  /// The step that `worker` pushes next.
+  /// Returns the step whose gradient `worker` pushes next.
   std::int64_t step(int worker) const { return steps_[static_cast<std::size_t>(worker)]; }
   std::int64_t min_step() const { return *std::ranges::min_element(steps_); }
-  /// Returns the most steps that a released worker was ahead of the slowest one since the last call.
+  /// Returns the maximum lead of a released worker over the slowest one, in steps, since the last call.
   std::int64_t take_max_lead() { return std::exchange(max_lead_, 0); }
 
  private:

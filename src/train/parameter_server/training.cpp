@@ -40,7 +40,7 @@ void ParameterServerTraining::step(device::StepNumbers numbers, std::int64_t bat
   } else {
     const std::int64_t users = data.items.users(numbers.batch);
     data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, clock_);
-    // All at once: nothing travels beside backward.
+    // The gradient is sent after the backward pass, without overlap.
     channel_.push_and_pull({numbers.step, users, gradient_squares(numbers.step, users)}, *gradients_,
                            data.network.parameters());
     clock_.lap(model::StepPhase::reduce);
@@ -92,7 +92,7 @@ const cpu::FloatBuffer& ParameterServerTraining::flat(FlatState state) {
   if (state == FlatState::weights && !channel_.bf16_wire()) return data.network.parameters().master();
   const cpu::FloatBuffer* shard = nullptr;
   if (server_) shard = state == FlatState::weights ? &server_->masters() : &moment(state);
-  // Between steps the gradient's memory is free.
+  // The gradient buffer is unused between steps.
   channel_.all_gather_shards(shard, *gradients_);
   return *gradients_;
 }
@@ -126,7 +126,7 @@ std::optional<Staleness> ParameterServerTraining::take_staleness() {
   std::array<double, 2> sums = {static_cast<double>(mine.updates), mine.mean_age};
   communicator_.all_reduce(std::span<std::int64_t>(most), comm::Reduction::max);
   communicator_.all_reduce(std::span<double>(sums));
-  // Every server sees every gradient.
+  // Every server receives every gradient, so the sum counts each one once per server.
   return Staleness{static_cast<std::int64_t>(sums[0]) / channel_.roles().servers, most[0], most[1],
                    sums[1] / std::max(1.0, sums[0])};
 }

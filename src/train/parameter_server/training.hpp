@@ -16,23 +16,28 @@
 
 namespace vaecf::train {
 
-/// Training with a parameter server: workers send their gradients to the servers, which update the slices of
-/// the weights that they hold and send them back (Li et al., OSDI 2014). Workers hold no moments, servers
-/// compute no gradients. After a step a worker holds the weights of its next step, and a server whatever was
-/// there before, until network() or flat() is called. All ranks call all of it alike.
+/// Training with a parameter server: workers send their gradients to the servers, which update their shards
+/// of the weights and send them back (Li et al., OSDI 2014). Workers have no moments, servers compute no
+/// gradients. After a step, the network of a worker contains the weights of its next step. The network of a
+/// server is outdated until network() or flat() is called. All ranks must call the functions in the same
+/// order.
 class ParameterServerTraining {
  public:
-  /// Collective.
+  /// Reads this rank's users, and initializes the weights on all ranks. Collective.
   ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup);
 
   void start_epoch(const data::EpochRows& batches) { data.start_epoch(batches); }
-  /// Runs the step that `numbers`, all but the rule, describe, of `batch_users` users on all ranks.
+  /// Runs one step with the parameters `numbers`, except for its rule, which this function sets.
+  /// `batch_users` is the size of the batch over all ranks.
   void step(device::StepNumbers numbers, std::int64_t batch_users);
-  /// Gives every rank the weights of the updates so far.
+  /// Gathers the weights of all updates so far, and returns the network. Collective after a step.
   model::Network<cpu::Device>& network();
+  /// Gathers fp32 master weights or a moment in the flat layout on every rank. Overwrites the gradient.
+  /// Collective.
   const cpu::FloatBuffer& flat(FlatState state);
+  /// Overwrites weights or a moment. `fill` must write the same values, in the flat layout, on every rank.
   void set_flat(FlatState state, const std::function<void(cpu::FloatBuffer&)>& fill);
-  /// Rounds the weights, just written in full precision, as a bf16 wire would have.
+  /// Rounds the weights as communication in bf16 does, if it is used.
   void round_weights();
 
   model::StepClock<cpu::Device>& clock() { return clock_; }
@@ -46,9 +51,10 @@ class ParameterServerTraining {
   cpu::FloatBuffer& moment(FlatState state) {
     return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
   }
-  /// Returns the squares of this worker's gradient as an update by itself; 0 unless it is clipped.
+  /// Returns the scaled sum of squares of this worker's gradient; 0 unless updates are asynchronous and
+  /// clipped.
   double gradient_squares(std::int64_t step, std::int64_t users);
-  /// Copies this server's slice of `flat` to `shard`.
+  /// Copies this server's shard of `flat` to `shard`.
   void pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard);
   double update_bytes() const;
   WireBytes wire_bytes() const;
@@ -62,8 +68,8 @@ class ParameterServerTraining {
   bool asynchronous_;
   bool clips_;
   std::unique_ptr<ParameterServer> server_;       // null on workers
-  std::unique_ptr<cpu::StepState> own_gradient_;  // for its norm
-  bool synced_ = true;                            // all ranks hold the weights of all updates
+  std::unique_ptr<cpu::StepState> own_gradient_;  // state for the norm of this worker's gradient
+  bool synced_ = true;                            // the network contains all updates on all ranks
 };
 
 }  // namespace vaecf::train

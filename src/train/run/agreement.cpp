@@ -12,7 +12,7 @@
 namespace vaecf::train {
 namespace {
 
-/// Returns an error that every rank throws alike.
+/// Returns an error that every rank throws.
 template <class E>
 E alike(const std::string& message) {
   E error(message);
@@ -56,8 +56,8 @@ void require_same(comm::Communicator& communicator, std::string_view text, std::
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
   if (lowest == highest) return;
   throw alike<InputError>(
-      format("{} differs between ranks (this is rank {} of {} on {}): all ranks must be given the same; "
-             "check that every host sees the same files and the same command line",
+      format("{} differs between ranks (this is rank {} of {} on {}); "
+             "check that all hosts have the same files and all ranks the same command line",
              what, communicator.rank(), communicator.size(), communicator.host()));
 }
 

@@ -8,14 +8,15 @@
 
 namespace vaecf::train {
 
-/// Runs `work` on rank 0 alone; where it throws an Error, all ranks throw the same one, so that nobody
-/// waits for a rank that has given up. A collective call.
+/// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
+/// its message, so that no rank blocks on one that has failed.
 void on_root(comm::Communicator& communicator, const std::function<void()>& work);
 
-/// Returns what `question` answers on rank 0. Collective; throws as on_root().
+/// Returns the result of `question` on rank 0. Collective. Throws as on_root() does.
 bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question);
 
-/// InputError on all ranks unless `text` is the same on each of them; `what` names it in the message.
+/// Throws InputError on all ranks unless `text` is equal on all of them; `what` is its name in the message.
+/// Collective.
 void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what);
 
 }  // namespace vaecf::train

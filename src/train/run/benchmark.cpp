@@ -26,11 +26,12 @@ namespace {
 constexpr std::int64_t fewest_warm_up_steps = 12;
 constexpr std::int64_t fewest_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
-// Between two waits, after which a device's queue is empty, which costs.
+// Steps are timed in blocks, since waiting for the device after each step would slow it down.
 constexpr std::int64_t fewest_block_steps = 5;
 constexpr double block_seconds = 0.05;
-constexpr double all_reduce_seconds = 0.8;  // of probing
-constexpr double longest_evaluation = 5.0;  // that is done once more, when all is planned and in place
+constexpr double all_reduce_seconds = 0.8;  // time budget of the all-reduce measurement
+constexpr double longest_evaluation =
+    5.0;  // in seconds; a shorter one is repeated, as the first includes setup
 
 /// One call of benchmark().
 class BenchmarkRun {
@@ -52,7 +53,7 @@ class BenchmarkRun {
     result_.peak_memory_mib = slowest(peak_memory_mib());
     result_.peak_device_mib = slowest(static_cast<double>(services_.engine.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
-    // Last, as they take memory of their own.
+    // These measurements come last, since they allocate memory, which would change the peaks above.
     services_.communicator.barrier();
     result_.gemm_gflops = services_.communicator.all_reduce(services_.engine.measure(Rate::products));
     services_.communicator.barrier();
@@ -63,7 +64,7 @@ class BenchmarkRun {
     return result_;
   }
 
-  /// Returns the result, and what a timing has to be read with. Collective.
+  /// Returns the result with the configuration that it depends on. Collective.
   io::Event event() {
     const DeviceFacts device = services_.engine.facts();
     const TrainingFacts training = trainer_.facts();
@@ -133,17 +134,18 @@ class BenchmarkRun {
     return services_.communicator.all_reduce(value, comm::Reduction::max);
   }
 
-  /// That of all gradients among them, which is where most bytes go.
+  /// Returns the default sizes and the size of the complete gradient, if it is within their range.
   std::vector<std::int64_t> sizes_to_probe() {
     std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
     const auto gradients = trainer_.facts().flat_elements * static_cast<std::int64_t>(sizeof(float));
-    const auto place = std::ranges::lower_bound(sizes, gradients);
-    if (place != sizes.end() && *place != gradients) sizes.insert(place, gradients);
+    const auto next = std::ranges::lower_bound(sizes, gradients);
+    if (next != sizes.end() && *next != gradients) sizes.insert(next, gradients);
     return sizes;
   }
 
-  /// Times the phases of further steps, which a timeline shows. The times are those of one rank, so that they
-  /// add up to a step: of the one that computes longest, for which others wait.
+  /// Measures the phases of additional steps, and adds them to the timeline, if any. All times are those of
+  /// one rank, so that they add up to a step. It is the rank with the longest compute time, for which the
+  /// others wait.
   void measure_phases(std::int64_t steps) {
     using model::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
@@ -163,7 +165,8 @@ class BenchmarkRun {
       mine[p] = median(times);
       if (p < static_cast<std::size_t>(StepPhase::reduce)) compute += mine[p];
     }
-    // A server computes nothing, and waits for all that workers do; theirs are the updates.
+    // A server spends the compute time of its workers waiting, so only workers are candidates. The update
+    // time is that of the servers.
     const bool works = trainer_.facts().works;
     const double longest = slowest(works ? compute : 0.0);
     const int claim = works && compute >= longest ? services_.communicator.rank() : -1;
@@ -180,7 +183,7 @@ class BenchmarkRun {
     }
   }
 
-  /// Walks through epochs step by step.
+  /// Runs the next step, starting a new epoch if necessary.
   void next_step() {
     const std::int64_t t = trainer_.updates_done() % trainer_.steps_per_epoch();
     if (t == 0) trainer_.start_epoch(trainer_.updates_done() / trainer_.steps_per_epoch());
@@ -189,7 +192,8 @@ class BenchmarkRun {
 
   bool served() const { return options_.distributed.strategy == comm::Strategy::parameter_server; }
 
-  /// Past everything that happens once, the last and smaller batch of an epoch included where that is soon.
+  /// Runs warm-up steps, which cover one-time setup, and the smaller last batch of an epoch if the epoch is
+  /// short.
   void warm_up() {
     std::vector<double> times;
     const auto step = [&] {
@@ -199,7 +203,7 @@ class BenchmarkRun {
       times.push_back(seconds_since(begin));
     };
     while (trainer_.updates_done() < fewest_warm_up_steps) step();
-    // The ranks' own clocks must not decide how many steps they take together.
+    // All ranks must run the same number of steps, so the slowest rank's time decides.
     step_seconds_ = slowest(median(times));
     const std::int64_t steps =
         warm_up_steps(options_.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
@@ -240,18 +244,18 @@ class BenchmarkRun {
     result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
-    // Each weight of a dense layer costs 2 operations per user forward and 4 backward; the input table, whose
-    // products are sparse gathers, is not counted.
+    // Each weight of a dense layer needs 2 operations per user forward and 4 backward. The input embedding is
+    // not counted, since it needs sparse gathers instead of GEMMs.
     result_.gflops = 6e-9 * static_cast<double>(model::dense_weights(trainer_.model().tensors())) *
                      result_.users_per_second;
     result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }
 
-  /// The most ranks that compute on one device; 0 where devices are not told apart, as on the CPU.
+  /// Returns the maximum number of ranks per device; 0 if devices have no id, as on the CPU.
   std::int64_t ranks_on_one_device() {
     const std::string id = services_.engine.facts().id;
-    // Ids of GPUs hold for the whole world; two that meet in a hash would raise a false alarm, no more.
+    // Ids are unique over all hosts. A hash collision would only cause a false warning.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
     std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
     services_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
@@ -259,7 +263,7 @@ class BenchmarkRun {
     return services_.communicator.all_reduce(here, comm::Reduction::max);
   }
 
-  /// Full ranking of the held-out users by all ranks; nothing where nobody is held out.
+  /// Measures the full ranking of the held-out users; does nothing if the dataset has none.
   void measure_evaluation() {
     const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
     if (dataset_.entries(split + "/held_out") == 0) return;
@@ -281,7 +285,7 @@ class BenchmarkRun {
   const Services& services_;
   const io::DatasetFile& dataset_;
   Trainer trainer_;
-  double step_seconds_ = 0.0;  // of a step that is waited for
+  double step_seconds_ = 0.0;  // median duration of a step, including waiting for the device
   std::optional<Staleness> staleness_;
   BenchmarkResult result_;
 };
@@ -321,21 +325,21 @@ std::string to_table(const BenchmarkResult& result) {
   if (!result.all_reduce.empty()) {
     const comm::AllReduceTime& largest = result.all_reduce.back();
     table += line(
-        "sum over ranks", largest.rate_gbytes(), 2,
+        "all-reduce", largest.rate_gbytes(), 2,
         format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
                1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
   }
-  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "on the wire, a step", wire_line(result.wire));
+  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "communication/step", wire_line(result.wire));
   if (result.evaluation_users > 0) {
     table += line(
         "full-ranking test", result.evaluation_users_per_second, 0,
         format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
   }
-  table += line("peak memory", result.peak_memory_mib, 0, "MiB a rank");
+  table += line("peak memory", result.peak_memory_mib, 0, "MiB per rank");
   if (result.peak_device_mib > 0.0) {
-    table += line("peak GPU memory", result.peak_device_mib, 0, "MiB a rank");
+    table += line("peak GPU memory", result.peak_device_mib, 0, "MiB per rank");
   }
-  table += line("data in memory", result.data_memory_mib, 0, "MiB a rank");
+  table += line("data in memory", result.data_memory_mib, 0, "MiB per rank");
   return table;
 }
 

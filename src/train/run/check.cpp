@@ -16,7 +16,7 @@ void check_patience(const SessionOptions& options) {
   const ValidationOptions& validation = options.validation;
   if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
   throw InputError(
-      "train.patience: there is no metric to wait for, since validation is off or validation.select is last; "
+      "train.patience: early stopping needs a metric, but validation is off or validation.select is last; "
       "set patience to 0, or validation.every to 1 and validation.select to a metric");
 }
 
@@ -25,18 +25,18 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
   const int ranks = services.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
-        "distributed.servers: {} leaves no worker in a world of {}: start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
+        "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
   const DeviceFacts device = services.engine.facts();
   if (device.device != "cpu") {
     throw InputError(format(
-        "distributed.strategy: parameter_server passes messages between host memories, and this rank computes on {} in {}: set device to cpu, or distributed.strategy to allreduce",
+        "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
         device.device, vaecf::to_string(device.precision)));
   }
   if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
-        "distributed.optimizer: sharded is a way of the all-reduce, and a parameter server holds moments once as it is: leave distributed.optimizer out, or set distributed.strategy to allreduce");
+        "distributed.optimizer: sharded requires distributed.strategy: allreduce (a parameter server already stores the optimizer state only once); remove distributed.optimizer, or set distributed.strategy to allreduce");
   }
 }
 
@@ -46,49 +46,50 @@ void check_distributed(const SessionOptions& options, const Services& services) 
   const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
     throw InputError(format(
-        "{} ranks are more than the {} virtual shards of the data, so some would never have a user: start at most {} ranks, or raise data.virtual_shards",
-        ranks, options.data.virtual_shards, options.data.virtual_shards));
+        "the number of workers must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
+        options.data.virtual_shards, ranks));
   }
 }
 
 io::DatasetFile open_dataset(const SessionOptions& options) {
   if (options.data.file.empty()) {
-    throw InputError("data.file is not set: name the dataset that `vaecf_dist prepare` or `synthesize` made");
+    throw InputError(
+        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
   }
   io::DatasetFile dataset(options.data.file);
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
     throw InputError(
-        format("{}: there is nothing to train on ({} train users, {} items); "
+        format("{}: nothing to train on ({} train users, {} items); "
                "prepare it again with weaker filters or fewer held-out users",
                options.data.file, rows, dataset.items()));
   }
   if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(
-        "train.last_batch: drop leaves no batch at all, since train.batch_size {} is more than the {} train users; "
-        "keep the last batch or make batches smaller",
+        "train.last_batch: drop leaves no batch, since train.batch_size {} exceeds the {} train users; "
+        "keep the last batch or use smaller batches",
         options.train.batch_size, rows));
   }
   return dataset;
 }
 
-/// Throws InputError for a model that cannot be trained.
+/// Logs the memory of a rank. Throws InputError if the model configuration is invalid.
 void plan_memory(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset) {
   const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
   const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
   const std::int64_t rows = dataset.rows("train");
   constexpr double mib = 1048576.0;
-  // fp32 weights and gradient, and two moments; sharded, a part of the moments, the masters and the sum. And
-  // what is on its way as bf16.
+  // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
+  // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
   const int ranks = services.communicator.size();
   const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
   const double wire = options.distributed.wire == comm::Wire::bf16 && ranks > 1 ? 2.0 : 0.0;
   const comm::Roles roles(options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
-  // A server's: weights and gradient, and of its slice masters, moments and the sum.
+  // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
   services.log.debug(
-      "memory plan: {} parameters, {:.0f} MiB a rank for weights, gradient and two moments; "
+      "memory plan: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
       "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
       parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
       (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);
@@ -97,7 +98,7 @@ void plan_memory(const SessionOptions& options, const Services& services, const 
 }  // namespace
 
 void check(const SessionOptions& options, const Services& services, bool trains) {
-  // The one collective comes first: whatever is thrown below may be thrown by one rank alone.
+  // The only collective comes first, since the other checks may throw on some ranks only.
   require_same(services.communicator, options.configuration_text, "the configuration");
   check_patience(options);
   check_distributed(options, services);

@@ -21,7 +21,7 @@ std::string processor() {
     const std::size_t colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
-  return "a processor without a name";
+  return "unknown processor";
 }
 
 }  // namespace
@@ -37,22 +37,22 @@ std::int64_t cores_of_host() {
 }
 
 std::int64_t cores_of_ranks(comm::Communicator& ranks) {
-  struct Place {
+  struct Affinity {
     std::uint64_t host;
     cpu_set_t cores;
   };
-  static_assert(std::is_trivially_copyable_v<Place>);
-  Place own{};
+  static_assert(std::is_trivially_copyable_v<Affinity>);
+  Affinity own{};
   own.host = io::xxh64(ranks.host());
-  // Where the kernel does not tell, as of more cores than a set holds, any will do.
+  // If the kernel returns no mask, as for more cores than a cpu_set_t can contain, assume all cores.
   if (sched_getaffinity(0, sizeof(own.cores), &own.cores) != 0) {
     for (std::int64_t core = 0; core < cores_of_host(); ++core) CPU_SET(core, &own.cores);
   }
-  std::vector<Place> all(static_cast<std::size_t>(ranks.size()));
+  std::vector<Affinity> all(static_cast<std::size_t>(ranks.size()));
   ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&own), sizeof(own)),
                    std::span<char>(reinterpret_cast<char*>(all.data()), all.size() * sizeof(own)));
-  Place here = own;
-  for (const Place& rank : all) {
+  Affinity here = own;
+  for (const Affinity& rank : all) {
     if (rank.host == own.host) CPU_OR(&here.cores, &here.cores, &rank.cores);
   }
   return ranks.all_reduce(std::int64_t{CPU_COUNT(&here.cores)}, comm::Reduction::min);
@@ -65,7 +65,7 @@ std::int64_t cores_of_process() {
 }
 
 double peak_memory_mib() {
-  // The maximum of getrusage() would be that of the program which started this one, if that was larger.
+  // getrusage() is not used: its maximum includes the process that called exec() for this program.
   std::ifstream lines("/proc/self/status");
   for (std::string line; std::getline(lines, line);) {
     constexpr std::string_view key = "VmHWM:";

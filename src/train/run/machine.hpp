@@ -14,16 +14,18 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Describes the machine of a timing: "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB".
+/// Returns a description of this host, such as "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB".
 std::string machine_description();
 
-/// Return the cores of this host, and those of them that this process may run on.
+/// Returns the number of cores of this host.
 std::int64_t cores_of_host();
+/// Returns the number of cores in the affinity mask of this process.
 std::int64_t cores_of_process();
-/// Returns those that all ranks of a host together may run on; of several hosts, the fewest. Collective.
+/// Returns the number of cores in the combined affinity mask of all ranks of a host; the minimum over hosts.
+/// Collective.
 std::int64_t cores_of_ranks(comm::Communicator& ranks);
 
-/// The most memory that this process ever held; 0 where the system does not tell.
+/// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();
 
 }  // namespace vaecf::train

@@ -27,8 +27,8 @@ void move_to_older(const std::string& path) {
   std::filesystem::rename(path, older(path), error);
   if (!error) return;
   throw InputError(
-      format("{}: an older run has left it, and it cannot be moved to {} ({}); "
-             "move it away, go on with --resume, or give another name or run.directory",
+      format("{}: it belongs to an older run and cannot be moved to {} ({}); "
+             "move it yourself, continue with --resume, or use another name or run.directory",
              path, older(path), error.message()));
 }
 
@@ -41,7 +41,7 @@ void move_aside(const SessionOptions& options) {
   move_to_older(folder);
 }
 
-/// best.h5 does not tell by its name. One that cannot be read is nobody's to go on from.
+/// Returns the step of a checkpoint whose name does not contain it (best.h5), or 0 if it cannot be read.
 std::int64_t step_of(const std::string& path) {
   try {
     return io::CheckpointFile(path).attribute<std::int64_t>("step");
@@ -59,7 +59,7 @@ void move_later_aside(const SessionOptions& options, std::int64_t epochs_done, s
   }
 }
 
-/// "2026-11-23T10:17:03Z"
+/// Returns the current time as in "2026-11-23T10:17:03Z".
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -87,13 +87,13 @@ void move_checkpoint_aside(const SessionOptions& options, const std::string& pat
   std::filesystem::create_directories(folder, error);
   std::filesystem::rename(path, folder / std::filesystem::path(path).filename(), error);
   if (!error) {
-    // Where both names are one file already, the rename has done nothing.
+    // rename() does nothing if both names are links to the same file.
     std::filesystem::remove(path, error);
     return;
   }
   throw RunError(
-      format("{}: it does not belong to the road that the run goes on, and cannot be moved to {} ({}); "
-             "move it away, or check your rights",
+      format("{}: it is not part of the resumed run and cannot be moved to {} ({}); "
+             "move it yourself or check the permissions",
              path, folder.string(), error.message()));
 }
 
@@ -103,28 +103,28 @@ void prepare_run_folder(const SessionOptions& options) {
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw RunError(format(
-        "{}: the run folder cannot be made ({}); check your rights, or give another run.directory or name",
+        "{}: the run folder cannot be created ({}); check the permissions, or use another run.directory or name",
         folder, error.message()));
   }
-  for (const std::string& place : {options.run_folder(), folder}) {
-    const std::string probe = place + "/.writable";
+  for (const std::string& checked : {options.run_folder(), folder}) {
+    const std::string probe = checked + "/.writable";
     io::write_text_file(probe, "\n");
     std::filesystem::remove(probe, error);
   }
 }
 
 void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
-  // First the checkpoints: a run killed in between finds the log's lines for whichever is then the newest.
+  // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
   move_later_aside(options, epochs_done, step);
   const io::CutEvents cut =
       io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
         const std::string name = io::text_at(event, "event");
-        if (name == "end" || name == "test") return false;  // the run's last words: it has not ended
+        if (name == "end" || name == "test") return false;  // the run is no longer finished
         if (name == "epoch" || name == "validation") return io::number_at(event, "epoch") <= epochs_done;
         return io::number_at(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
-    log.debug("metrics.jsonl: {} lines later than the checkpoint and {} unreadable ones cut", cut.dropped,
+    log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,
               cut.unreadable);
   }
 }
@@ -143,7 +143,8 @@ void RunLog::write(const io::Event& event) {
   try {
     write_waiting();
   } catch (const RunError& error) {
-    if (in_order) log_.warn("{} (the run goes on; what is to be logged waits)", error.what());
+    if (in_order)
+      log_.warn("{} (training continues; the event is buffered and will be retried)", error.what());
   }
 }
 
@@ -199,10 +200,10 @@ void add_wire(io::Event& event, const WireBytes& wire) {
 
 std::string wire_line(const WireBytes& wire) {
   constexpr double mib = 1048576.0;
-  std::string line = format("all ranks {:.1f} MiB; a worker {:.1f} out, {:.1f} in", wire.total / mib,
+  std::string line = format("all ranks {:.1f} MiB; per worker {:.1f} out, {:.1f} in", wire.total / mib,
                             wire.worker_out / mib, wire.worker_in / mib);
   if (wire.server_out > 0.0) {
-    line += format("; a server {:.1f} out, {:.1f} in", wire.server_out / mib, wire.server_in / mib);
+    line += format("; per server {:.1f} out, {:.1f} in", wire.server_out / mib, wire.server_in / mib);
   }
   return line;
 }

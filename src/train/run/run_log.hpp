@@ -10,22 +10,22 @@
 
 namespace vaecf::train {
 
-/// The run folder's text files: config.yaml and metrics.jsonl. Ranks other than 0 hold one that writes
-/// nowhere.
+/// Writes config.yaml and metrics.jsonl of the run folder. On ranks other than 0 it writes nothing.
 class RunLog {
  public:
   enum class Mode {
-    fresh,   ///< a new run: what an older one left becomes metrics.jsonl.old and checkpoints.old
-    go_on,   ///< a run that goes on: see cut_back
-    append,  ///< a test or a benchmark beside what is there
+    fresh,   ///< a new run, which archives older files as metrics.jsonl.old and checkpoints.old
+    go_on,   ///< a resumed run, see cut_back()
+    append,  ///< a test or a benchmark, which adds to existing files
   };
-  /// RunError where the folder cannot be written.
+  /// Opens the log. Throws RunError if the run folder is not writable, InputError if older files cannot be
+  /// archived.
   RunLog(const SessionOptions& options, const Services& services, Mode mode);
 
-  /// Adds the time to the event. What cannot be written now (a full disk) costs a warning and waits for the
-  /// next event, or for finish().
+  /// Writes the event with the current time. If that fails, as on a full disk, logs a warning and buffers the
+  /// event until the next write() or finish().
   void write(const io::Event& event);
-  /// RunError where an event still waits.
+  /// Writes all buffered events. Throws RunError if that fails.
   void finish();
 
  private:
@@ -36,29 +36,33 @@ class RunLog {
   std::deque<io::Event> waiting_;
 };
 
-/// Appends an event to the log of a run that is over. On rank 0; collective.
+/// Appends an event to the log of a completed run on rank 0. Collective.
 void append_event(const SessionOptions& options, const Services& services, const io::Event& event);
-/// Event "start": what runs on what. Collective.
+/// Returns the event "start", which describes the run and its machines. Collective.
 io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
                       model::Inputs inputs, std::int64_t parameters);
-/// Adds users and each metric by its name with its standard error ("ndcg@100", "ndcg@100_se").
+/// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
-/// Adds what a step moves between ranks: "wire_bytes" that a worker sends, "wire_bytes_in", and of all.
+/// Adds the communication volume of a step: "wire_bytes" and "wire_bytes_in" of a worker, and that of all
+/// ranks.
 void add_wire(io::Event& event, const WireBytes& wire);
-/// "all ranks 12.3 MiB; a worker 4.1 out, 4.1 in; a server 8.2 out, 8.2 in"
+/// Formats a communication volume: "all ranks 12.3 MiB; per worker 4.1 out, 4.1 in; per server 8.2 out, 8.2
+/// in".
 std::string wire_line(const WireBytes& wire);
+/// Adds the staleness of asynchronous updates.
 void add_staleness(io::Event& event, const Staleness& staleness);
-/// "ndcg@100 0.4259  recall@20 0.3950"
+/// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950".
 std::string metrics_line(const EvaluationResult& result);
 
-/// Creates RUN/checkpoints and tries to write there. RunError otherwise.
+/// Creates RUN/checkpoints and checks that it is writable. Throws RunError if it is not.
 void prepare_run_folder(const SessionOptions& options);
 
-/// Moves a file of RUN/checkpoints to checkpoints.old, in place of what has its name there. RunError.
+/// Moves a file of RUN/checkpoints to checkpoints.old, replacing a file of the same name. Throws RunError if
+/// that fails.
 void move_checkpoint_aside(const SessionOptions& options, const std::string& path);
 
-/// Takes the run folder back to a checkpoint: lines of metrics.jsonl that came later go, and later
-/// checkpoints, which a run that went another way has left, move to checkpoints.old. On rank 0. RunError.
+/// Rewinds the run folder to a checkpoint: removes later lines of metrics.jsonl, and moves later checkpoints
+/// to checkpoints.old. For rank 0 only. Throws RunError if that fails.
 void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log);
 
 }  // namespace vaecf::train

@@ -14,9 +14,9 @@
 namespace vaecf::train {
 namespace {
 
-/// Measures this rank's clock against rank 0's by sums of one number, which no rank leaves before all have
-/// entered: I entered before the other left, and the other way round, so each sum bounds the offset from both
-/// sides. Collective.
+/// Measures the offset of this rank's clock from rank 0's by all-reduces of one value. No rank leaves one
+/// before all ranks have entered it, so each all-reduce bounds the offset from both sides. The result is the
+/// midpoint of the intersection of all bounds. Collective.
 ClockOffset measure_offset(comm::Communicator& communicator, const Timeline& timeline) {
   struct Round {
     std::int64_t entered = 0;
@@ -38,12 +38,12 @@ ClockOffset measure_offset(comm::Communicator& communicator, const Timeline& tim
     least = std::max(least, mine[i].entered - root[i].left);
     most = std::min(most, mine[i].left - root[i].entered);
   }
-  // Clocks that drift may leave bounds of different rounds a little apart the wrong way round.
+  // With clock drift, the intersection may be empty by a small margin; hence the absolute value.
   return {mine.back().left, least + (most - least) / 2, std::abs(most - least) / 2 + 1};
 }
 
-/// Returns what rank 0's clock shows at this rank's `moment`: between two measurements the offset moves
-/// evenly, as clocks drift; before and after it stays.
+/// Converts this rank's time `moment` to rank 0's clock. The offset is interpolated linearly between the two
+/// measurements, to compensate drift, and constant outside.
 std::int64_t by_root(std::int64_t moment, const ClockOffset& first, const ClockOffset& last) {
   const auto span = static_cast<double>(last.at - first.at);
   const double share = span > 0.0 ? std::clamp(static_cast<double>(moment - first.at) / span, 0.0, 1.0) : 0.0;
@@ -54,13 +54,13 @@ std::string json_text(std::string_view text) {
   return io::to_text(io::Json(text));
 }
 
-/// The format counts in microseconds.
+/// Formats a time in microseconds, the unit of the trace format.
 std::string microseconds(std::int64_t nanoseconds) {
   return format("{}{}.{:03}", nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000,
                 std::abs(nanoseconds) % 1000);
 }
 
-/// Returns the names of a process or a thread, which are shown in the order of their numbers.
+/// Returns the metadata events that name a process or thread and set its position in the display.
 std::string metadata(const char* what, int rank, std::size_t track, const std::string& name) {
   constexpr const char* line = R"({{"ph":"M","name":"{}_{}","pid":{},"tid":{},"args":{{"{}":{}}}}})"
                                ",\n";
@@ -69,7 +69,7 @@ std::string metadata(const char* what, int rank, std::size_t track, const std::s
                 std::string_view(what) == "process" ? static_cast<std::size_t>(rank) : track);
 }
 
-/// Returns the events of a rank as lines of JSON, times from `origin` on.
+/// Returns the events of a rank as lines of JSON, with times relative to `origin`.
 std::string trace_of(const std::vector<TimelineEvent>& events, int rank, const std::string& host,
                      std::int64_t origin) {
   std::string text = metadata("process", rank, 0, format("rank {} on {}", rank, host));
@@ -83,7 +83,7 @@ std::string trace_of(const std::vector<TimelineEvent>& events, int rank, const s
       text += format(R"(,"args":{{{}:{}}})", json_text(event.number_name), event.number);
     text += "},\n";
   }
-  text.resize(text.size() - 2);  // no comma behind the last one
+  text.resize(text.size() - 2);  // removes the last comma
   return text;
 }
 
@@ -131,8 +131,8 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   make_nested(events);
   origin = communicator.all_reduce(origin, comm::Reduction::min);
 
-  // One rank's events at a time, so that rank 0 never holds those of all; if its disk is full, the others
-  // still come to their end.
+  // Events are gathered rank by rank to limit rank 0's memory. If rank 0 cannot write, the loop continues, so
+  // that the other ranks do not block.
   std::string problem;
   const auto on_file = [&](const std::function<void()>& write) {
     if (!file_ || !problem.empty()) return;
@@ -162,7 +162,7 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   if (problem.empty()) {
     log.info("timeline: {} (for ui.perfetto.dev or chrome://tracing)", path_);
   } else {
-    log.warn("there will be no timeline: {}", problem);
+    log.warn("timeline: not written: {}", problem);
   }
 }
 

@@ -11,27 +11,30 @@
 
 namespace vaecf::train {
 
-/// Decides what is to happen between two steps, the same on all ranks. A request to stop may reach any rank
-/// and a clock differs from rank to rank, so they agree; not before every step, which would cost fast ones,
-/// but about four times a second, at steps that all know.
+/// Decides between two steps whether to stop or to write a checkpoint, equally on all ranks. Stop requests
+/// may reach any rank and clocks differ, so the ranks synchronize. To keep short steps fast, they do so about
+/// four times a second, at steps that were fixed by the previous synchronization.
 class StepBoundary {
  public:
   struct Decision {
     bool stop = false;
-    bool checkpoint = false;  ///< run.checkpoint_every says it is time
+    bool checkpoint = false;  ///< a checkpoint is due by run.checkpoint_every
   };
 
-  /// Ranks agree `least_stride` steps apart or more: agreeing, they wait for each other.
+  /// Ranks synchronize at most every `least_stride` steps, since synchronizing makes them wait for each
+  /// other.
   StepBoundary(const RunOptions& options, const Services& services, std::int64_t least_stride)
       : every_(options.checkpoint_every), services_(services), least_stride_(least_stride) {}
 
-  /// Before step `step`. All ranks call it at the same steps; where `agree`, they agree at this one.
+  /// Returns the decision before step `step`. All ranks must call it at the same steps. With `agree`, they
+  /// synchronize at this step in any case.
   Decision before(std::int64_t step, bool agree) {
     const bool due = every_.steps > 0 && step % every_.steps == 0 && step > 0 && step != last_saved_;
     comm::Communicator& communicator = services_.communicator;
     const bool alone = communicator.size() == 1;
     if (!alone && step < next_ && !agree) return {false, due};
-    // To stop, a checkpoint by time, steps until the next agreement: the last two by the clock of rank 0.
+    // Stop request, checkpoint due by time, steps until the next synchronization; rank 0's clock decides the
+    // latter two.
     std::array<std::int64_t, 3> votes = {asked_to_stop(), 0, 1};
     if (communicator.rank() == 0) {
       votes[1] = every_.minutes > 0.0 && seconds_since(saved_at_) >= 60.0 * every_.minutes ? 1 : 0;
@@ -44,12 +47,12 @@ class StepBoundary {
     return {votes[0] == 1, due || votes[1] == 1};
   }
 
-  /// Now, whatever the step. Collective.
+  /// Returns whether a stop was requested on any rank. Collective.
   bool stop_requested() {
     return services_.communicator.all_reduce(asked_to_stop(), comm::Reduction::max) == 1;
   }
 
-  /// A checkpoint was written: the next one is due from here.
+  /// Records that a checkpoint was written before step `step`; the interval to the next one starts here.
   void saved(std::int64_t step) {
     last_saved_ = step;
     saved_at_ = Clock::now();
@@ -73,7 +76,7 @@ class StepBoundary {
   std::int64_t least_stride_;
   std::int64_t last_saved_ = -1;
   Clock::time_point saved_at_ = Clock::now();
-  std::int64_t next_ = 0;  // the step of the next agreement
+  std::int64_t next_ = 0;  // the step of the next synchronization
   std::int64_t agreed_step_ = -1;
   Clock::time_point agreed_at_;
 };

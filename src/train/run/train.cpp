@@ -22,14 +22,15 @@ namespace {
 
 constexpr std::int64_t steps_between_laps = 64;
 
-/// Workers that are to run ahead of each other must not meet at every step.
+/// Returns the minimum number of steps between synchronizations. Asynchronous workers must not synchronize at
+/// every step, so that they can run ahead of each other.
 std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
   const bool free = distributed.strategy == comm::Strategy::parameter_server &&
                     distributed.updates == comm::ServerUpdates::asynchronous;
   return free ? 2 * (distributed.staleness + 1) : 1;
 }
 
-/// One call of train(): decides when to do what.
+/// One call of train(): runs epochs, validation and checkpoints.
 class TrainingRun {
  public:
   TrainingRun(const SessionOptions& options, const Services& services)
@@ -79,14 +80,14 @@ class TrainingRun {
     on_root(services_.communicator, [&] { events_->finish(); });
     if (stopped) {
       const std::string& file = keeper_->last_file();
-      services_.log.info("stopped on request after {} steps; --resume auto goes on from {}",
+      services_.log.info("stopped on request after {} steps; --resume auto continues from {}",
                          trainer_->updates_done(), file.empty() ? options_.resume_from : file);
     }
     return {state_.epoch, trainer_->updates_done(), state_.best_epoch, state_.best_metric, seconds, stopped};
   }
 
  private:
-  /// Goes on from a checkpoint where one is named, and opens the log: cut back to it, or new.
+  /// Restores the checkpoint to resume from, if any, and opens the log, rewound to the checkpoint or new.
   void open_run_folder() {
     const bool resumes = !options_.resume_from.empty();
     const bool goes_on = resumes && goes_on_in_its_folder(options_, services_.communicator);
@@ -140,11 +141,11 @@ class TrainingRun {
       services_.log.info("{}", shard);
     }
     if (services_.communicator.size() > 1) {
-      services_.log.info("between ranks, in a step: {}", wire_line(trainer_->facts().wire));
+      services_.log.info("communication per step: {}", wire_line(trainer_->facts().wire));
     }
     if (options_.validation.every > 0 && !validates_) {
       const bool none = dataset_.rows("validation/fold_in") == 0;
-      services_.log.warn("{} holds no validation users{}: the last epoch will count as the best one",
+      services_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
                          options_.data.file, none ? "" : " that have a held-out item");
     }
     if (!options_.resume_from.empty()) {
@@ -152,7 +153,7 @@ class TrainingRun {
                          .set("file", options_.resume_from)
                          .set("epoch", state_.epoch)
                          .set("step", trainer_->updates_done()));
-      services_.log.info("going on from {}: {} epochs and {} steps are done", options_.resume_from,
+      services_.log.info("resuming from {}: {} epochs and {} steps are done", options_.resume_from,
                          state_.epoch, state_.step_in_epoch);
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
@@ -163,21 +164,21 @@ class TrainingRun {
     if (model::network_shape(options_.model, model_inputs(options_, dataset_)).variational &&
         !annealing.reaches_cap(updates, users - last_batch)) {
       services_.log.warn(
-          "the planned {} updates ({} users) end before the KL weight reaches its cap of {}: beta will get to {:.4g}; "
-          "the amount in train.annealing may have been meant for another batch size or more epochs",
+          "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
+          "check train.annealing against batch size and number of epochs",
           updates, users, annealing.cap(),
           annealing.beta(std::max<std::int64_t>(0, updates - 1), users - last_batch));
     }
   }
 
-  /// The steps of the next epoch, or those that are left of it. False where the run was asked to stop.
+  /// Runs the remaining steps of the current epoch. Returns false if a stop was requested.
   bool run_steps() {
     const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
     services_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
     take_up_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
-    // Batches of an epoch are of one size, the last one apart.
+    // All batches of an epoch except the last have the same size.
     const std::int64_t users_before =
         trainer_->users_seen() - state_.step_in_epoch * options_.train.batch_size;
     users_here_ = trainer_->users_seen();
@@ -201,7 +202,8 @@ class TrainingRun {
     return true;
   }
 
-  /// Adds the phases of the steps since the last call to the timeline; the host waits for them.
+  /// Adds the phases of the steps since the last call to the timeline. Blocks until these steps have
+  /// finished.
   void record_laps() {
     if (!timeline()) return;
     add_laps(*timeline(), services_.engine.laps(), laps_taken_);
@@ -225,22 +227,22 @@ class TrainingRun {
     if (due || best) save({.go_on = due, .best = best});
   }
 
-  /// Whatever the schedule, a run that writes checkpoints leaves one of its end, also where patience ended
-  /// it: more epochs can follow. And so does any that was asked to stop.
+  /// Writes a checkpoint of the end of training, unless one exists, if the run writes checkpoints at all or
+  /// was stopped. It allows training more epochs, also after early stopping.
   void finish_training(bool stopped) {
     if (patience_is_over()) {
-      services_.log.info("stopped: no better {} for {} validations; the best was epoch {}",
+      services_.log.info("early stopping: no better {} for {} validations; the best epoch was {}",
                          options_.validation.select, options_.train.patience, state_.best_epoch);
     }
-    const bool wants_best = state_.best_epoch == 0;  // lost, with no epoch left to find another in
-    if (wants_best) {
+    const bool needs_best = state_.best_epoch == 0;  // it was lost, and no further validation followed
+    if (needs_best) {
       state_.select = "last";
       state_.better(0.0);
     }
-    const bool wants_last = (writes_to_go_on() || stopped) &&
+    const bool needs_last = (writes_to_go_on() || stopped) &&
                             keeper_->last_step() != trainer_->updates_done() &&
                             resumed_at_ != trainer_->updates_done();
-    if (wants_best || wants_last) save({.go_on = wants_last, .best = wants_best});
+    if (needs_best || needs_last) save({.go_on = needs_last, .best = needs_best});
   }
 
   bool writes_to_go_on() const {
@@ -259,7 +261,7 @@ class TrainingRun {
     const double users = std::max(1.0, sums[3]);  // in fp16 every step may have been skipped
     const double nll = sums[0] / users;
     const double kl = sums[1] / users;
-    // The decay term is that of the weights at the end of the epoch: one pass over them, not one a step.
+    // The decay term is that of the weights at the end of the epoch, which avoids a pass over them per step.
     const double decay = options_.train.weight_decay > 0.0
                              ? options_.train.weight_decay * services_.engine.sum_of_squares()
                              : 0.0;
@@ -310,7 +312,7 @@ class TrainingRun {
     return best;
   }
 
-  /// Within an epoch, before its step `t`.
+  /// Writes a checkpoint to resume from, before step `t` of the epoch.
   void save_to_go_on(std::int64_t t) {
     state_.step_in_epoch = t;
     if (keeper_->last_step() != trainer_->updates_done()) save({.go_on = true});
@@ -326,7 +328,7 @@ class TrainingRun {
       state_.loss_scale = static_cast<double>(scale.scale);
       state_.loss_scale_good_steps = scale.good_steps;
     }
-    // This also finds out, before anything is written, whether any rank's loss is no number.
+    // losses() also throws if the loss of any step was not finite, before anything is written.
     const device::LossSums sums = trainer_->losses();
     state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, services_.communicator);
     keeper_->save(state_, purpose, *trainer_);
@@ -337,18 +339,18 @@ class TrainingRun {
   Services services_;
   io::DatasetFile dataset_;
   bool validates_;
-  RunState state_;  // its updates, users and sums are those of the last checkpoint
+  RunState state_;  // updates, users and sums are those of the last checkpoint
   StepBoundary boundary_;
   std::optional<Evaluator> evaluator_;
   std::optional<Trainer> trainer_;
   std::optional<RunLog> events_;
   std::optional<CheckpointKeeper> keeper_;
 
-  std::int64_t resumed_at_ = -1;  // the step of a checkpoint of this folder
+  std::int64_t resumed_at_ = -1;  // step of the checkpoint, if it belongs to this run folder
   Clock::time_point epoch_begin_;
-  std::int64_t users_here_ = 0;  // seen when this process took the epoch up
+  std::int64_t users_here_ = 0;  // users seen when this process started or resumed the epoch
   double last_beta_ = 0.0;
-  std::int64_t laps_taken_ = 0;  // updates that the timeline has
+  std::int64_t laps_taken_ = 0;  // number of updates in the timeline
 };
 
 }  // namespace

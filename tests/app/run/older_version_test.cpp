@@ -27,7 +27,7 @@ std::vector<Json> epochs_of(const std::string& text) {
 TEST_F(OlderVersion, CheckpointOfItGoesOnToTheSameLossesAndIsExported) {
   ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
   const Result result = place.succeed("config.yaml --train --resume checkpoint.h5");
-  EXPECT_EQ(count(result.err, "going on from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;
+  EXPECT_EQ(count(result.err, "resuming from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;
   const auto expected = epochs_of(place.read("expected.jsonl"));
   const auto epochs = epochs_of(place.read("runs/run/metrics.jsonl"));
   ASSERT_EQ(expected.size(), 4U);

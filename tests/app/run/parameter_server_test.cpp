@@ -44,7 +44,7 @@ TEST_F(Served, TrainsAndTestsAtTwoThreeAndFourRanks) {
 TEST_F(Served, Benchmark) {
   for (const std::string& how : {served, asynchronous}) {
     const Result result = place.succeed("small.yaml --benchmark --set benchmark.seconds=0.3" + how, 3);
-    EXPECT_EQ(count(result.out, "on the wire, a step"), 1) << result.out;
+    EXPECT_EQ(count(result.out, "communication/step"), 1) << result.out;
   }
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"server_wire_bytes\":"), 2);
 }
@@ -54,8 +54,8 @@ TEST_F(Served, BadSettingsComeFromOneRank) {
     const std::string line = "small.yaml" + served + arguments;
     expect_refused(ranks == 1 ? place.program(line) : place.ranks(ranks, line), message);
   };
-  expect(1, "", "distributed.servers: 1 leaves no worker in a world of 1");
-  expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker in a world of 2");
+  expect(1, "", "distributed.servers: 1 leaves no worker among 1 ranks");
+  expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker among 2 ranks");
   expect(1, "--set distributed.staleness=-1", "distributed.staleness must be at least 0");
   expect(2, asynchronous + "--set train.deterministic=true",
          "train.deterministic: true asks for the same run");
@@ -79,7 +79,7 @@ TEST_F(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
       epochs += 2;
       const Result again = place.succeed(
           "small.yaml --resume auto" + next + "--set train.epochs=" + std::to_string(epochs), 3);
-      EXPECT_EQ(count(again.err, "going on from runs/small/checkpoints/"), 1) << again.err;
+      EXPECT_EQ(count(again.err, "resuming from runs/small/checkpoints/"), 1) << again.err;
       EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs);
     }
   }
@@ -92,7 +92,7 @@ TEST_F(Served, AKilledServerEndsAll) {
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
   const Result again =
       place.succeed("small.yaml --train --resume auto" + asynchronous + "--set train.epochs=1", 3);
-  EXPECT_EQ(count(again.err, "passed over"), 0) << again.err;
+  EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
 }
 
 // The server stands still: the workers wait for it until the watchdog ends the run.

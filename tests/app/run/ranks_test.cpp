@@ -18,7 +18,7 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   expect_refused(place.ranks(2, "--trian small.yaml"), "vaecf_dist --help");
   expect_refused(place.ranks(2, "small.yaml --set data.file=none.h5"), "none.h5");
   expect_refused(place.ranks(3, "small.yaml --set data.virtual_shards=2"),
-                 "3 ranks are more than the 2 virtual shards");
+                 "the number of workers must be at most data.virtual_shards (2), got 3");
   expect_refused(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), "data.h5/runs", 1);
   expect_refused(place.ranks(2, "small.yaml --test"), "--test needs runs/small/checkpoints/best.h5");
 }

@@ -33,7 +33,7 @@ void expect_stopped(const Workplace& place, const Result& result, const std::str
   const Result again =
       place.bash(ranks + " small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2));
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(count(again.err, "going on from runs/small/checkpoints/"), 1) << again.err;
+  EXPECT_EQ(count(again.err, "resuming from runs/small/checkpoints/"), 1) << again.err;
   const std::string all = place.read("runs/small/metrics.jsonl");
   EXPECT_EQ(count(all, "\"event\":\"epoch\""), epochs + 2) << all;
   EXPECT_EQ(count(all, "\"event\":\"end\""), 1) << all;
@@ -96,7 +96,7 @@ TEST_F(Stop, AfterTermToMpirunTheNextRunGoesOn) {
   const int epochs = count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
   const Result again =
       place.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2), 2);
-  EXPECT_EQ(count(again.err, "passed over"), 0) << again.err;
+  EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
 }
 
@@ -166,8 +166,8 @@ TEST_F(Resume, PassesOverADamagedCheckpointAndSaysWhy) {
       "rm runs/small/checkpoints/best.h5\n"
       "printf x | dd of=runs/small/checkpoints/epoch-0002.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null");
   expect_in(place.succeed("small.yaml --resume auto").err,
-            {"passed over: runs/small/checkpoints/epoch-0002.h5: is damaged",
-             "going on from runs/small/checkpoints/epoch-0001.h5"});
+            {"skipping unreadable checkpoint: runs/small/checkpoints/epoch-0002.h5: is damaged",
+             "resuming from runs/small/checkpoints/epoch-0001.h5"});
 }
 
 }  // namespace

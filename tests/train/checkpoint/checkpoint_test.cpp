@@ -168,9 +168,9 @@ TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
   options_.model.hidden = {21};
   EXPECT_NE(refusal().find("hidden layers [20] and latent 6"), std::string::npos) << refusal();
   options_.model.hidden = {20, 20};
-  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("use the configuration it was trained with"), std::string::npos) << refusal();
   options_.model.hidden = {};
-  EXPECT_NE(refusal().find("give the configuration it was trained with"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("use the configuration it was trained with"), std::string::npos) << refusal();
   options_ = good;
   EXPECT_THROW(test_on(2, file("none.h5")), InputError);
 }

@@ -198,7 +198,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
     const std::string message =
         message_of<RunError>([&] { keeper.save(state, {.go_on = true, .best = true}, trainer); });
     EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
-    EXPECT_NE(message.find("the last one stays"), std::string::npos) << message;
+    EXPECT_NE(message.find("the last one is kept"), std::string::npos) << message;
   });
   const io::CheckpointFile best(options_.best_checkpoint());
   std::vector<float> values(60 * 20);

@@ -97,7 +97,7 @@ TEST_F(ResumePoint, AutoRefusesWhatAnotherVersionHasWritten) {
   const std::string other = checkpoints("whole") + "/epoch-0007.h5";
   io::write_checkpoint(other, {{"format_version", std::int64_t{2}}}, {});
   const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
-  EXPECT_NE(message.find("format 2 is not one that this version reads"), std::string::npos) << message;
+  EXPECT_NE(message.find("format 2 is not supported by this version"), std::string::npos) << message;
   EXPECT_TRUE(std::filesystem::exists(other));
 }
 

@@ -208,9 +208,8 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(refusal(1, [](auto&) {}),
-         "distributed.servers: 1 leaves no worker in a world of 1: start 2 ranks or more");
-  expect(refusal(3, [](auto& d) { d.servers = 3; }),
-         "distributed.servers: 3 leaves no worker in a world of 3");
+         "distributed.servers: 1 leaves no worker among 1 ranks; start 2 ranks or more");
+  expect(refusal(3, [](auto& d) { d.servers = 3; }), "distributed.servers: 3 leaves no worker among 3 ranks");
   expect(refusal(2, [](auto& d) { d.optimizer = comm::OptimizerPlacement::sharded; }),
          "distributed.optimizer: sharded is a way of");
 }

@@ -45,7 +45,8 @@ TEST_F(BadInput, OptionsThatDoNotFitEachOtherOrTheDataAreNamed) {
 
 TEST_F(BadInput, MoreRanksThanVirtualShards) {
   const std::string message = refusal([](O& o) { o.data.virtual_shards = 3; }, 4);
-  EXPECT_EQ(message.find("4 ranks are more than the 3 virtual shards"), 0U) << message;
+  EXPECT_EQ(message.find("the number of workers must be at most data.virtual_shards (3), got 4"), 0U)
+      << message;
   EXPECT_EQ(refusal([](O& o) { o.data.virtual_shards = 4; }, 4), "accepted");
 }
 

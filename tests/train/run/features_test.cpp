@@ -112,12 +112,12 @@ TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
   train_alone();
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(1); }); };
   options_.model.features = model::FeaturesInput::off;
-  EXPECT_NE(refusal().find("trained with 8 features of users, and model.features is off; set it to auto"),
+  EXPECT_NE(refusal().find("trained with 8 features of users, but model.features is off; set it to auto"),
             std::string::npos);
   options_.model.features = model::FeaturesInput::automatic;
   const std::string with = options_.data.file;
   options_.data.file = make("data.h5", {});
-  EXPECT_NE(refusal().find("has none; name the dataset it was trained on"), std::string::npos);
+  EXPECT_NE(refusal().find("has none; use the dataset it was trained on"), std::string::npos);
   options_.data.file = make("others.h5", {.groups = 6, .features = true});
   EXPECT_NE(refusal().find("so that they do not mean the same"), std::string::npos);
 

@@ -88,7 +88,7 @@ TEST_F(Session, OldEventsThatCannotBeMovedAsideAreAnErrorOnAllRanks) {
   std::filesystem::create_directory(log + ".old");
   on_ranks(2, [&](const Services& services) {
     const std::string message = message_of<InputError>([&] { train(options_, services); });
-    EXPECT_NE(message.find("metrics.jsonl: an older run has left it, and it cannot be moved to"),
+    EXPECT_NE(message.find("metrics.jsonl: it belongs to an older run and cannot be moved to"),
               std::string::npos)
         << message;
     EXPECT_NE(message.find("; move it away, go on with --resume"), std::string::npos) << message;
