@@ -10,17 +10,17 @@
 namespace vaecf::scaling {
 namespace {
 
-// A sum that travels in bf16: read and rounded, and widened again.
+// Memory traffic per element of the casts to bf16 and back.
 constexpr double rounding_bytes = 12.0;
 constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
-// Of forward and backward, what is left once the output layer's weight gradient is there: the gradient of the
-// hidden layer, a third of the arithmetic, and what is before it.
+// Fraction of the forward and backward time after the output layer's weight gradient is complete: the
+// gradient of the hidden layer, a third of the arithmetic, and the layers before it.
 constexpr double after_first_gradient = 0.35;
-constexpr double worth_it = 1.1;
-constexpr double same_sizes = 0.01;  // variance over the square of the mean: nothing can be told apart
+constexpr double worth_it = 1.1;     // minimum speedup by twice the ranks
+constexpr double same_sizes = 0.01;  // variance over squared mean below which sizes count as equal
 constexpr double clearly_longer = 2.0;
 
-/// a >= 0 and b of a + b x, with weights; a is `offset_if_one` where all have one x.
+/// The line offset + slope * x, with offset >= 0.
 struct Line {
   double offset = 0.0;
   double slope = 0.0;
@@ -28,6 +28,7 @@ struct Line {
 struct Sample {
   double x, y, weight;
 };
+/// Fits a line by weighted least squares. If all x are equal, the offset is `offset_if_one`.
 Line fit(std::span<const Sample> samples, double offset_if_one) {
   double weights = 0.0;
   double x_mean = 0.0;
@@ -52,7 +53,7 @@ Line fit(std::span<const Sample> samples, double offset_if_one) {
   const double slope = covariance / variance;
   const double offset = y_mean - slope * x_mean;
   if (offset >= 0.0) return {offset, slope};
-  // No step takes less than nothing: the best line through the origin.
+  // A negative offset is impossible: fit a line through the origin instead.
   return {0.0, (covariance + weights * x_mean * y_mean) / (variance + weights * x_mean * x_mean)};
 }
 
@@ -60,7 +61,8 @@ double rounds(int ranks) {
   return 2.0 * (ranks - 1.0);
 }
 
-/// What a piece pays on its two ways round the ring: R - 1 hops each, one of which leaves each host.
+/// Returns the latency of a bucket that passes the ring twice, with R - 1 hops each, one of which leaves each
+/// host.
 double ring_latency(const Machine& machine, int ranks) {
   const int hosts = (ranks + machine.ranks_per_host - 1) / machine.ranks_per_host;
   const int between = hosts > 1 ? std::min(hosts, ranks - 1) : 0;
@@ -68,7 +70,7 @@ double ring_latency(const Machine& machine, int ranks) {
                 std::max(0, ranks - 1 - between) * machine.within_host.latency);
 }
 
-/// Of a step's users, those of the rank that has most.
+/// Returns the users per step of the rank with the most users.
 double most_users(const Setting& setting) {
   const int shards = setting.virtual_shards;
   if (shards < setting.ranks) return setting.users / setting.ranks;
@@ -93,14 +95,15 @@ StepCost step_cost(const Machine& machine, const Workload& workload) {
 }
 
 StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_alone) {
-  if (steps.empty()) throw InputError("no step of a lone rank was measured: measure one with mpirun -np 1");
+  if (steps.empty())
+    throw InputError("no steps of a single rank were measured; measure them with mpirun -np 1");
   std::vector<Sample> samples;
   for (const MeasuredStep& step : steps) {
     samples.push_back({step.users, step.seconds, 1.0 / (step.seconds * step.seconds)});
   }
   const Line line = fit(samples, update_alone);
-  // The update cannot take longer than all that does not grow with users: caches make it faster than the
-  // memory's rate says, with others and without.
+  // The update cannot take longer than the part of the step that is independent of users. Caches may make it
+  // faster than the memory bandwidth implies, in single-rank and in parallel runs.
   const double alone = std::min(line.offset, update_alone);
   const double faster = update_alone > 0.0 ? alone / update_alone : 1.0;
   return {line.offset - alone, std::max(0.0, line.slope), faster * update, alone};
@@ -119,7 +122,8 @@ std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks
     }
     return seconds;
   };
-  // Longer messages take longer: that a short one took more is chance.
+  // A shorter message cannot take longer than a longer one, so each time is bounded by those of all larger
+  // sizes.
   const double shortest = fastest(0.0);
   const double longest = fastest(large->bytes);
   if (!(shortest > 0.0) || longest < clearly_longer * shortest) return std::nullopt;
@@ -144,11 +148,11 @@ Prediction predict(const StepCost& cost, const Workload& workload, const Machine
     result.exchange = buckets * ring_latency(machine, setting.ranks) +
                       result.wire_bytes / ring_bandwidth(machine, setting.ranks);
     if (setting.bf16_wire) result.exchange += workload.parameters * rounding_bytes / machine.memory_rate;
-    // The input table's gradient, half of all, is the last to be known. Weights that come back from sharded
-    // updates have nothing to hide behind.
+    // The gradient of the input embedding, half of all elements, is complete only at the end. The all-gather
+    // of weights after a sharded update cannot be hidden.
     const double early = setting.sharded ? 0.25 : 0.5;
-    const double room = setting.overlap ? machine.overlap * after_first_gradient * result.compute : 0.0;
-    result.exchange -= std::min(early * result.exchange, room);
+    const double hidden = setting.overlap ? machine.overlap * after_first_gradient * result.compute : 0.0;
+    result.exchange -= std::min(early * result.exchange, hidden);
   }
   result.seconds = result.compute + result.update + result.exchange;
   result.users_per_second = setting.users / result.seconds;

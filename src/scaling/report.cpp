@@ -29,44 +29,45 @@ Runs with(const std::vector<RunRecord>& runs, const std::function<bool(const Run
   return found;
 }
 
-/// Of one experiment: what one run has and another has not would be taken for the work of ranks.
+/// Throws InputError if runs differ in anything but ranks and batch size, since the differences would be
+/// attributed to the number of ranks.
 void require_alike(const std::vector<RunRecord>& runs) {
   const RunRecord& first = runs.front();
   for (const RunRecord& run : runs) {
     const auto compare = [&](const char* what, const auto& a, const auto& b) {
       if (a == b) return;
       throw InputError(
-          format("these runs do not belong together: {} is {} with {} ranks and {} with {}; "
-                 "keep runs of other settings in another folder",
+          format("these runs cannot be compared: {} is {} with {} ranks and {} with {}; "
+                 "keep runs with other settings in another folder",
                  what, a, first.ranks, b, run.ranks));
     };
     compare("precision", first.precision, run.precision);
     compare("device", first.device, run.device);
-    compare("the number of threads a rank", first.threads, run.threads);
+    compare("the number of threads per rank", first.threads, run.threads);
     compare("the number of parameters", first.workload.parameters, run.workload.parameters);
     compare("the version", first.version, run.version);
     compare("distributed.bucket_mib", first.bucket_bytes / 1048576.0, run.bucket_bytes / 1048576.0);
   }
 }
 
-/// The share of a lone rank's rate of products, or of memory, that each of `ranks` keeps where all work.
+/// Returns the rate of each of `ranks` busy ranks as a fraction of that of a single-rank run.
 double kept(const Runs& alone, const Runs& together, int ranks, double RunRecord::*rate) {
   const double one = median(each(alone, [&](const RunRecord& run) { return run.*rate; }));
   const double all = median(each(together, [&](const RunRecord& run) { return run.*rate; }));
   return one > 0.0 && all > 0.0 ? all / (ranks * one) : 1.0;
 }
 
-/// What lone runs and probes tell of the machine.
+/// The parameters of the performance model, fitted to the single-rank runs and the measured rates.
 class Probes {
  public:
   explicit Probes(const std::vector<RunRecord>& runs)
       : runs_(runs), alone_(with(runs, [](const RunRecord& run) { return run.ranks == 1; })) {
     if (alone_.empty()) {
       throw InputError(
-          "no run of one rank is among these: efficiency is measured against it (launch/scaling --ranks 1,...)");
+          "there is no single-rank run, which efficiency is relative to; add one (launch/scaling --ranks 1,...)");
     }
-    // As users/s counts them: of whole epochs, the last and smaller step of each included. A run that
-    // something sped up or held up is one of several.
+    // Step times follow from users/s of complete epochs, including their smaller last steps. Medians over
+    // repeats exclude outliers.
     std::map<double, Runs> sizes;
     for (const RunRecord* run : alone_) sizes[run->batch_size].push_back(run);
     for (const auto& [size, repeats] : sizes) {
@@ -78,7 +79,7 @@ class Probes {
 
   StepCost cost() const { return cost_of(alone_, 1); }
 
-  /// Of a rank among `ranks`, by what its probes of products and memory gave while the others' ran.
+  /// Returns the cost of a rank among `ranks` busy ranks, from the rates measured with all of them.
   StepCost cost(int ranks) const {
     if (ranks == 1) return cost();
     const Runs together = of(ranks);
@@ -97,7 +98,7 @@ class Probes {
     machine.ranks_per_host = std::max(1, run.ranks_per_host);
     machine.flops = median(each(together, [](const RunRecord& r) { return r.gemm_rate; })) / ranks;
     machine.memory_rate = median(each(together, [](const RunRecord& r) { return r.memory_rate; })) / ranks;
-    // On the host the exchange needs the cores that compute.
+    // On CPUs, communication needs the compute cores.
     machine.overlap = run.device == "cuda" ? 1.0 : 0.0;
     std::vector<MeasuredExchange> probes;
     for (const RunRecord* r : together)
@@ -132,7 +133,8 @@ Setting setting_of(const RunRecord& run) {
           run.overlap == "on", run.bucket_bytes,   run.virtual_shards};
 }
 
-/// A model of the ring; a parameter server is measured only.
+/// Returns whether the model, which is that of a ring, supports the run; it does not support parameter
+/// servers.
 bool is_modelled(const RunRecord& run) {
   return run.servers == 0;
 }
@@ -160,8 +162,8 @@ Point point_of(const Runs& runs, const Probes& probes) {
   return point;
 }
 
-/// Points of the runs that `belongs` picks, by ranks and variant; `alone` is the batch of a lone rank that
-/// they are held against.
+/// Returns the points of the runs selected by `belongs`, by ranks and variant. `alone` is the batch size of
+/// the single-rank baseline. Throws InputError if that is missing.
 std::vector<Point> points_of(const std::vector<RunRecord>& runs, const Probes& probes, double alone,
                              const std::function<bool(const RunRecord&)>& belongs) {
   std::map<std::tuple<std::string, int>, Runs> groups;
@@ -170,7 +172,8 @@ std::vector<Point> points_of(const std::vector<RunRecord>& runs, const Probes& p
   for (const auto& [key, group] : groups) points.push_back(point_of(group, probes));
   const auto base = std::find_if(points.begin(), points.end(), [](const Point& p) { return p.ranks == 1; });
   if (base == points.end()) {
-    throw InputError(format("no run of one rank with {:.0f} users a step is among these", alone));
+    throw InputError(format(
+        "there is no single-rank run with {:.0f} users per step; add one, or choose another size", alone));
   }
   const double one = base->users_per_second.median;
   const double one_predicted = base->predicted ? base->predicted->users_per_second : 0.0;
@@ -187,8 +190,8 @@ std::vector<Point> points_of(const std::vector<RunRecord>& runs, const Probes& p
   return points;
 }
 
-/// The amount of `users` (a step, or a step and rank) with which a lone rank and most other numbers of ranks
-/// ran; the larger of two. 0 where none did with others.
+/// Returns the value of `users` (per step, or per step and rank) that a single rank and the most other
+/// numbers of ranks ran with; the larger one if there are several. Returns 0 if there is none.
 double most_scaled(const std::vector<RunRecord>& runs, const std::function<double(const RunRecord&)>& users) {
   std::map<double, std::set<int>> ranks;
   for (const RunRecord& run : runs) ranks[std::round(users(run))].insert(run.ranks);
@@ -204,23 +207,22 @@ double most_scaled(const std::vector<RunRecord>& runs, const std::function<doubl
 
 using Warnings = std::vector<std::string>;
 
-/// Adds what has not been said yet.
+/// Adds a warning unless it is already present.
 void add(Warnings& warnings, std::string text) {
   if (std::find(warnings.begin(), warnings.end(), text) == warnings.end())
     warnings.push_back(std::move(text));
 }
 
-void warn_of_places(const std::vector<RunRecord>& runs, Warnings& warnings) {
+void warn_of_placement(const std::vector<RunRecord>& runs, Warnings& warnings) {
   for (const RunRecord& run : runs) {
-    const int wanted = run.ranks_per_host * run.threads;
-    if (run.device == "cpu" && run.usable_cores > 0 && wanted > run.usable_cores) {
+    const int threads = run.ranks_per_host * run.threads;
+    if (run.device == "cpu" && run.usable_cores > 0 && threads > run.usable_cores) {
       add(warnings,
-          format(
-              "{} ranks of {} threads share {} of the {} cores of {}: what follows for them says nothing about scaling",
-              run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
+          format("{} ranks of {} threads share {} of the {} cores of {}: their results do not show scaling",
+                 run.ranks_per_host, run.threads, run.usable_cores, run.cores, run.host));
     }
     if (run.ranks_per_gpu > 1) {
-      add(warnings, format("{} of {} ranks share one GPU: their times say nothing about scaling",
+      add(warnings, format("{} of {} ranks share one GPU: their results do not show scaling",
                            run.ranks_per_gpu, run.ranks));
     }
     if (run.device == "cpu" && run.bound_cores > 0 && run.bound_cores < run.threads) {
@@ -241,24 +243,24 @@ void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
     if (run.users_per_step >= nearly * run.batch_size) continue;
     add(warnings,
         format(
-            "a batch of {:.0f} leaves little for an epoch's last step, or is more than there is: steps of {:.0f} users on average are what was measured",
+            "a batch of {:.0f} does not divide an epoch well, or exceeds it: the measured steps have {:.0f} users on average",
             run.batch_size, run.users_per_step));
   }
   if (alone.size() == 1) {
     add(warnings,
         format(
-            "a lone rank ran with {:.0f} users a step only: what a step costs however few its users is unknown, and predictions take it for their share",
+            "single-rank runs have only one batch size ({:.0f} users per step), so fixed and per-user cost cannot be separated; predictions attribute all of it to the users",
             *alone.begin()));
   }
 }
 
 Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   Warnings warnings;
-  warn_of_places(runs, warnings);
+  warn_of_placement(runs, warnings);
   warn_of_sizes(runs, warnings);
   if (!probes.cost().known()) {
     add(warnings,
-        "a lone rank's steps with more users took no longer: their times are chance, and nothing is predicted; "
+        "single-rank step times do not grow with the batch size, so nothing is predicted; "
         "measure longer (--seconds)");
   }
   std::set<int> unknown;
@@ -266,7 +268,7 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
     if (!probes.know_exchange(run.ranks) && unknown.insert(run.ranks).second) {
       add(warnings,
           format(
-              "the all-reduces of {} ranks do not tell latency from bandwidth: nothing is predicted for them",
+              "latency and bandwidth cannot be separated from the all-reduces of {} ranks: nothing is predicted for them",
               run.ranks));
     }
   }
@@ -278,7 +280,7 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   return warnings;
 }
 
-/// Of the fastest runs that the model knows of at most ranks.
+/// Returns the break-even point of the fastest run that the model supports with `most` ranks.
 std::optional<Report::StopsPaying> stops_paying_of(const std::vector<RunRecord>& runs, const Probes& probes,
                                                    int most) {
   const Runs known = with(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
@@ -316,7 +318,7 @@ Report make_report(const std::vector<RunRecord>& runs, double batch_size, double
   report.ranks_per_host = most.ranks_per_host;
   report.binding = most.bound_cores > 0 && most.bound_cores < most.cores
                        ? format("each rank bound to {} of {} cores", most.bound_cores, most.cores)
-                       : format("ranks not bound, {} cores a host", most.cores);
+                       : format("ranks not bound, {} cores per host", most.cores);
   report.warnings = warnings_of(runs, probes);
   report.batch_size = batch_size;
   report.users_per_rank = users_per_rank;

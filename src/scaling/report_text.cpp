@@ -40,10 +40,10 @@ std::string rows(const std::vector<Point>& points) {
 std::string pays_line(const Report::StopsPaying& found) {
   const std::string ranks = format("from {} ranks to {}", found.ranks, 2 * std::int64_t{found.ranks});
   const std::string variant = found.variant.empty() ? "" : format(" ({})", found.variant);
-  if (!found.users) return format("{}{}, no number of users makes a tenth more users/s", ranks, variant);
+  if (!found.users) return format("{}{}, users/s never increase by 10 %", ranks, variant);
   if (*found.users <= 0.0)
-    return format("{}{}, users/s grow by a tenth and more however few", ranks, variant);
-  return format("below some {:.0f} users a rank and step, going {} gives less than a tenth more users/s{}",
+    return format("{}{}, users/s increase by at least 10 % with any number of users", ranks, variant);
+  return format("below about {:.0f} users per rank and step, going {} gives less than 10 % more users/s{}",
                 *found.users, ranks, variant);
 }
 
@@ -78,7 +78,7 @@ Json list_of(const std::vector<Point>& points) {
   return list;
 }
 
-/// A script element of HTML ends at the first "</", wherever it stands.
+/// Escapes "</" in JSON, since it would end the script element of the HTML page.
 std::string within_script(std::string json) {
   for (std::size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at)) {
     json.insert(at + 1, "\\");
@@ -90,7 +90,7 @@ std::string within_script(std::string json) {
 }  // namespace
 
 std::string to_table(const Report& report) {
-  std::string text = format("{}\nvaecf_dist {}, {}, {}, {} threads a rank, {}\n", report.machine,
+  std::string text = format("{}\nvaecf_dist {}, {}, {}, {} threads per rank, {}\n", report.machine,
                             report.version, report.device, report.precision, report.threads, report.binding);
   for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";
   if (!report.strong.empty()) {
@@ -101,12 +101,12 @@ std::string to_table(const Report& report) {
     text += format("weak scaling: {:.0f} users a step and rank\n", report.users_per_rank) + rows(report.weak);
   }
   if (report.cost.known()) {
-    text += format("model: {:.2f} ms a step + {:.4f} ms a user + {:.2f} ms for the update\n",
+    text += format("model: {:.2f} ms per step + {:.4f} ms per user + {:.2f} ms for the update\n",
                    1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
   }
   if (report.probed.within_host.bandwidth > 0.0) {
-    text += format("between ranks: {:.1f} us a message, {:.2f} GB/s\n",
-                   1e6 * report.probed.within_host.latency, 1e-9 * report.probed.within_host.bandwidth);
+    text += format("between ranks: {:.1f} us latency, {:.2f} GB/s\n", 1e6 * report.probed.within_host.latency,
+                   1e-9 * report.probed.within_host.bandwidth);
   }
   if (report.stops_paying) text += pays_line(*report.stops_paying) + "\n";
   return text;
@@ -165,8 +165,8 @@ std::string to_json(const Report& report) {
 
 std::string to_page(const Report& report) {
   std::string text = page;
-  const std::string place = "/*REPORT*/null";
-  return text.replace(text.find(place), place.size(), within_script(to_json(report)));
+  const std::string placeholder = "/*REPORT*/null";
+  return text.replace(text.find(placeholder), placeholder.size(), within_script(to_json(report)));
 }
 
 std::string predict_table(const Machine& machine, const Workload& workload, const Setting& setting,

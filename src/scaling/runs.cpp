@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double giga = 1e9;
-constexpr double nonsense = 1e15;  // users a second
+constexpr double nonsense = 1e15;  // users/s above which a record is ignored
 
 int whole_at(const io::Json& event, std::string_view key, int otherwise) {
   return static_cast<int>(io::number_at(event, key, otherwise));
@@ -82,17 +82,17 @@ std::string RunRecord::variant() const {
 std::vector<RunRecord> read_runs(const std::string& folder) {
   std::vector<std::string> logs;
   std::error_code error;
-  const auto look_at = [&](const fs::path& place) {
-    if (fs::is_regular_file(place / "metrics.jsonl", error)) logs.push_back(place / "metrics.jsonl");
+  const auto add_log = [&](const fs::path& parent) {
+    if (fs::is_regular_file(parent / "metrics.jsonl", error)) logs.push_back(parent / "metrics.jsonl");
   };
-  look_at(folder);
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) look_at(entry.path());
+  add_log(folder);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) add_log(entry.path());
   std::sort(logs.begin(), logs.end());
   std::vector<RunRecord> runs;
   for (const std::string& log : logs) read_log(log, runs);
   if (runs.empty()) {
     throw InputError(format(
-        "{} holds no benchmark: in it, or in folders in it, there must be a metrics.jsonl with the event `benchmark`, as vaecf_dist CONFIG --benchmark and launch/scaling write it",
+        "{}: no metrics.jsonl in this folder or its subfolders contains an event `benchmark`; create one with vaecf_dist CONFIG --benchmark or launch/scaling",
         folder));
   }
   return runs;

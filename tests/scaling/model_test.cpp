@@ -24,7 +24,7 @@ Machine cluster() {
   return machine;
 }
 
-TEST(ScalingModel, AStepOfOneRankCostsWhatItsRatesSay) {
+TEST(ScalingModel, SingleRankStepFollowsFromTheRates) {
   const StepCost cost = step_cost(cluster(), work);
   EXPECT_DOUBLE_EQ(cost.fixed, 20e-6);
   EXPECT_DOUBLE_EQ(cost.per_user, 6 * 12.4e6 / 100e12);
@@ -36,7 +36,7 @@ TEST(ScalingModel, AStepOfOneRankCostsWhatItsRatesSay) {
   EXPECT_EQ(one.wire_bytes, 0.0);
 }
 
-TEST(ScalingModel, ARingMovesEachByteTwiceLessItsOwnPart) {
+TEST(ScalingModel, RingVolumeAndLatency) {
   EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 2}), 100e6);
   EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 4}), 150e6);
   EXPECT_DOUBLE_EQ(wire_bytes(work, {.ranks = 4, .bf16_wire = true}), 75e6);
@@ -47,7 +47,7 @@ TEST(ScalingModel, ARingMovesEachByteTwiceLessItsOwnPart) {
   EXPECT_NEAR(p.compute, 20e-6 + 1000 * 0.744e-6, 1e-12);
 }
 
-TEST(ScalingModel, BeyondAHostTheNetworkSetsThePace) {
+TEST(ScalingModel, NetworkLimitsRanksOfSeveralHosts) {
   const StepCost cost = step_cost(cluster(), work);
   const Setting four = {.ranks = 4, .users = 4000};
   const Setting eight = {.ranks = 8, .users = 8000, .bucket_bytes = 100e6};
@@ -57,7 +57,7 @@ TEST(ScalingModel, BeyondAHostTheNetworkSetsThePace) {
   EXPECT_GT(exchange, 6 * predict(cost, work, cluster(), four).exchange);
 }
 
-TEST(ScalingModel, ARingOfTwoHostsOfOneRankEachHasOneHop) {
+TEST(ScalingModel, RingOfTwoHostsWithOneRankEachHasOneHop) {
   Machine machine = cluster();
   machine.ranks_per_host = 1;
   const Setting two = {.ranks = 2, .users = 1000, .bucket_bytes = 100e6};
@@ -65,7 +65,7 @@ TEST(ScalingModel, ARingOfTwoHostsOfOneRankEachHasOneHop) {
               1e-12);
 }
 
-TEST(ScalingModel, TheRankWithMostShardsSetsThePace) {
+TEST(ScalingModel, RankWithMostShardsDeterminesTheComputeTime) {
   const StepCost cost = {0.0, 1e-6, 0.0, 0.0};
   const auto compute = [&](int ranks, int shards) {
     return predict(cost, work, cluster(), {.ranks = ranks, .users = 4800, .virtual_shards = shards}).compute;
@@ -75,7 +75,7 @@ TEST(ScalingModel, TheRankWithMostShardsSetsThePace) {
   EXPECT_NEAR(compute(48, 0), 1.0 / 48 * 4800e-6, 1e-12);
 }
 
-TEST(ScalingModel, ShardingDividesTheUpdateAndOverlapHidesOnlyWhatItCan) {
+TEST(ScalingModel, ShardingDividesTheUpdateAndOverlapHidesUpToHalf) {
   const StepCost cost = step_cost(cluster(), work);
   const Setting plain = {.ranks = 4, .users = 400000};
   Setting sharded = plain;
@@ -87,18 +87,18 @@ TEST(ScalingModel, ShardingDividesTheUpdateAndOverlapHidesOnlyWhatItCan) {
   Machine machine = cluster();
   EXPECT_DOUBLE_EQ(predict(cost, work, machine, overlapped).exchange,
                    predict(cost, work, machine, plain).exchange)
-      << "where the exchange needs the same cores, nothing is hidden";
+      << "if communication needs the compute cores, nothing is hidden";
   machine.overlap = 1.0;
   EXPECT_DOUBLE_EQ(predict(cost, work, machine, overlapped).exchange,
                    0.5 * predict(cost, work, machine, plain).exchange)
-      << "the last half has nothing to hide behind";
+      << "the second half cannot be hidden";
   overlapped.users = 4;
   EXPECT_GT(predict(cost, work, machine, overlapped).exchange,
             0.9 * predict(cost, work, machine, plain).exchange)
       << "small batches leave no time";
 }
 
-TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
+TEST(ScalingModel, SingleRankStepsDetermineFixedAndPerUserCost) {
   std::vector<MeasuredStep> steps;
   for (const double users : {100.0, 250.0, 1000.0}) steps.push_back({users, 5e-3 + 0.1e-3 * users});
   const StepCost cost = fit_step_cost(steps, 4e-3, 3e-3);
@@ -109,28 +109,28 @@ TEST(ScalingModel, ALoneRanksStepsTellWhatIsFixedAndWhatUsersCost) {
   const StepCost cached = fit_step_cost(steps, 20e-3, 10e-3);
   EXPECT_NEAR(cached.fixed, 0.0, 1e-9);
   EXPECT_NEAR(cached.update_alone, 5e-3, 1e-9);
-  EXPECT_NEAR(cached.update, 10e-3, 1e-9) << "both were overestimated alike";
-  // One size cannot tell them apart, but for the update.
+  EXPECT_NEAR(cached.update, 10e-3, 1e-9) << "both are scaled by the same factor";
+  // One batch size does not separate fixed and per-user cost.
   const std::array<MeasuredStep, 2> one_size = {{{100.0, 15e-3}, {99.0, 15e-3}}};
   const StepCost simple = fit_step_cost(one_size, 4e-3, 3e-3);
   EXPECT_NEAR(simple.fixed, 0.0, 1e-12);
   EXPECT_NEAR(simple.update_alone, 3e-3, 1e-12);
   EXPECT_NEAR(simple.update, 4e-3, 1e-12);
   EXPECT_NEAR(simple.per_user, 12e-3 / 100, 1e-6);
-  // Twice the users in more than twice the time leave nothing for the step, and the users' cost between the
-  // two.
+  // If twice the users take more than twice the time, the fixed cost is 0, and the cost per user is in
+  // between.
   const std::array<MeasuredStep, 2> steep = {{{100.0, 10e-3}, {200.0, 24e-3}}};
   const StepCost all_users = fit_step_cost(steep, 0.0, 0.0);
   EXPECT_EQ(all_users.fixed, 0.0);
   EXPECT_GT(all_users.per_user, 10e-3 / 100);
   EXPECT_LT(all_users.per_user, 24e-3 / 200);
-  // More users in less time are chance.
+  // If more users take less time, the cost per user is unknown.
   const std::array<MeasuredStep, 2> chance = {{{100.0, 15e-3}, {200.0, 14e-3}}};
   EXPECT_EQ(fit_step_cost(chance, 4e-3, 3e-3).per_user, 0.0);
   EXPECT_THROW(fit_step_cost({}, 0.0, 0.0), InputError);
 }
 
-TEST(ScalingModel, ALinkIsWhatExplainsAllReduces) {
+TEST(ScalingModel, LinkIsFittedToAllReduces) {
   const Link link = {3e-6, 5e9};
   for (const int ranks : {2, 3, 8}) {
     std::vector<MeasuredExchange> probes;
@@ -141,20 +141,20 @@ TEST(ScalingModel, ALinkIsWhatExplainsAllReduces) {
     EXPECT_NEAR(found.latency, link.latency, 1e-3 * link.latency) << ranks;
     EXPECT_NEAR(found.bandwidth, link.bandwidth, 1e-3 * link.bandwidth) << ranks;
   }
-  // Between, a cache may help.
+  // Messages of medium size may be faster because of caches.
   const std::array<MeasuredExchange, 3> cached = {{{4.0, 6e-6}, {1e6, 20e-6}, {64e6, 64e-3 + 6e-6}}};
   EXPECT_NEAR(fit_link(cached, 2).value().bandwidth, 1e9, 1.0);
   const std::array<MeasuredExchange, 1> one = {{{4.0, 1e-6}}};
   EXPECT_FALSE(fit_link(one, 2));
-  // Too small to take longer: a bandwidth would be chance.
+  // Without a clearly longer message, the bandwidth is unknown.
   const std::array<MeasuredExchange, 2> alike = {{{4.0, 80e-6}, {92672.0, 78e-6}}};
   EXPECT_FALSE(fit_link(alike, 2));
-  // The shortest message was held up.
-  const std::array<MeasuredExchange, 3> held_up = {{{4.0, 50e-6}, {32.0, 6e-6}, {64e6, 64e-3 + 6e-6}}};
-  EXPECT_NEAR(fit_link(held_up, 2).value().latency, 3e-6, 1e-12);
+  // The shortest message was delayed.
+  const std::array<MeasuredExchange, 3> delayed = {{{4.0, 50e-6}, {32.0, 6e-6}, {64e6, 64e-3 + 6e-6}}};
+  EXPECT_NEAR(fit_link(delayed, 2).value().latency, 3e-6, 1e-12);
 }
 
-TEST(ScalingModel, BelowSomeUsersARankMoreRanksDoNotPay) {
+TEST(ScalingModel, BreakEvenPointOfTwiceTheRanks) {
   const StepCost cost = step_cost(cluster(), work);
   Setting setting = {.ranks = 8, .users = 0};
   const double users = users_where_ranks_stop_paying(cost, work, cluster(), setting).value();
@@ -169,12 +169,12 @@ TEST(ScalingModel, BelowSomeUsersARankMoreRanksDoNotPay) {
   EXPECT_NEAR(gain(users), 1.1, 0.01);
   EXPECT_LT(gain(0.5 * users), 1.1);
   EXPECT_GT(gain(2.0 * users), 1.1);
-  // Where exchange costs nothing and all is sharded, they always pay.
+  // Without communication cost, twice the ranks are always faster.
   Machine ideal = cluster();
   ideal.within_host = ideal.between_hosts = {0.0, 1e18};
   const StepCost scalable = {0.0, 1e-6, 0.0, 0.0};
   EXPECT_EQ(users_where_ranks_stop_paying(scalable, work, ideal, setting), 0.0);
-  // And where the network is all that counts, never.
+  // With a very slow network they never are.
   ideal.within_host = ideal.between_hosts = {1e3, 1.0};
   EXPECT_FALSE(users_where_ranks_stop_paying(scalable, work, ideal, setting));
 }

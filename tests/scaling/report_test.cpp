@@ -15,7 +15,7 @@
 namespace vaecf::scaling {
 namespace {
 
-/// A run as a machine would make it that the model describes exactly.
+/// Returns a run on a machine that the model describes exactly.
 RunRecord ideal_run(int ranks, double batch) {
   constexpr double latency = 5e-6;
   constexpr double bandwidth = 2e9;
@@ -67,7 +67,7 @@ bool warns(const Report& report, const std::string& text) {
                      [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
 }
 
-TEST(ScalingReport, TellsStrongFromWeakAndPredictsAMachineThatTheModelDescribes) {
+TEST(ScalingReport, SeparatesStrongFromWeakScalingAndPredictsBoth) {
   const Report report = make_report(ideal_runs(), -1, -1);
   EXPECT_EQ(report.batch_size, 400);
   EXPECT_EQ(report.users_per_rank, 100);
@@ -90,9 +90,9 @@ TEST(ScalingReport, TellsStrongFromWeakAndPredictsAMachineThatTheModelDescribes)
   EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
 }
 
-TEST(ScalingReport, SpreadIsThatOfTheRuns) {
+TEST(ScalingReport, SpreadCoversAllRepeats) {
   std::vector<RunRecord> runs = ideal_runs();
-  runs[0].users_per_second *= 0.5;  // a lone rank's, strong
+  runs[0].users_per_second *= 0.5;  // the single-rank run of strong scaling
   const Report report = make_report(runs, 400, 100);
   const Spread& speed = report.strong.front().users_per_second;
   EXPECT_DOUBLE_EQ(speed.low, 0.5 * speed.median);
@@ -100,7 +100,7 @@ TEST(ScalingReport, SpreadIsThatOfTheRuns) {
   EXPECT_DOUBLE_EQ(report.strong.front().efficiency.low, 0.5);
 }
 
-TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
+TEST(ScalingReport, EachVariantHasItsOwnPoint) {
   std::vector<RunRecord> runs = ideal_runs();
   RunRecord other = ideal_run(2, 400);
   other.optimizer = "sharded";
@@ -116,11 +116,11 @@ TEST(ScalingReport, VariantsAreLinesOfTheirOwn) {
   for (const Point& point : report.strong) names.push_back(point.variant);
   EXPECT_EQ(names, (std::vector<std::string>{"", "1 server synchronous bf16", "replicated fp32",
                                              "sharded bf16 overlap", "replicated fp32"}));
-  EXPECT_FALSE(report.strong[1].predicted) << "the model is one of the ring";
+  EXPECT_FALSE(report.strong[1].predicted) << "the model supports rings only";
   EXPECT_TRUE(warns(report, "fewer than three repeats"));
 }
 
-TEST(ScalingReport, WarnsOfWhatIsNoExperiment) {
+TEST(ScalingReport, WarnsOfSharedCoresAndDifferentMachines) {
   const auto report_of = [](const auto& change) {
     std::vector<RunRecord> runs = ideal_runs();
     for (RunRecord& run : runs) change(run);
@@ -146,8 +146,8 @@ TEST(ScalingReport, WarnsOfWhatIsNoExperiment) {
   EXPECT_EQ(shared.warnings.size(), 1U);
 }
 
-// 6000 asked for where an epoch has 4800: one step an epoch, of 4800.
-TEST(ScalingReport, CountsTheUsersThatStepsHad) {
+// A batch size of 6000 in an epoch of 4800 users gives one step of 4800 users per epoch.
+TEST(ScalingReport, UsesTheMeasuredUsersPerStep) {
   std::vector<RunRecord> runs;
   for (const double asked : {6000.0, 400.0}) {
     for (const int ranks : {1, 2}) {
@@ -158,26 +158,26 @@ TEST(ScalingReport, CountsTheUsersThatStepsHad) {
   }
   const Report report = make_report(runs, 6000, 0);
   for (const Point& point : report.strong) EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
-  EXPECT_TRUE(warns(report, "a batch of 6000 leaves little")) << report.warnings.front();
+  EXPECT_TRUE(warns(report, "a batch of 6000 does not divide an epoch well")) << report.warnings.front();
 }
 
-TEST(ScalingReport, OneRunOfSeveralMovesNoPrediction) {
+TEST(ScalingReport, OneOutlierDoesNotChangePredictions) {
   std::vector<RunRecord> runs = ideal_runs();
-  runs[0].users_per_second *= 1.6;  // a lone rank's
+  runs[0].users_per_second *= 1.6;  // a single-rank run
   for (const Point& point : make_report(runs, -1, -1).strong) {
     EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
   }
 }
 
-TEST(ScalingReport, OneBatchOfALoneRankIsWarnedOf) {
+TEST(ScalingReport, WarnsIfSingleRankRunsHaveOneBatchSize) {
   std::vector<RunRecord> runs = ideal_runs();
   std::erase_if(runs, [](const RunRecord& run) { return run.batch_size != 400; });
   const Report report = make_report(runs, 400, 0);
-  EXPECT_TRUE(warns(report, "a lone rank ran with 400 users a step only"));
-  EXPECT_NEAR(report.cost.update_alone, 2.4e-3, 1e-9) << "known from the memory's rate";
+  EXPECT_TRUE(warns(report, "single-rank runs have only one batch size (400 users per step)"));
+  EXPECT_NEAR(report.cost.update_alone, 2.4e-3, 1e-9) << "it follows from the memory bandwidth";
 }
 
-TEST(ScalingReport, PredictsNothingFromChance) {
+TEST(ScalingReport, PredictsNothingFromUnusableMeasurements) {
   std::vector<RunRecord> runs = ideal_runs();
   for (RunRecord& run : runs) {
     if (run.ranks == 1 && run.batch_size == 400) run.users_per_second = 1e9;
@@ -186,7 +186,7 @@ TEST(ScalingReport, PredictsNothingFromChance) {
   for (const Point& point : report.strong) EXPECT_FALSE(point.predicted);
   EXPECT_FALSE(report.stops_paying);
   EXPECT_TRUE(warns(report, "nothing is predicted"));
-  EXPECT_EQ(to_table(report).find("ms a user"), std::string::npos);
+  EXPECT_EQ(to_table(report).find("ms per user"), std::string::npos);
 
   runs = ideal_runs();
   for (RunRecord& run : runs) {
@@ -195,10 +195,10 @@ TEST(ScalingReport, PredictsNothingFromChance) {
   report = make_report(runs, -1, -1);
   EXPECT_TRUE(report.strong.front().predicted);
   EXPECT_FALSE(report.strong.back().predicted);
-  EXPECT_TRUE(warns(report, "the all-reduces of 2 ranks do not tell latency from bandwidth"));
+  EXPECT_TRUE(warns(report, "cannot be separated from the all-reduces of 2 ranks"));
 }
 
-TEST(ScalingReport, WhereRanksStopPayingIsOfTheFastestVariantInWhateverOrder) {
+TEST(ScalingReport, BreakEvenUsesTheFastestVariantInAnyOrderOfRuns) {
   std::vector<RunRecord> runs = ideal_runs();
   RunRecord fast = ideal_run(4, 400);
   fast.wire = "bf16";
@@ -216,7 +216,7 @@ TEST(ScalingReport, WhereRanksStopPayingIsOfTheFastestVariantInWhateverOrder) {
   EXPECT_EQ(make_report(runs, -1, -1).stops_paying->users, found->users);
 }
 
-TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
+TEST(ScalingReport, RunsWithDifferentSettingsThrow) {
   std::vector<RunRecord> runs = ideal_runs();
   runs.back().precision = "bf16";
   EXPECT_THROW(make_report(runs, -1, -1), InputError);
@@ -229,7 +229,7 @@ TEST(ScalingReport, RefusesRunsThatDoNotBelongTogether) {
   EXPECT_THROW(make_report(ideal_runs(), 123, 0), InputError);
 }
 
-TEST(ScalingReport, TextsHoldEveryPoint) {
+TEST(ScalingReport, AllFormatsContainEveryPoint) {
   Report report = make_report(ideal_runs(), -1, -1);
   report.machine = "</script> & co";
   const std::string csv = to_csv(report);
@@ -252,8 +252,8 @@ TEST(ScalingReport, TextsHoldEveryPoint) {
   expect_in(to_table(report), {"strong scaling: 400 users a step"});
 }
 
-// Inkscape, LaTeX and rsvg-convert know no CSS variables and not the page's rules.
-TEST(ScalingReport, PlotsStandAloneByPlainAttributes) {
+// Inkscape, LaTeX and rsvg-convert support neither CSS variables nor the style sheet of the page.
+TEST(ScalingReport, PlotsUsePlainAttributesOnly) {
   const std::string page = to_page(make_report(ideal_runs(), -1, -1));
   const auto begin = page.find("const upright");
   const auto end = page.find("function table(");
@@ -269,7 +269,7 @@ TEST(ScalingReport, PlotsStandAloneByPlainAttributes) {
   }
 }
 
-TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
+TEST(ScalingReport, PredictsFromRatesOnly) {
   Machine machine;
   machine.name = "a cluster";
   machine.ranks_per_host = 8;
@@ -281,10 +281,10 @@ TEST(ScalingReport, PredictsForAMachineOfWhichOnlyRatesAreKnown) {
       .parameters = 25e6, .dense_weights = 12.4e6, .bytes_per_user = 2e5, .narrow_bytes = 2.0};
   const std::string text = predict_table(machine, workload, {.users = 24576}, {8, 64});
   EXPECT_EQ(text.find("predicted, not measured: a cluster"), 0U) << text;
-  expect_in(text, {"64 weak     1572864", "users a rank and step, going from 64 ranks to 128 gives less"});
+  expect_in(text, {"64 weak     1572864", "users per rank and step, going from 64 ranks to 128 gives less"});
 }
 
-TEST(RunFolders, AreReadEventByEvent) {
+TEST(RunFolders, ValidBenchmarkEventsAreRead) {
   const testing::TemporaryFolder folder;
   io::write_text_file(
       folder.path() / "b" / "metrics.jsonl",
@@ -308,7 +308,7 @@ TEST(RunFolders, AreReadEventByEvent) {
   EXPECT_DOUBLE_EQ(runs[1].all_reduce[1].seconds, 2e-6);
 }
 
-TEST(RunFolders, WithoutBenchmarksAreAnError) {
+TEST(RunFolders, MissingBenchmarksThrow) {
   const testing::TemporaryFolder folder;
   io::write_text_file(folder.path() / "metrics.jsonl", "{\"event\":\"start\"}\n");
   EXPECT_THROW(read_runs(folder.path()), InputError);
