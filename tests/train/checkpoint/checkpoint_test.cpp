@@ -54,7 +54,7 @@ class Checkpoint : public TrainTest {
     return results[0];
   }
 
-  /// The file holds what the ranks held.
+  /// Expects the tensors of the file to equal those of the last save().
   void expect_tensors(const io::CheckpointFile& checkpoint) const {
     for (const auto& [group, tensors] :
          std::map<std::string, const Tensors&>{{"weights/", weights_},
@@ -76,7 +76,7 @@ class Checkpoint : public TrainTest {
   Tensors second_;
 };
 
-TEST_F(Checkpoint, HoldsWeightsMomentsAndState) {
+TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
   options_.train.seed = (std::uint64_t{1} << 63) + 5;
   save(2, file("a.h5"));
   const io::CheckpointFile checkpoint(file("a.h5"));
@@ -99,7 +99,7 @@ TEST_F(Checkpoint, HoldsWeightsMomentsAndState) {
   expect_tensors(checkpoint);
 }
 
-TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
+TEST_F(Checkpoint, ShardedRunSavesMastersAndMomentsOfAllRanks) {
   save(3, file("replicated.h5"));
   const Tensors weights = weights_;
   const Tensors first = first_;
@@ -116,7 +116,7 @@ TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
     EXPECT_LE(off.largest, (wide ? 0.1 : 2.0) * options_.optimizer.learning_rate);
     EXPECT_LE(difference(first, first_).relative, wide ? 1e-4 : 2e-2);
     EXPECT_LE(difference(second, second_).relative, wide ? 1e-4 : 2e-2);
-    // The run computes with rounded weights, a test with the masters.
+    // The run computes with rounded weights, but test() with master weights.
     const TestResult tested = test_on(2, file("sharded.h5"));
     for (const auto& [name, value] : trained.metrics) {
       EXPECT_NEAR(tested.model.metrics.at(name).mean, value.mean, wide ? 1e-12 : 0.05) << name;
@@ -124,7 +124,7 @@ TEST_F(Checkpoint, OfAShardedRunHoldsTheMastersAndMomentsOfAllRanks) {
   }
 }
 
-TEST_F(Checkpoint, GivesTheSameTestMetricsForAnyNumberOfRanks) {
+TEST_F(Checkpoint, TestMetricsAreEqualOnAnyNumberOfRanks) {
   const EvaluationResult expected = save(2, file("a.h5"));
   EXPECT_EQ(expected.users, 20);
   for (const int ranks : {1, 3}) {
@@ -142,8 +142,8 @@ TEST_F(Checkpoint, GivesTheSameTestMetricsForAnyNumberOfRanks) {
   EXPECT_NE(events.find("\"popularity_ndcg@10\""), std::string::npos) << events;
 }
 
-TEST_F(Checkpoint, RenewsWhatABackendComputesOn) {
-  backend_.precision = device::Precision::bf16;  // products read bf16 copies of the weights
+TEST_F(Checkpoint, LoadingRefreshesBf16CopiesOfWeights) {
+  backend_.precision = device::Precision::bf16;
   const EvaluationResult expected = save(1, file("a.h5"));
   const TestResult result = test_on(1, file("a.h5"));
   for (const auto& [name, value] : expected.metrics) {
@@ -151,7 +151,7 @@ TEST_F(Checkpoint, RenewsWhatABackendComputesOn) {
   }
 }
 
-TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
+TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   save(1, file("a.h5"));
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(2, file("a.h5")); }); };
   const SessionOptions good = options_;
@@ -175,14 +175,14 @@ TEST_F(Checkpoint, WorksOnlyWithItsDatasetAndModel) {
   EXPECT_THROW(test_on(2, file("none.h5")), InputError);
 }
 
-TEST_F(Checkpoint, ThatCannotBeWrittenEndsAllRanks) {
+TEST_F(Checkpoint, FailedWriteThrowsOnAllRanks) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
   options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
   EXPECT_THROW(save(3, file("occupied/a.h5")), RunError);
 }
 
-TEST_F(Checkpoint, Recommends) {
+TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
   save(1, file("a.h5"));
   const Csr seen = {{0, 3, 3, 5}, {0, 5, 10, 1, 59}};
   struct Best {
@@ -204,7 +204,7 @@ TEST_F(Checkpoint, Recommends) {
   Best offered;
   RecommendOptions three{10, false, std::vector<std::uint8_t>(60, 0)};
   for (const int item : {0, 7, 41}) three.offers[static_cast<std::size_t>(item)] = 1;
-  // The recommending rank works alone, even in a world of two.
+  // Only one of two ranks recommends.
   on_ranks(2, [&](const Services& services) {
     if (services.communicator.rank() != 0) return;
     few = recommend(services, seen.view(), {4, false, {}});
@@ -220,44 +220,44 @@ TEST_F(Checkpoint, Recommends) {
     SCOPED_TRACE(u);
     const auto row = seen.view().row(static_cast<std::int64_t>(u));
     const std::span everything(&all.items[u * 60], 60 - row.size());
-    const std::span its_scores(&all.scores[u * 60], 60 - row.size());
-    EXPECT_TRUE(std::is_sorted(its_scores.rbegin(), its_scores.rend()));
+    const std::span row_scores(&all.scores[u * 60], 60 - row.size());
+    EXPECT_TRUE(std::is_sorted(row_scores.rbegin(), row_scores.rend()));
     EXPECT_TRUE(std::equal(everything.begin(), everything.begin() + 4, &few.items[u * 4]));
     for (const std::int32_t item : everything) {
       EXPECT_FALSE(std::binary_search(row.begin(), row.end(), item));
     }
     EXPECT_EQ(std::set<std::int32_t>(everything.begin(), everything.end()).size(), 60 - row.size());
-    for (std::size_t place = 60 - row.size(); place < 60; ++place) {
-      EXPECT_EQ(all.items[u * 60 + place], -1);
-      EXPECT_EQ(all.scores[u * 60 + place], -std::numeric_limits<float>::infinity());
+    for (std::size_t position = 60 - row.size(); position < 60; ++position) {
+      EXPECT_EQ(all.items[u * 60 + position], -1);
+      EXPECT_EQ(all.scores[u * 60 + position], -std::numeric_limits<float>::infinity());
     }
-    // The same list, the user's own items among it.
+    // With keep_seen, the list also contains the items of the user.
     std::vector<std::int32_t> unseen(&with_seen.items[u * 60], &with_seen.items[u * 60] + 60);
     EXPECT_EQ(std::set<std::int32_t>(unseen.begin(), unseen.end()).size(), 60U);
     std::erase_if(unseen,
                   [&](std::int32_t item) { return std::binary_search(row.begin(), row.end(), item); });
     EXPECT_TRUE(std::equal(everything.begin(), everything.end(), unseen.begin(), unseen.end()));
-    // The three offered ones in the order of the whole list; the first user has item 0.
-    std::vector<std::int32_t> wanted(everything.begin(), everything.end());
-    std::erase_if(wanted,
+    // The three allowed items have the order of the complete list; the first user has item 0.
+    std::vector<std::int32_t> expected(everything.begin(), everything.end());
+    std::erase_if(expected,
                   [&](std::int32_t item) { return three.offers[static_cast<std::size_t>(item)] == 0; });
-    wanted.resize(3, -1);
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), &offered.items[u * 3]));
+    expected.resize(3, -1);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), &offered.items[u * 3]));
   }
   EXPECT_EQ(offered.items[2], -1) << "the first user has item 0";
 
-  // Who has nothing gets what most train users hold, without scores.
+  // A user without items receives the most popular items, without scores.
   const io::DatasetFile dataset(options_.data.file);
   std::vector<std::int64_t> counts(60);
   for (const std::int32_t item : dataset.read_rows("train", {0, dataset.rows("train")}).columns) {
     ++counts[static_cast<std::size_t>(item)];
   }
-  for (std::size_t place = 0; place + 1 < 60; ++place) {
-    const std::int32_t item = all.items[60 + place];
-    const std::int32_t next = all.items[60 + place + 1];
+  for (std::size_t position = 0; position + 1 < 60; ++position) {
+    const std::int32_t item = all.items[60 + position];
+    const std::int32_t next = all.items[60 + position + 1];
     const std::int64_t more = counts[static_cast<std::size_t>(item)] - counts[static_cast<std::size_t>(next)];
-    EXPECT_TRUE(more > 0 || (more == 0 && item < next)) << place;
-    EXPECT_TRUE(std::isnan(all.scores[60 + place]));
+    EXPECT_TRUE(more > 0 || (more == 0 && item < next)) << position;
+    EXPECT_TRUE(std::isnan(all.scores[60 + position]));
   }
   EXPECT_EQ(std::set<std::int32_t>(&offered.items[3], &offered.items[3] + 3),
             (std::set<std::int32_t>{0, 7, 41}));

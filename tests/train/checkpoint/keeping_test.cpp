@@ -10,7 +10,7 @@
 namespace vaecf::train {
 namespace {
 
-/// Which checkpoints a run leaves, and what happens where they cannot be written.
+/// Tests which checkpoints a run keeps, and what happens if they cannot be written.
 class Keeping : public TrainTest {
  protected:
   TrainResult run(int ranks = 1) {
@@ -26,21 +26,21 @@ class Keeping : public TrainTest {
 
   std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
 
-  /// No file can be renamed to the name of a folder that holds something.
+  /// Makes writing checkpoint `name` fail: no file can be renamed to the name of a non-empty folder.
   void block(const std::string& name) const {
     std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
   }
 };
 
-TEST_F(Keeping, TheLastTwoAndTheBest) {
+TEST_F(Keeping, KeepsTheLastTwoAndTheBest) {
   options_.train.epochs = 5;
   run();
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
 }
 
-// A copy of a run's folder, or its files from a backup, tell nothing by when they were written.
-TEST_F(Keeping, TheLastAreThoseOfTheLatestSteps) {
-  options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps an epoch
+// File times are unreliable in a copied run folder or after restoring a backup.
+TEST_F(Keeping, OrderIsByStepAndNotByFileTime) {
+  options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps per epoch
   options_.run.keep = 9;
   run();
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
@@ -60,7 +60,7 @@ TEST_F(Keeping, TheLastAreThoseOfTheLatestSteps) {
             (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
 }
 
-TEST_F(Keeping, ByEpochsOrStepsEndsWithTheLast) {
+TEST_F(Keeping, LastEpochIsSavedWithAnyInterval) {
   options_.run.checkpoint_every = {2, 0, 0.0};
   options_.run.keep = 9;
   run(2);
@@ -74,14 +74,14 @@ TEST_F(Keeping, ByEpochsOrStepsEndsWithTheLast) {
   EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
 }
 
-TEST_F(Keeping, ByMinutes) {
-  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every agreement
+TEST_F(Keeping, IntervalInMinutes) {
+  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every synchronization
   options_.run.keep = 99;
   run(2);
-  EXPECT_GE(names().size(), 5U);  // the start of each epoch but the first, the end, the best
+  EXPECT_GE(names().size(), 5U);  // start of each epoch except the first, end, best
 }
 
-TEST_F(Keeping, TheBestStaysWhenItsEpochGoes) {
+TEST_F(Keeping, BestIsKeptWhenItsEpochIsRemoved) {
   options_.train.epochs = 6;
   options_.run.keep = 1;
   options_.optimizer.learning_rate = 0.05;  // soon overfits
@@ -91,7 +91,7 @@ TEST_F(Keeping, TheBestStaysWhenItsEpochGoes) {
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0006.h5", "best.h5"}));
 }
 
-TEST_F(Keeping, OneThatCannotBeWrittenIsAWarning) {
+TEST_F(Keeping, FailedWriteIsAWarning) {
   block("epoch-0002.h5");
   const TrainResult result = run(2);
   EXPECT_EQ(result.epochs, 3);
@@ -100,7 +100,7 @@ TEST_F(Keeping, OneThatCannotBeWrittenIsAWarning) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
-TEST_F(Keeping, TheLastThatCannotBeWrittenIsAnErrorAtTheEnd) {
+TEST_F(Keeping, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
   block("epoch-0003.h5");
   options_.validation.select = "last";
   options_.validation.every = 0;
@@ -110,8 +110,8 @@ TEST_F(Keeping, TheLastThatCannotBeWrittenIsAnErrorAtTheEnd) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
 }
 
-TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
-  /// Full from before the first checkpoint until behind the second.
+TEST_F(Keeping, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
+  /// Simulates a full disk from before the first checkpoint until after the second.
   struct FillsIt : Progress {
     void update(std::int64_t) override {
       ++steps;
@@ -132,7 +132,7 @@ TEST_F(Keeping, AFullDiskEndsNothingAndTheLogIsWholeOnceThereIsRoom) {
   EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
-TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
+TEST_F(Keeping, FullDiskAtTheEndThrows) {
   struct FillsIt : Progress {
     void end() override {
       if (++epochs == 3) disk.emplace(1);
@@ -145,7 +145,7 @@ TEST_F(Keeping, AFullDiskAtTheEndIsAnError) {
   EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
 }
 
-TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
+TEST_F(Keeping, ErrorOfAStoppedRunDoesNotCallItDone) {
   StopFlag stop;
   StopsAfter progress(stop, 1);
   block("step-00000001.h5");
@@ -153,7 +153,7 @@ TEST_F(Keeping, AStoppedRunIsNotSaidToBeDone) {
   EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
 }
 
-TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
+TEST_F(Keeping, StoppedRunIgnoresAFailedBest) {
   struct Stops : Progress {
     explicit Stops(StopFlag& flag) : stop(flag) {}
     void end() override { stop.request(); }
@@ -166,11 +166,11 @@ TEST_F(Keeping, AStoppedRunDoesNotEndForItsBest) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
 }
 
-TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
+TEST_F(Keeping, RemovedFolderIsRecreated) {
   struct RemovesIt : Progress {
     explicit RemovesIt(std::string path) : folder(std::move(path)) {}
     void end() override {
-      // A checkpoint may be on its way into it, beside training.
+      // A background write may create files in the folder at the same time.
       for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
     }
     std::string folder;
@@ -179,7 +179,7 @@ TEST_F(Keeping, AVanishedFolderIsMadeAgain) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
-TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
+TEST_F(Keeping, NonFiniteWeightsDoNotReplaceACheckpoint) {
   on_ranks(2, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     std::optional<RunLog> log;
@@ -206,7 +206,7 @@ TEST_F(Keeping, WeightsThatAreNoNumbersReplaceNothing) {
   for (const float value : values) ASSERT_TRUE(std::isfinite(value));
 }
 
-TEST_F(Keeping, EpochSumsAreTheExactOnes) {
+TEST_F(Keeping, EpochSumsAreStoredByRank) {
   options_.run.checkpoint_every = {0, 4, 0.0};
   options_.run.keep = 9;
   run(2);

@@ -21,7 +21,7 @@ class Resume : public TrainTest {
     options_.run.keep = 100;
   }
 
-  /// Trains into RUNS/`name`; from `resume` where given: a file, or "auto".
+  /// Trains in RUNS/`name`, resuming from `resume` unless it is empty: a path, or "auto".
   TrainResult run(int ranks, const std::string& name, const std::string& resume = "",
                   int stop_after_updates = 0) {
     SessionOptions options = options_;
@@ -44,7 +44,7 @@ class Resume : public TrainTest {
 
   std::vector<std::string> names(const std::string& run) const { return names_in(checkpoints(run)); }
 
-  /// The loss of each epoch.
+  /// Returns the negative log-likelihood of each epoch.
   std::vector<double> losses(const std::string& name) const {
     std::vector<double> found;
     for (const io::Json& line : io::read_json_lines(folder(name) + "/metrics.jsonl")) {
@@ -53,7 +53,7 @@ class Resume : public TrainTest {
     return found;
   }
 
-  /// All epoch and validation lines, but for the fields that no two runs share.
+  /// Returns all epoch and validation lines without times, which differ between runs.
   std::string curve(const std::string& name) const {
     std::string lines;
     std::ifstream stream(folder(name) + "/metrics.jsonl");
@@ -99,11 +99,11 @@ class Resume : public TrainTest {
     return io::CheckpointFile(checkpoints(name) + "/best.h5").attribute<std::int64_t>("epoch");
   }
 
-  /// Goes on from each checkpoint that a run has left, as if it had ended right behind it.
+  /// Resumes from each checkpoint of a run, and expects the results of the uninterrupted run.
   void expect_same_from_everywhere(int ranks) {
     run(ranks, "whole");
     const auto points = io::list_checkpoints(checkpoints("whole"));
-    // Within epochs: steps 4, 8 and 16; at an end of one: 12 and 18.
+    // Steps 4, 8 and 16 are within epochs; 12 and 18 are at ends of epochs.
     ASSERT_EQ(names("whole"), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
                                                         "step-00000008.h5", "step-00000016.h5", "best.h5"}));
     for (const auto& point : points) {

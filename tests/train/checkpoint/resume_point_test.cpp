@@ -1,4 +1,4 @@
-// Which checkpoint a run goes on from, and what becomes of the others.
+// Tests which checkpoint a run resumes from, and what happens to the others.
 #include "train/checkpoint/resume_fixture.hpp"
 
 namespace vaecf::train {
@@ -6,7 +6,7 @@ namespace {
 
 using ResumePoint = Resume;
 
-TEST_F(ResumePoint, AutoTakesTheNewestWholeCheckpoint) {
+TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
   run(1, "whole");
   const auto damage = [&](const std::string& name) {
     std::fstream file(checkpoints("whole") + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
@@ -28,7 +28,7 @@ TEST_F(ResumePoint, AutoTakesTheNewestWholeCheckpoint) {
     });
     return name;
   };
-  // best.h5 may be the newest epoch's other name: then it is damaged with it.
+  // best.h5 may be a link to the newest epoch, and would then be damaged with it.
   std::filesystem::remove(checkpoints("whole") + "/best.h5");
   EXPECT_EQ(newest(), "epoch-0003.h5");
   damage("epoch-0003.h5");
@@ -39,12 +39,12 @@ TEST_F(ResumePoint, AutoTakesTheNewestWholeCheckpoint) {
   EXPECT_EQ(newest(), "none");
 }
 
-TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadAside) {
+TEST_F(ResumePoint, ResumingFromOlderCheckpointArchivesLaterOnes) {
   run(1, "whole");
   const std::string expected = curve("whole");
   const std::string from = checkpoints("whole") + "/step-00000004.h5";
   run(1, "whole", from, 1);
-  // best.h5 was of step 18: to go on from it would leave a gap.
+  // best.h5 was written at step 18, which the resumed run has not reached.
   EXPECT_EQ(names("whole"), (std::vector<std::string>{"step-00000004.h5", "step-00000005.h5"}));
   EXPECT_EQ(io::CheckpointFile(checkpoints("whole") + ".old/best.h5").attribute<std::int64_t>("step"), 18);
   EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
@@ -56,7 +56,7 @@ TEST_F(ResumePoint, AnOlderFileLeavesTheOtherRoadAside) {
   EXPECT_EQ(curve("whole"), expected);
 }
 
-TEST_F(ResumePoint, ALinkStandsForItsFile) {
+TEST_F(ResumePoint, LinkIsResolved) {
   run(1, "whole");
   const std::string expected = curve("whole");
   std::filesystem::create_symlink(checkpoints("whole") + "/step-00000016.h5", file("latest.h5"));
@@ -65,7 +65,7 @@ TEST_F(ResumePoint, ALinkStandsForItsFile) {
   EXPECT_EQ(count("whole", "epoch"), 3);
 }
 
-TEST_F(ResumePoint, FromAFileThatANewRunWouldMoveIsRefused) {
+TEST_F(ResumePoint, FileThatANewRunWouldMoveThrows) {
   run(1, "whole");
   run(1, "whole");
   for (const std::string& place : {checkpoints("whole"), checkpoints("whole") + ".old"}) {
@@ -78,7 +78,7 @@ TEST_F(ResumePoint, FromAFileThatANewRunWouldMoveIsRefused) {
   }
 }
 
-TEST_F(ResumePoint, OnlyRankZeroNeedsToSeeTheRunFolder) {
+TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
   run(2, "whole");
   on_ranks(2, [&](const Services& services) {
     SessionOptions mine = options_;
@@ -92,7 +92,7 @@ TEST_F(ResumePoint, OnlyRankZeroNeedsToSeeTheRunFolder) {
   EXPECT_EQ(count("whole", "epoch"), 3);
 }
 
-TEST_F(ResumePoint, AutoRefusesWhatAnotherVersionHasWritten) {
+TEST_F(ResumePoint, AutoThrowsForAnotherFormatVersion) {
   std::filesystem::create_directories(checkpoints("whole"));
   const std::string other = checkpoints("whole") + "/epoch-0007.h5";
   io::write_checkpoint(other, {{"format_version", std::int64_t{2}}}, {});
@@ -101,7 +101,7 @@ TEST_F(ResumePoint, AutoRefusesWhatAnotherVersionHasWritten) {
   EXPECT_TRUE(std::filesystem::exists(other));
 }
 
-TEST_F(ResumePoint, RefusesAStateThatMakesNoSense) {
+TEST_F(ResumePoint, StateOutOfRangeThrows) {
   run(2, "whole");
   const std::string good = checkpoints("whole") + "/step-00000008.h5";
   const io::CheckpointFile checkpoint(good);
@@ -139,7 +139,7 @@ TEST_F(ResumePoint, RefusesAStateThatMakesNoSense) {
   EXPECT_EQ(run(2, "again", file("right.h5")).steps, 18);
 }
 
-TEST_F(ResumePoint, AnotherWayToSelectKeepsTheOldBestAside) {
+TEST_F(ResumePoint, ChangedSelectionMetricArchivesTheOldBest) {
   run(1, "whole");
   const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
   options_.validation.select = "recall@5";
@@ -148,7 +148,7 @@ TEST_F(ResumePoint, AnotherWayToSelectKeepsTheOldBestAside) {
   EXPECT_EQ(epoch_of_best("whole"), 3);
 }
 
-TEST_F(ResumePoint, ALostBestIsFoundByItsEpoch) {
+TEST_F(ResumePoint, MissingBestIsRestoredFromItsEpoch) {
   options_.run.checkpoint_every = {1, 0, 0.0};
   end_two_epochs_after_the_best();
   const TrainResult whole = run(1, "whole");
@@ -159,7 +159,7 @@ TEST_F(ResumePoint, ALostBestIsFoundByItsEpoch) {
   EXPECT_EQ(tensors_of(checkpoints("whole") + "/best.h5"), best);
 }
 
-TEST_F(ResumePoint, AFileOfAnotherRunBeginsANewFolder) {
+TEST_F(ResumePoint, CheckpointOfAnotherRunStartsANewFolder) {
   run(1, "whole");
   run(1, "other", checkpoints("whole") + "/step-00000008.h5");
   EXPECT_EQ(count("other", "epoch"), 2);  // the second, from its third step on, and the third
@@ -167,7 +167,7 @@ TEST_F(ResumePoint, AFileOfAnotherRunBeginsANewFolder) {
             tensors_of(checkpoints("whole") + "/epoch-0003.h5"));
 }
 
-TEST_F(ResumePoint, ARunThatHasNoMoreToDoKeepsTheEpochsLosses) {
+TEST_F(ResumePoint, RunWithoutRemainingStepsKeepsTheEpochLosses) {
   run(1, "whole");
   options_.train.epochs = 2;  // the checkpoint is later
   run(1, "again", checkpoints("whole") + "/step-00000016.h5");
@@ -178,7 +178,7 @@ TEST_F(ResumePoint, ARunThatHasNoMoreToDoKeepsTheEpochsLosses) {
   EXPECT_EQ(curve("again"), third);
 }
 
-TEST_F(ResumePoint, ANewRunMovesAnOlderOneAside) {
+TEST_F(ResumePoint, NewRunArchivesAnOlderOne) {
   run(1, "whole");
   options_.train.epochs = 1;
   run(1, "whole");
@@ -190,12 +190,12 @@ TEST_F(ResumePoint, ANewRunMovesAnOlderOneAside) {
   EXPECT_NE(old.find("move it to another folder first"), std::string::npos) << old;
 }
 
-TEST_F(ResumePoint, RepairsABestThatWasNotNamedYet) {
+TEST_F(ResumePoint, CreatesBestAfterAKillBeforeLinking) {
   options_.run.checkpoint_every = {1, 0, 0.0};
   run(1, "whole");
   const TrainResult again = run(1, "again", "", 7);
   ASSERT_EQ(again.best_epoch, 1);
-  // Killed between writing epoch 1 and naming it best.
+  // Simulates a kill between writing epoch 1 and linking it to best.h5.
   std::filesystem::remove(checkpoints("again") + "/best.h5");
   std::filesystem::remove(checkpoints("again") + "/step-00000007.h5");
   run(1, "again", "auto", 1);
@@ -205,7 +205,7 @@ TEST_F(ResumePoint, RepairsABestThatWasNotNamedYet) {
   EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
 }
 
-TEST_F(ResumePoint, OfOtherDataIsRefusedWithBothChecksums) {
+TEST_F(ResumePoint, CheckpointOfOtherDatasetThrows) {
   run(1, "whole");
   options_.data.file = make("other.h5", {.users = 204});
   const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });

@@ -3,7 +3,7 @@
 namespace vaecf::train {
 namespace {
 
-TEST_F(Resume, IsBitwiseTheRunThatWasNotInterrupted) {
+TEST_F(Resume, IsBitwiseEqualToAnUninterruptedRun) {
   for (const int ranks : {1, 3}) {
     SCOPED_TRACE(ranks);
     expect_same_from_everywhere(ranks);
@@ -11,12 +11,12 @@ TEST_F(Resume, IsBitwiseTheRunThatWasNotInterrupted) {
   }
 }
 
-TEST_F(Resume, IsBitwiseTheSameInBf16) {
+TEST_F(Resume, IsBitwiseEqualInBf16) {
   backend_.precision = device::Precision::bf16;
   expect_same_from_everywhere(2);
 }
 
-TEST_F(Resume, IsBitwiseTheSameWithAShardedOptimiser) {
+TEST_F(Resume, IsBitwiseEqualWithAShardedOptimizer) {
   options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
   for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     SCOPED_TRACE(to_string(wire));
@@ -26,7 +26,7 @@ TEST_F(Resume, IsBitwiseTheSameWithAShardedOptimiser) {
   }
 }
 
-// What a checkpoint must hold for each of these to go on alike.
+// Each setting needs other parts of the state in a checkpoint.
 TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
   const SessionOptions plain = options_;
   const std::vector<std::pair<const char*, std::function<void(SessionOptions&)>>> settings = {
@@ -74,7 +74,7 @@ TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
   }
 }
 
-TEST_F(Resume, Fp16GoesOnWithItsScaleAndStartsWithItsOwn) {
+TEST_F(Resume, Fp16RestoresTheLossScaleOrStartsWithTheDefault) {
   backend_.precision = device::Precision::fp16;
   try {
     run(1, "whole");
@@ -86,7 +86,7 @@ TEST_F(Resume, Fp16GoesOnWithItsScaleAndStartsWithItsOwn) {
   run(1, "again", "auto");
   EXPECT_EQ(curve("again"), curve("whole"));
   EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
-  // From a run that had no scale.
+  // Resume a run without a loss scale.
   backend_.precision = device::Precision::bf16;
   std::filesystem::remove_all(folder("again"));
   run(1, "again", "auto", 4);
@@ -101,7 +101,7 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
   SessionOptions options = options_;
   options.name = "again";
   StopFlag stop;
-  stop.request();  // while it loads
+  stop.request();  // during loading
   on_ranks(2, [&](const Services& s) {
     EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
   });
@@ -112,7 +112,7 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
 }
 
 TEST_F(Resume, AfterAStopInTheLastStep) {
-  options_.run.checkpoint_every = {0, 0, 0.0};  // none but the best, and what a stop needs
+  options_.run.checkpoint_every = {0, 0, 0.0};  // only the best, and one of the stop
   end_two_epochs_after_the_best();
   const TrainResult whole = run(1, "whole");
   ASSERT_LT(whole.best_epoch, whole.epochs);
@@ -160,7 +160,7 @@ TEST_F(Resume, WithOtherRanksHasTheSameCurve) {
   }
 }
 
-TEST_F(Resume, ByPatienceEndsWhereItWouldHave) {
+TEST_F(Resume, EarlyStoppingEndsAtTheSameEpoch) {
   options_.train.epochs = 40;
   options_.train.patience = 2;
   const TrainResult whole = run(1, "whole");
@@ -172,7 +172,7 @@ TEST_F(Resume, ByPatienceEndsWhereItWouldHave) {
   EXPECT_EQ(curve("again"), curve("whole"));
 }
 
-TEST_F(Resume, MoreEpochsFollowAFinishedRun) {
+TEST_F(Resume, FinishedRunContinuesWithMoreEpochs) {
   options_.train.epochs = 5;
   run(1, "whole");
   options_.train.epochs = 3;
