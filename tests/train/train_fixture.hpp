@@ -27,8 +27,8 @@
 
 namespace vaecf::train {
 
-/// Users of `groups` tastes: user u likes `likes` of the items i with i mod groups == u mod groups, and one
-/// item more of anywhere. Held-out users show all but two of theirs.
+/// A dataset with `groups` groups of users: user u has `likes` of the items i with i mod groups == u mod
+/// groups, and one arbitrary item. All but two items of held-out users are in the fold-in.
 struct MadeUpData {
   std::int64_t users = 203;
   std::int64_t items = 60;
@@ -94,7 +94,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   writer.commit();
 }
 
-/// Runs all steps of epochs [0, epochs); `done` is called after each.
+/// Runs all steps of epochs [0, epochs); calls `done` after each.
 inline void train_epochs(
     Trainer& trainer, std::int64_t epochs, const std::function<void()>& done = [] {}) {
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -104,7 +104,7 @@ inline void train_epochs(
   }
 }
 
-/// Asks for a stop after so many calls.
+/// Requests a stop after the given number of updates of the progress.
 class StopsAfter : public Progress {
  public:
   StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
@@ -117,7 +117,7 @@ class StopsAfter : public Progress {
   int left_;
 };
 
-/// A folder of its own with a dataset, and small options that fit it.
+/// Provides a temporary folder with a dataset, and options for a small model.
 class TrainTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -141,12 +141,12 @@ class TrainTest : public ::testing::Test {
     return file(name);
   }
 
-  /// Runs `body` on ranks as threads, each with a backend of its own.
+  /// Runs `body` on thread ranks, each with its own engine.
   void on_ranks(int ranks, const std::function<void(const Services&)>& body) const {
     run_world(ranks, backend_, body);
   }
 
-  /// What `body` returns on each of the ranks.
+  /// Returns the results of `body` on all ranks.
   template <class Body>
   auto of_ranks(int ranks, Body&& body) const {
     std::vector<decltype(body(std::declval<const Services&>()))> results(static_cast<std::size_t>(ranks));
@@ -156,7 +156,7 @@ class TrainTest : public ::testing::Test {
     return results;
   }
 
-  /// Trains on ranks that must all come to the same result.
+  /// Trains on `ranks` ranks, whose results must be equal.
   TrainResult train_on(int ranks, const std::function<TrainResult(const Services&)>& body) const {
     const std::vector<TrainResult> results = of_ranks(ranks, body);
     for (const TrainResult& result : results) {
@@ -169,7 +169,7 @@ class TrainTest : public ::testing::Test {
     return results[0];
   }
 
-  /// The names of the checkpoints in a folder.
+  /// Returns the names of the checkpoints in a folder.
   static std::vector<std::string> names_in(const std::string& folder) {
     std::vector<std::string> found;
     for (const auto& candidate : io::list_checkpoints(folder)) {
@@ -190,7 +190,7 @@ class TrainTest : public ::testing::Test {
                                      device::Kernels::portable, 1};
 };
 
-/// Tensors by name, logical.
+/// Tensors by name, without padding.
 using Tensors = std::map<std::string, std::vector<float>>;
 
 /// Returns the weights that the model computes with.
@@ -205,7 +205,7 @@ inline Tensors weights_of(const model::Model& model) {
   return tensors;
 }
 
-/// Returns master weights or moments of the training under way. Collective.
+/// Returns master weights or moments of the active training. Collective.
 inline Tensors read_all(Engine& engine, FlatState state) {
   Tensors tensors = weights_of(engine.model());
   std::vector<std::span<float>> spans;
@@ -246,7 +246,7 @@ inline Difference difference(const Tensors& a, const Tensors& b) {
   return worst;
 }
 
-/// What `work` says when it throws E.
+/// Returns the message of the E that `work` throws.
 template <class E, class Work>
 std::string message_of(Work&& work) {
   try {

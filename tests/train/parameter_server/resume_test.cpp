@@ -12,7 +12,7 @@ class ServedResume : public Resume {
   }
 };
 
-TEST_F(ServedResume, SynchronousIsBitwiseTheRunThatWasNotInterrupted) {
+TEST_F(ServedResume, SynchronousIsBitwiseEqualToAnUninterruptedRun) {
   serve(comm::ServerUpdates::synchronous, 2);
   for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     SCOPED_TRACE(to_string(wire));
@@ -22,13 +22,13 @@ TEST_F(ServedResume, SynchronousIsBitwiseTheRunThatWasNotInterrupted) {
   }
 }
 
-TEST_F(ServedResume, AStopLeavesACheckpointToGoOnFrom) {
+TEST_F(ServedResume, StoppedRunCanBeResumed) {
   for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
     SCOPED_TRACE(to_string(updates));
     serve(updates, 1);
     options_.distributed.staleness = 1;
     std::filesystem::remove_all(folder("again"));
-    EXPECT_TRUE(run(3, "again", "auto", 2).stopped);  // the last rank asks for it: the server
+    EXPECT_TRUE(run(3, "again", "auto", 2).stopped);  // the last rank, a server, requests it
     const TrainResult result = run(3, "again", "auto");
     EXPECT_FALSE(result.stopped);
     EXPECT_EQ(result.steps, 18);
@@ -37,8 +37,8 @@ TEST_F(ServedResume, AStopLeavesACheckpointToGoOnFrom) {
   }
 }
 
-// A checkpoint knows nothing of strategies: half of a run by each ends where a run by one does.
-TEST_F(ServedResume, StrategiesTakeOverFromEachOther) {
+// Checkpoints do not depend on the strategy, so a run may change it.
+TEST_F(ServedResume, StrategyMayChange) {
   run(2, "whole");
   const Tensors whole = tensors_of(checkpoints("whole") + "/epoch-0003.h5");
   for (const bool served_first : {true, false}) {
@@ -53,7 +53,7 @@ TEST_F(ServedResume, StrategiesTakeOverFromEachOther) {
         served_first ? comm::Strategy::allreduce : comm::Strategy::parameter_server;
     run(3, "again", "auto");
     const Difference apart = difference(whole, tensors_of(checkpoints("again") + "/epoch-0003.h5"));
-    EXPECT_LE(apart.relative, 1e-4);  // of the moments; Equivalence holds the weights to less
+    EXPECT_LE(apart.relative, 1e-4);  // for moments; the bound for weights is smaller
     EXPECT_LE(apart.largest, 0.1 * options_.optimizer.learning_rate);
   }
 }

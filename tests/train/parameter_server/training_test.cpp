@@ -34,7 +34,7 @@ class ParameterServer : public WorldOfRanks {
     }
   }
 
-  /// With one server: `work(rank, trainer, step)` runs a step of each.
+  /// Trains with one server; `work(rank, trainer, step)` runs a step on each rank.
   template <class Work>
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
@@ -49,7 +49,7 @@ class ParameterServer : public WorldOfRanks {
   }
 };
 
-TEST_F(ParameterServer, MultVaeIsThatOfAllReduce) {
+TEST_F(ParameterServer, MultVaeEqualsAllReduce) {
   expect_same_curve_as_all_reduce();
 }
 
@@ -59,24 +59,24 @@ TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
   expect_same_curve_as_all_reduce();
 }
 
-TEST_F(ParameterServer, ModelsThatKnowFeatures) {
+TEST_F(ParameterServer, ModelWithUserFeatures) {
   options_.data.file = make("features.h5", {.features = true});
   expect_same_curve_as_all_reduce();
 }
 
-TEST_F(ParameterServer, AShortLastBatchAndFewVirtualShards) {
+TEST_F(ParameterServer, ShortLastBatchAndFewVirtualShards) {
   options_.train.batch_size = 101;  // 101 + 101 + 1 users
   options_.data.virtual_shards = 5;
   expect_same_curve_as_all_reduce();
 }
 
-TEST_F(ParameterServer, AClippedGradientAndOneBucketThatIsMostlyPadding) {
+TEST_F(ParameterServer, ClippingAndOneBucketMostlyOfPadding) {
   options_.train.clip_gradient_norm = 0.05;
   options_.distributed.bucket_mib = 64;
   expect_same_curve_as_all_reduce();
 }
 
-TEST_F(ParameterServer, RunsOfTheSameRanksAreTheSameToTheBit) {
+TEST_F(ParameterServer, RepeatedRunsAreBitwiseEqual) {
   for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     options_.distributed.wire = wire;
     const World first = run_served(2, 2);
@@ -86,25 +86,25 @@ TEST_F(ParameterServer, RunsOfTheSameRanksAreTheSameToTheBit) {
   }
 }
 
-TEST_F(ParameterServer, HowManyServersThereAreChangesNothing) {
-  // Every element is summed over the same workers in the same order, whoever holds it.
+TEST_F(ParameterServer, NumberOfServersHasNoEffect) {
+  // Every server sums over the same workers in the same order.
   const World one = run_served(2, 1);
   EXPECT_EQ(one.masters[0], run_served(2, 2).masters[0]);
   EXPECT_EQ(one.masters[0], run_served(2, 3).masters[0]);
 }
 
-TEST_F(ParameterServer, ANarrowWireStaysNear) {
+TEST_F(ParameterServer, Bf16CommunicationStaysClose) {
   const World wide = run_served(2, 2);
   options_.distributed.wire = comm::Wire::bf16;
   const World narrow = run_served(2, 2);
   expect_same_on_all_ranks(narrow);
-  EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "nothing was rounded";
+  EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "no weight was rounded";
   const Difference weights = difference(wide.masters[0], narrow.masters[0]);
   EXPECT_LE(weights.relative, 1e-2);
   EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
 }
 
-TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
+TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.servers = 2;
   for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
@@ -133,13 +133,13 @@ TEST_F(ParameterServer, WhatTravelsIsWhatIsReported) {
   }
 }
 
-// The slow worker takes its first step only when the fast one has come as far as it may; and a while later
-// the fast one has come no further.
-TEST_F(ParameterServer, ServersRefuseToRunAheadOfTheSlowest) {
+// The slow worker takes its first step only after the fast one has reached the bound. Some time later the
+// fast one must still be there.
+TEST_F(ParameterServer, LeadOfTheFastestWorkerIsBounded) {
   for (const std::int64_t staleness : {0, 1, 3}) {
     SCOPED_TRACE(staleness);
     options_.distributed.staleness = staleness;
-    std::atomic<std::int64_t> fast = 0;  // steps that it got weights for
+    std::atomic<std::int64_t> fast = 0;  // number of steps with weights received
     const Staleness seen = run_asynchronously(2, 6, [&](int rank, Trainer& trainer, std::int64_t t) {
       if (rank == 1 && t == 0) {
         while (fast < staleness) std::this_thread::yield();
@@ -165,7 +165,7 @@ TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
   }
 }
 
-// One worker alone is never stale, and its updates are those of a step.
+// With one worker, every update is that of a step, without staleness.
 TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
   options_.train.clip_gradient_norm = 0.05;
   const World synchronous = run_served(1, 2);
@@ -195,7 +195,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   }
 }
 
-TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
+TEST_F(ParameterServer, InvalidSettingsThrow) {
   const auto refusal = [&](int ranks, const std::function<void(comm::DistributedOptions&)>& set) {
     options_.distributed = {};
     options_.distributed.strategy = comm::Strategy::parameter_server;
@@ -214,14 +214,14 @@ TEST_F(ParameterServer, SettingsThatCannotWorkAreRefused) {
          "distributed.optimizer: sharded is a way of");
 }
 
-/// Claims to be a GPU.
+/// A device that reports to be a GPU.
 class Elsewhere : public cpu::Device {
  public:
   Elsewhere() : cpu::Device(1, device::Precision::fp32, true) {}
   std::string device() const { return "cuda"; }
 };
 
-TEST_F(ParameterServer, IsForHostMemory) {
+TEST_F(ParameterServer, GpuThrows) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   comm::run_ranks(2, [&](comm::Communicator& communicator) {
     Log log;
@@ -236,14 +236,14 @@ TEST_F(ParameterServer, IsForHostMemory) {
 
 using Workers = std::vector<int>;
 
-TEST(StalenessController, NobodyGoesFurtherThanTheBound) {
+TEST(StalenessController, NoWorkerExceedsTheBound) {
   StalenessController controller(3, 2);
   controller.start(10);
   for (int step = 0; step < 2; ++step) {
     controller.on_push(1);
     EXPECT_EQ(controller.release_ready(), Workers{1}) << step;
   }
-  controller.on_push(1);  // three ahead of the others
+  controller.on_push(1);  // three steps ahead of the others
   EXPECT_EQ(controller.release_ready(), Workers{});
   controller.on_push(0);
   EXPECT_EQ(controller.release_ready(), Workers{0});
@@ -256,8 +256,8 @@ TEST(StalenessController, NobodyGoesFurtherThanTheBound) {
   EXPECT_EQ(controller.take_max_lead(), 0);
 }
 
-// Whoever comes when: the bound holds, and all come to the end.
-TEST(StalenessController, AnyOrderEnds) {
+// With any order of arrival, the bound holds and all workers finish.
+TEST(StalenessController, AnyOrderOfArrivalTerminates) {
   std::mt19937 random(5);
   for (const std::int64_t staleness : {0, 1, 3}) {
     StalenessController controller(4, staleness);
@@ -268,7 +268,7 @@ TEST(StalenessController, AnyOrderEnds) {
       for (int w = 0; w < 4; ++w) {
         if (computes[static_cast<std::size_t>(w)] && controller.step(w) < 50) ready.push_back(w);
       }
-      ASSERT_FALSE(ready.empty()) << "all wait for each other";
+      ASSERT_FALSE(ready.empty()) << "all workers wait";
       const int worker = ready[random() % ready.size()];
       ASSERT_LE(controller.step(worker) - controller.min_step(), staleness);
       controller.on_push(worker);

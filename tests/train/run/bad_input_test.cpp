@@ -7,7 +7,8 @@ namespace {
 
 class BadInput : public TrainTest {
  protected:
-  /// What check() says on `ranks` ranks after a change of the options; "accepted" where it says nothing.
+  /// Returns the message of check() on `ranks` ranks with changed options, or "accepted" if it does not
+  /// throw.
   std::string refusal(const std::function<void(SessionOptions&)>& change, int ranks = 1) {
     SessionOptions options = options_;
     change(options);
@@ -29,7 +30,7 @@ TEST_F(BadInput, GoodOptionsAreAccepted) {
   EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder() + "/checkpoints"));
 }
 
-TEST_F(BadInput, OptionsThatDoNotFitEachOtherOrTheDataAreNamed) {
+TEST_F(BadInput, InconsistentOptionsThrow) {
   const std::vector<std::pair<std::string, std::function<void(O&)>>> cases = {
       {"train.patience", [](O& o) { o.train.patience = 3, o.validation.select = "last"; }},
       {"train.patience", [](O& o) { o.train.patience = 3, o.validation.every = 0; }},
@@ -43,20 +44,20 @@ TEST_F(BadInput, OptionsThatDoNotFitEachOtherOrTheDataAreNamed) {
   }
 }
 
-TEST_F(BadInput, MoreRanksThanVirtualShards) {
+TEST_F(BadInput, MoreRanksThanVirtualShardsThrow) {
   const std::string message = refusal([](O& o) { o.data.virtual_shards = 3; }, 4);
   EXPECT_EQ(message.find("the number of workers must be at most data.virtual_shards (3), got 4"), 0U)
       << message;
   EXPECT_EQ(refusal([](O& o) { o.data.virtual_shards = 4; }, 4), "accepted");
 }
 
-TEST_F(BadInput, NobodyToTrainOn) {
+TEST_F(BadInput, EmptyTrainingSetThrows) {
   const std::string path = make("nobody.h5", {.users = 0});
   const std::string message = refusal([&](O& o) { o.data.file = path; });
   EXPECT_NE(message.find("nothing to train on"), std::string::npos) << message;
 }
 
-TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
+TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
   const auto messages = of_ranks(3, [&](const Services& services) {
     SessionOptions options = options_;
     if (services.communicator.rank() == 1) options.configuration_text += "seed: 2\n";
@@ -67,7 +68,7 @@ TEST_F(BadInput, AConfigurationThatDiffersBetweenRanks) {
   }
 }
 
-TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
+TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
   const std::string other = make("other.h5", {.users = 202});
   const auto messages = of_ranks(2, [&](const Services& services) {
     SessionOptions options = options_;
@@ -79,20 +80,20 @@ TEST_F(BadInput, ADatasetThatDiffersBetweenRanks) {
   }
 }
 
-TEST_F(BadInput, AModelThatIsNoNetworkIsNotTrained) {
+TEST_F(BadInput, UntrainableModelThrows) {
   options_.model.type = "popularity";
   EXPECT_NE(refusal([](O&) {}).find("only networks are trained"), std::string::npos);
   on_ranks(2, [&](const Services& services) { check(options_, services, false); });
 }
 
-TEST_F(BadInput, ARunFolderThatCannotBeMadeIsAFailureNotAnInputError) {
+TEST_F(BadInput, UnwritableRunFolderThrowsRunError) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   options_.run.directory = file("occupied");
   on_ranks(1, [&](const Services& services) { EXPECT_THROW(check(options_, services), RunError); });
   EXPECT_THROW(on_ranks(2, [&](const Services& services) { train(options_, services); }), RunError);
 }
 
-TEST_F(BadInput, TestingWithoutTestUsers) {
+TEST_F(BadInput, TestWithoutTestUsersThrows) {
   options_.data.file = make("no_test.h5", {.test = 0});
   on_ranks(2, [&](const Services& services) {
     const std::string message = message_of<InputError>([&] { test(options_, services, file("a.h5")); });

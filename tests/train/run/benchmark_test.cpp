@@ -1,4 +1,4 @@
-// Runs on the CPU and on the twin of the CUDA backend.
+// Runs on the CPU and on the host emulation of the CUDA device.
 #include <sstream>
 
 #include "train/train_fixture.hpp"
@@ -29,7 +29,7 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
     EXPECT_GT(result.milliseconds_per_step, 0.0);
     EXPECT_EQ(result.steps, 20);
     EXPECT_EQ(result.warm_up_steps, 12);
-    // 20 of steps that take six to an epoch of 203, the last one what is left.
+    // 20 steps; an epoch of 203 users has six, of which the last is smaller.
     EXPECT_NEAR(result.users_per_step, 203.0 / 6.0, 2.0);
     EXPECT_NE(result.users_per_step, 40.0);
     for (const char* phase : {"input", "forward", "loss", "backward", "optimiser"}) {
@@ -38,13 +38,13 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
     }
     EXPECT_TRUE(result.phase_milliseconds.contains("all-reduce"));
     EXPECT_EQ(result.all_reduce.empty(), ranks == 1);
-    // Of other steps than the whole, on a machine that others use: this sees a wrong unit, and no more.
+    // Phases and total are of different steps on a shared machine, so this only detects wrong units.
     EXPECT_GT(phases_together(result), 0.02 * result.milliseconds_per_step);
     EXPECT_LT(phases_together(result), 50.0 * result.milliseconds_per_step);
   }
 }
 
-TEST_F(Benchmark, WarmsUpForAnEpochOrAsLongAsAskedFor) {
+TEST_F(Benchmark, WarmUpLastsAnEpochOrTheGivenTime) {
   EXPECT_EQ(warm_up_steps(10.0, 0.01, 800), 800);
   EXPECT_EQ(warm_up_steps(2.5, 0.01, 800), 250);
   EXPECT_EQ(warm_up_steps(10.0, 0.3, 234), 34);
@@ -52,14 +52,14 @@ TEST_F(Benchmark, WarmsUpForAnEpochOrAsLongAsAskedFor) {
   EXPECT_EQ(warm_up_steps(10.0, 0.0, 5), 12);
 }
 
-TEST_F(Benchmark, ComparesWithTheMachineAndDescribesIt) {
+TEST_F(Benchmark, ContainsMachineRatesAndDescription) {
   const BenchmarkResult result = measure(1);
   // 20 x 12 + 6 x 20 + 20 x 60 weights, 6 operations each.
   EXPECT_NEAR(result.gflops, 6e-9 * 1560 * result.users_per_second, 1e-9 * result.users_per_second);
   EXPECT_GT(result.gemm_gflops, 0.0);
   EXPECT_DOUBLE_EQ(result.gemm_share(), result.gflops / result.gemm_gflops);
-  // 60 x 20 + 1560 weights and 20 + 12 + 20 + 60 biases; weights and two moments in and out, 4 bytes each,
-  // and the same of gradients that are not used up on the spot.
+  // 60 x 20 + 1560 weights and 20 + 12 + 20 + 60 biases; weights and two moments are read and written, 4
+  // bytes each, as are gradients unless the update is fused.
   const double steps_per_second = result.users_per_second / (203.0 / 6.0);
   const double bytes = result.memory_gbytes * 1e9 / steps_per_second;
   EXPECT_GE(bytes, 0.9 * 2872 * 24);
@@ -74,7 +74,7 @@ TEST_F(Benchmark, ComparesWithTheMachineAndDescribesIt) {
   EXPECT_NE(result.machine.find("products in"), std::string::npos) << result.machine;
 }
 
-TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
+TEST_F(Benchmark, WritesAnEventWithMachineAndAllResults) {
   measure(2);
   std::istringstream lines(text_of(options_.run_folder() + "/metrics.jsonl"));
   std::string event;
@@ -94,10 +94,10 @@ TEST_F(Benchmark, LeavesAnEventWithTheMachineAndAllNumbers) {
   }
   EXPECT_NE(event.find("\"all_reduce\":[{\"bytes\":4,\"seconds\":"), std::string::npos) << event;
   EXPECT_NE(event.find("{\"bytes\":131072,\"seconds\":"), std::string::npos)
-      << "more than the gradient of a small model, and more yet where there is time: " << event;
+      << "the gradient of a small model, and more sizes if time permits: " << event;
 }
 
-TEST_F(Benchmark, SaysNothingOfARankingThatWasNotAskedFor) {
+TEST_F(Benchmark, OmitsEvaluationIfNotRequested) {
   options_.benchmark.evaluate = false;
   const BenchmarkResult result = measure(1);
   EXPECT_EQ(result.evaluation_users, 0);
@@ -110,7 +110,7 @@ void expect_lines(const BenchmarkResult& result, std::initializer_list<const cha
   for (const char* line : lines) EXPECT_NE(table.find(line), std::string::npos) << line << table;
 }
 
-TEST(BenchmarkTable, ShowsSharesOfTheMachineInUnitsThatFit) {
+TEST(BenchmarkTable, ShowsFractionsOfMachineRatesInSuitableUnits) {
   BenchmarkResult result;
   result.machine = "some machine";
   result.milliseconds_per_step = 126.0;
@@ -131,7 +131,7 @@ TEST(BenchmarkTable, ShowsSharesOfTheMachineInUnitsThatFit) {
   expect_lines(result, {"186.0 TFLOP/s, 30 % of the machine's 620.0\n", " 0.438 ms\n"});
 }
 
-TEST(Tables, TestShowsModelBesidePopularity) {
+TEST(Tables, TestTableShowsModelAndPopularity) {
   TestResult result;
   result.epoch = 12;
   result.model = {10000, 3, {{"ndcg@100", {0.4259, 0.0021}}, {"recall@20", {0.395, 0.0027}}}};

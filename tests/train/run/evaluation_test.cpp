@@ -9,7 +9,7 @@
 namespace vaecf::train {
 namespace {
 
-TEST(Popularity, RanksAsDenseScoresDo) {
+TEST(Popularity, RanksEqualThoseOfDenseScores) {
   std::mt19937 random(3);
   constexpr std::int32_t items = 40;
   std::vector<std::int64_t> counts(items);
@@ -60,9 +60,9 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
   });
 }
 
-TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
+TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
   options_.data.file = make("some.h5", {.without_target = 4});
-  std::array<std::int64_t, 2> wanted{};  // items of the first place, and of the first ten
+  std::array<std::int64_t, 2> wanted{};  // number of items at position 1, and among the first ten
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     const auto network = initial_model(options_, services, dataset.items(), 31);
@@ -89,13 +89,13 @@ TEST_F(Evaluation, CoverageIsThatOfTheListsOfUsersWithATarget) {
       EXPECT_EQ(result.users, 27);
       EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
       EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(wanted[1]) / items);
-      EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "it is no mean over users";
+      EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "coverage is not a mean over users";
       EXPECT_EQ(result.metrics.size(), 2u);
     });
   }
 }
 
-TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
+TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   options_.data.file = make("some.h5", {.without_target = 4});
   on_ranks(2, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
@@ -112,7 +112,7 @@ TEST_F(Evaluation, UsersWithoutTargetAreLeftOutAndCounted) {
 }
 
 TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
-  // Eight likes are the whole group: for held-out users, the two hidden items are all that is left of it.
+  // Users have all eight items of their group, so only the two targets of a held-out user remain of it.
   options_.data.file = make("tiny.h5", {.users = 40, .items = 32, .groups = 4, .likes = 8, .noise = false});
   options_.optimizer.learning_rate = 0.01;
   options_.train.batch_size = 10;

@@ -1,4 +1,4 @@
-// What is known of users beside their items, from the dataset to the test.
+// Tests user features from the dataset to the test.
 #include <vaecf/base/error.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
@@ -28,7 +28,7 @@ class Features : public WorldOfRanks {
   }
 };
 
-TEST_F(Features, TheSameCurveForAnyNumberOfRanks) {
+TEST_F(Features, CurveDoesNotDependOnTheNumberOfRanks) {
   options_.train.weight_decay = 0.01;
   const World start = run(1, 0);
   const World one = run(1, 20);
@@ -45,7 +45,7 @@ TEST_F(Features, TheSameCurveForAnyNumberOfRanks) {
   expect_same_curve(one, run(3, 20));
 }
 
-TEST_F(Features, WhereTheyAreOffAllIsAsWithoutThem) {
+TEST_F(Features, SwitchedOffFeaturesHaveNoEffect) {
   options_.model.features = model::FeaturesInput::off;
   const World off = run(1, 20);
   options_.model.features = model::FeaturesInput::automatic;
@@ -54,7 +54,7 @@ TEST_F(Features, WhereTheyAreOffAllIsAsWithoutThem) {
   EXPECT_EQ(run(1, 20).weights[0], off.weights[0]);
 }
 
-TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
+TEST_F(Features, PredictItemsWithoutHistory) {
   options_.optimizer.learning_rate = 0.01;
   options_.train.epochs = 15;
   train_alone();
@@ -62,7 +62,7 @@ TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
   ASSERT_TRUE(result.cold);
   EXPECT_EQ(result.cold->users, result.model.users);
   const auto ndcg = [](const EvaluationResult& of) { return of.metrics.at("ndcg@10").mean; };
-  // Of 60 items 12 are of a user's taste, and his features tell which.
+  // 12 of 60 items belong to a user's group, which the features determine.
   EXPECT_GT(ndcg(*result.cold), 2.0 * ndcg(result.popularity));
   EXPECT_GT(ndcg(result.model), ndcg(*result.cold));
   const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
@@ -79,14 +79,14 @@ TEST_F(Features, CarryAsFarAsTheyTellWithoutAnyItem) {
         << name;
 }
 
-TEST_F(Features, OfAUserAreNotThoseOfAnother) {
+TEST_F(Features, BelongToTheirUserInAnyBatch) {
   on_ranks(3, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     const auto network = initial_model(options_, services, model_inputs(options_, dataset), 7);
     Evaluator evaluator(dataset, "test", {"ndcg@10"}, services);
     const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
     const double cold = evaluator.evaluate(*network, model::History::none).metrics.at("ndcg@10").mean;
-    // User by user, without slices and ranks: the same.
+    // Evaluates user by user on one rank, with the same result.
     const auto all = data::read_held_out(dataset, "test", 0, 1);
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};
     for (const bool is_cold : {false, true}) {
@@ -107,7 +107,7 @@ TEST_F(Features, OfAUserAreNotThoseOfAnother) {
   });
 }
 
-TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
+TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   options_.train.epochs = 1;
   train_alone();
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(1); }); };
@@ -130,7 +130,7 @@ TEST_F(Features, OfACheckpointMustBeThoseOfTheDataset) {
   EXPECT_NE(refusal().find("trained without features of users"), std::string::npos);
 }
 
-TEST_F(Features, StandInForAHistoryWhereSomeoneIsToGetRecommendations) {
+TEST_F(Features, AllowRecommendationsWithoutHistory) {
   options_.optimizer.learning_rate = 0.01;
   options_.train.epochs = 15;
   train_alone();
@@ -139,14 +139,14 @@ TEST_F(Features, StandInForAHistoryWhereSomeoneIsToGetRecommendations) {
     Recommender recommender(options_, services, options_.best_checkpoint(), dataset,
                             RecommendOptions{4, false, {}});
     EXPECT_EQ(recommender.features(), 8);
-    // Nothing at all, taste 2, taste 3, item 11 (of taste 1).
+    // No data, group 2, group 3, item 11 (of group 1).
     const Csr seen{{0, 0, 0, 0, 1}, {11}};
     const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
     std::vector<std::int32_t> items(16);
     std::vector<float> scores(16);
     recommender.recommend(seen.view(), features.view(), items, scores);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      EXPECT_EQ(std::isnan(scores[i]), i < 4) << "the popular items, marked";
+      EXPECT_EQ(std::isnan(scores[i]), i < 4) << "popular items have score NaN";
       if (i / 4 == 1 || i / 4 == 2) {
         EXPECT_EQ(items[i] % 5, static_cast<std::int32_t>(i / 4 + 1));
       }
@@ -162,7 +162,7 @@ TEST_F(Features, StandInForAHistoryWhereSomeoneIsToGetRecommendations) {
 
 class FeaturesResume : public Resume {};
 
-TEST_F(FeaturesResume, IsBitwiseTheRunThatWasNotInterrupted) {
+TEST_F(FeaturesResume, IsBitwiseEqualToAnUninterruptedRun) {
   options_.data.file = make("features.h5", {.features = true});
   expect_same_from_everywhere(2);
 }

@@ -29,12 +29,12 @@ TEST(Annealing, FollowsPublishedSchedules) {
     EXPECT_LT(a.beta(r.cap_at - 1, 0), r.cap);
     EXPECT_DOUBLE_EQ(a.beta(r.cap_at, 0), r.cap);
     EXPECT_DOUBLE_EQ(a.beta(10 * r.cap_at, 0), r.cap);
-    EXPECT_EQ(r.cap_at / r.per_epoch + 1, r.cap_epoch);  // the epoch in which that update lies, from 1
+    EXPECT_EQ(r.cap_at / r.per_epoch + 1, r.cap_epoch);  // the epoch of that update, from 1
     EXPECT_NEAR(a.beta(r.per_epoch, 0), r.slope, 0.06 * r.slope);
   }
 }
 
-TEST(Annealing, TellsWhenTheCapIsNeverReached) {
+TEST(Annealing, DetectsThatTheCapIsNeverReached) {
   const Annealing thesis(in_steps(0.2, 200000), 8);
   EXPECT_NEAR(thesis.beta(1600, 0), 0.008, 1e-12);
   EXPECT_FALSE(thesis.reaches_cap(1600, 1599 * 14504));
@@ -47,14 +47,14 @@ TEST(Annealing, TellsWhenTheCapIsNeverReached) {
   EXPECT_FALSE(users.reaches_cap(2, 160));
 }
 
-TEST(Annealing, CountsUsers) {
+TEST(Annealing, ScheduleInUsers) {
   const Annealing a({0.2, 0, 0, 100e6}, 5);
   EXPECT_DOUBLE_EQ(a.beta(1, 10000000), 0.1);
   EXPECT_DOUBLE_EQ(a.beta(1, 20000000), 0.2);
   EXPECT_DOUBLE_EQ(a.beta(1, 90000000), 0.2);
 }
 
-TEST(Annealing, InEpochsFollowsTheBatchSize) {
+TEST(Annealing, ScheduleInEpochsFollowsTheBatchSize) {
   const double epochs = 200000.0 / 234.0;  // the paper's T
   const Annealing small({0.2, 0, epochs, 0}, 234);
   const Annealing large({0.2, 0, epochs, 0}, 5);  // batch 24,576: T = 4,274 updates
@@ -63,7 +63,7 @@ TEST(Annealing, InEpochsFollowsTheBatchSize) {
   EXPECT_NEAR(small.beta(10 * 234, 0), large.beta(10 * 5, 0), 1e-12);
 }
 
-TEST(Selection, KeepsTheFirstOfEqualsAndCountsWhatIsNoBetter) {
+TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
   RunState state;
   const auto better = [&](double metric) {
     ++state.epoch;
@@ -82,7 +82,7 @@ TEST(Selection, KeepsTheFirstOfEqualsAndCountsWhatIsNoBetter) {
   EXPECT_EQ(state.patience_count, 2);
 }
 
-TEST(Selection, EvaluatesWhatItSelectsBy) {
+TEST(Selection, SelectionMetricIsEvaluated) {
   EXPECT_EQ(evaluated_metrics({1, {"recall@20"}, "ndcg@100"}),
             (std::vector<std::string>{"recall@20", "ndcg@100"}));
   EXPECT_EQ(evaluated_metrics({1, {"ndcg@100"}, "ndcg@100"}), (std::vector<std::string>{"ndcg@100"}));

@@ -6,7 +6,7 @@ namespace {
 constexpr double rate = 0.05;
 constexpr double clip_norm = 0.4;  // gradients of these runs have norms from 0.5 to 2
 
-/// Gradient descent, whose updates show the gradient as it is.
+/// Tests clipping with gradient descent, whose updates are proportional to the gradient.
 class Clipping : public WorldOfRanks {
  protected:
   void SetUp() override {
@@ -21,7 +21,7 @@ class Clipping : public WorldOfRanks {
   }
 };
 
-TEST_F(Clipping, OneCurveForAnyNumberOfRanksAndWhoeverUpdates) {
+TEST_F(Clipping, CurveDoesNotDependOnRanksAndSharding) {
   const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
   for (int ranks = 2; ranks <= 4; ++ranks) {
     for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
@@ -31,7 +31,7 @@ TEST_F(Clipping, OneCurveForAnyNumberOfRanksAndWhoeverUpdates) {
   }
 }
 
-TEST_F(Clipping, WithAdamAndDecay) {
+TEST_F(Clipping, CurveWithAdamAndDecay) {
   options_.optimizer = {};
   options_.train.weight_decay = 0.01;
   const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
@@ -39,7 +39,7 @@ TEST_F(Clipping, WithAdamAndDecay) {
   expect_same_curve(one, run_as(comm::OptimizerPlacement::sharded, clip_norm, 3));
 }
 
-TEST_F(Clipping, ANormThatIsNeverReachedChangesNoBit) {
+TEST_F(Clipping, LargeClipNormHasNoEffect) {
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     const World off = run_as(optimizer, 0.0, 2);
     const World on = run_as(optimizer, 1e6, 2);
@@ -48,7 +48,7 @@ TEST_F(Clipping, ANormThatIsNeverReachedChangesNoBit) {
   }
 }
 
-TEST_F(Clipping, NoUpdateIsLongerThanTheNormAllows) {
+TEST_F(Clipping, NormOfUpdatesIsLimited) {
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     for (const int ranks : {1, 3}) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
@@ -76,11 +76,11 @@ TEST_F(Clipping, NoUpdateIsLongerThanTheNormAllows) {
             if (services.communicator.rank() == 0) longest = std::max(longest, std::sqrt(squares));
           }
         });
-        // fp32 weights move by what they can.
+        // The tolerance is the rounding of fp32 weights.
         if (clip > 0.0) {
           EXPECT_NEAR(longest, rate * clip_norm, 1e-4 * rate * clip_norm);
         } else {
-          EXPECT_GT(longest, 1.2 * rate * clip_norm) << "there is nothing to clip";
+          EXPECT_GT(longest, 1.2 * rate * clip_norm) << "no gradient needs clipping";
         }
       }
     }

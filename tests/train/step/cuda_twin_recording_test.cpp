@@ -1,5 +1,5 @@
-// What is reduced in a recording, all ranks must record, and then replay, together: NCCL's rule. The twin's
-// memory moves as the device's does, when the batches of one rank outgrow what it has.
+// All ranks must capture and replay graphs with collectives together (NCCL). As on a GPU, emulated device
+// memory is reallocated when the batches of a rank outgrow it.
 #include <vaecf/device/cuda/device.hpp>
 #include <vaecf/train/evaluator.hpp>
 
@@ -15,8 +15,8 @@
 namespace vaecf::train {
 namespace {
 
-/// Graphs that do the work again, reductions between ranks and all, which the twin's cannot hold. Which of
-/// them still fit is the device's own answer.
+/// Graphs that run the work again, including collectives, which emulated graphs cannot contain. Their
+/// validity is determined by the emulated device.
 class Repeating : public cuda::Device {
  public:
   struct Graph {
@@ -50,7 +50,7 @@ class CudaTwinRecording : public WorldOfRanks {
     Tensors weights;
   };
 
-  /// Each rank's, of some epochs, the first rank alone evaluating after each.
+  /// Returns the outcome of each rank after four epochs, after each of which only the first rank evaluates.
   std::vector<Outcome> train_on(int ranks, Toggle graph) {
     backend_.graph = graph;
     std::vector<Outcome> all(static_cast<std::size_t>(ranks));
@@ -77,8 +77,8 @@ class CudaTwinRecording : public WorldOfRanks {
   }
 };
 
-// Batches that the virtual shards do not divide, so that a rank's share changes from step to step.
-TEST_F(CudaTwinRecording, RanksRecordAndReplayTheSameSteps) {
+// The batch size is not a multiple of the virtual shards, so that a rank's part changes from step to step.
+TEST_F(CudaTwinRecording, RanksCaptureAndReplayTheSameSteps) {
   options_.data.file = make("more.h5", {.users = 1000, .validation = 400});
   options_.train.batch_size = 40;
   for (const int ranks : {2, 3, 5}) {

@@ -1,4 +1,4 @@
-// Whole training runs on the CUDA backend's twin, beside the CPU backend.
+// Compares training on the host emulation of the CUDA device with training on the CPU.
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 
 using device::Precision;
 
-/// What a run of three epochs leaves.
+/// The results of a run of three epochs.
 struct OneRun {
   std::vector<device::LossSums> epochs;
   Tensors weights;
@@ -78,7 +78,7 @@ TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
   options_.data.file = make("features.h5", {.features = true});
   options_.optimizer.learning_rate = 0.01;
   const OneRun cpu = on_cpu();
-  EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "nothing was learnt";
+  EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "the loss did not decrease";
   for (const auto& [precision, loss, weights, metric] :
        {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
     SCOPED_TRACE(vaecf::to_string(precision));
@@ -94,7 +94,7 @@ TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
   }
 }
 
-TEST_F(CudaTwinTraining, ACheckpointServesBothBackendsWhicheverWroteIt) {
+TEST_F(CudaTwinTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
   options_.train.epochs = 2;
   options_.optimizer.learning_rate = 0.01;
   const auto on = [&](bool twin, const std::function<void(const Services&)>& body) {
@@ -129,7 +129,7 @@ TEST_F(CudaTwinTraining, ACheckpointServesBothBackendsWhicheverWroteIt) {
   }
 }
 
-// The first scale is one at which -1, the gradient at each of a user's items, overflows.
+// With the initial loss scale, -1, the gradient at each of a user's items, overflows.
 TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
   options_.optimizer.learning_rate = 0.01;
   const OneRun cpu = on_cpu();
@@ -141,12 +141,12 @@ TEST_F(CudaTwinTraining, Fp16SkipsItsFirstStepsAndLearns) {
   EXPECT_EQ(twin.epochs[2].skipped, 0);
   EXPECT_EQ(twin.epochs[2].users, 203);
   EXPECT_EQ(twin.scale.scale, std::ldexp(65536.0F, -static_cast<int>(twin.epochs[0].skipped)));
-  // Some updates behind.
+  // Some updates were skipped.
   EXPECT_NEAR(twin.epochs[2].nll / cpu.epochs[2].nll, 1.0, 0.02);
   EXPECT_LT(twin.epochs[2].nll, cpu.epochs[1].nll);
 }
 
-TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
+TEST_F(CudaTwinTraining, GraphsAndMemoryLocationOfRowsHaveNoEffect) {
   options_.data.file = make("features.h5", {.features = true});
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     SCOPED_TRACE(vaecf::to_string(precision));
@@ -157,7 +157,7 @@ TEST_F(CudaTwinTraining, NeitherRecordingNorThePlaceOfRowsChangesABit) {
   }
 }
 
-TEST_F(CudaTwinTraining, NarrowRunsGiveOneCurveForAnyNumberOfRanks) {
+TEST_F(CudaTwinTraining, Bf16AndFp16CurvesDoNotDependOnTheNumberOfRanks) {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     backend_.precision = precision;
     for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {

@@ -50,7 +50,7 @@ TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
       trainer.step(0);
       return trainer.losses().nll;
     };
-    EXPECT_EQ(nll({0, 1, 1, 2}), nll({2}));  // drawn in the background, as a resumed run takes epochs up
+    EXPECT_EQ(nll({0, 1, 1, 2}), nll({2}));  // sampled in the background, as when a run resumes
     EXPECT_EQ(nll({0, 2}), nll({2}));
     EXPECT_EQ(nll({2, 0}), nll({0}));
     EXPECT_NE(nll({1}), nll({2}));
@@ -75,7 +75,7 @@ TEST_F(Edge, FewUsersSmallBatchesAndShardsWithoutUsers) {
   }
 }
 
-TEST_F(Edge, TheLastBatchIsKeptOrDropped) {
+TEST_F(Edge, LastBatchIsKeptOrDropped) {
   const Outcome keep = train_three_epochs(2);  // 203 = 5 * 37 + 18
   EXPECT_EQ(keep.steps, 3 * 6);
   EXPECT_EQ(keep.users_seen, 3 * 203);
@@ -86,7 +86,7 @@ TEST_F(Edge, TheLastBatchIsKeptOrDropped) {
   EXPECT_EQ(drop.users_counted, 3 * 5 * 37);
 }
 
-TEST_F(Edge, ALossThatIsNoNumberEndsTheRunNamingTheStep) {
+TEST_F(Edge, NonFiniteLossThrowsWithStep) {
   options_.optimizer.type = device::OptimizerKind::sgd;
   options_.optimizer.learning_rate = 1e30;
   for (int ranks = 1; ranks <= 3; ranks += 2) {
@@ -96,9 +96,9 @@ TEST_F(Edge, ALossThatIsNoNumberEndsTheRunNamingTheStep) {
   }
 }
 
-TEST_F(Edge, EachUpdateDrawsDropoutAndNoiseOfItsOwn) {
-  options_.train.batch_size = 1000;          // every step sees all users,
-  options_.optimizer.learning_rate = 1e-12;  // and the weights stay where they start
+TEST_F(Edge, EachUpdateSamplesNewDropoutAndNoise) {
+  options_.train.batch_size = 1000;          // every step has all users,
+  options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, services, dataset, 0);

@@ -7,7 +7,7 @@ namespace {
 
 using Equivalence = WorldOfRanks;
 
-// Sharded compares other models, replicated as well.
+// The Sharded tests compare other models, also replicated.
 TEST_F(Equivalence, ShortLastBatchesAndFewVirtualShards) {
   options_.train.batch_size = 101;   // 101 + 101 + 1 users
   options_.data.virtual_shards = 5;  // not a multiple of 2, 3 or 4 ranks
@@ -18,7 +18,7 @@ TEST_F(Equivalence, ShortLastBatchesAndFewVirtualShards) {
   }
 }
 
-TEST_F(Equivalence, ACompressedDatasetIsTheSameDataset) {
+TEST_F(Equivalence, CompressedDatasetGivesEqualWeights) {
   const World plain = run(1, 20);
   const std::string fingerprint = io::DatasetFile(options_.data.file).fingerprint();
   options_.data.file = make("compressed.h5", {.compression = 6});
@@ -26,7 +26,7 @@ TEST_F(Equivalence, ACompressedDatasetIsTheSameDataset) {
   EXPECT_EQ(plain.weights, run(1, 20).weights);  // bit by bit
 }
 
-TEST_F(Equivalence, OverlapChangesNothing) {
+TEST_F(Equivalence, OverlapHasNoEffect) {
   options_.distributed.overlap = Toggle::off;
   const World off = run(3, 20);
   options_.distributed.overlap = Toggle::on;
@@ -34,7 +34,7 @@ TEST_F(Equivalence, OverlapChangesNothing) {
   EXPECT_EQ(off.weights[0], on.weights[0]);
 }
 
-TEST_F(Equivalence, MetricsAfterThreeEpochs) {
+TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
   std::vector<EvaluationResult> results;
   for (int ranks = 1; ranks <= 4; ++ranks) {
     const auto of_rank = of_ranks(ranks, [&](const Services& services) {
@@ -59,7 +59,7 @@ TEST_F(Equivalence, MetricsAfterThreeEpochs) {
   }
 }
 
-/// Two runs with train.deterministic, each from the start.
+/// Compares two runs with train.deterministic.
 class Deterministic : public WorldOfRanks {
  protected:
   void expect_same_bits_twice(int ranks) {

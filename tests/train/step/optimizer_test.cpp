@@ -12,7 +12,7 @@
 namespace vaecf::train {
 namespace {
 
-/// A weight that decays and a bias that does not; big enough for vector code and its tails.
+/// A weight with decay and a bias without, large enough for vector code and its remainder loops.
 const std::vector<device::TensorSpec> specs = {{"encoder_1/weight", 7, 5, device::TensorKind::matrix, true},
                                                {"encoder_1/bias", 1, 19, device::TensorKind::bias, false}};
 
@@ -122,7 +122,7 @@ TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
   EXPECT_LT(difference, 1e-5);
 }
 
-TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
+TEST(Optimizer, SkipsUpdatedLayers) {
   const auto device =
       cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
   std::vector<device::TensorSpec> two_layers = specs;
@@ -147,7 +147,7 @@ TEST(Optimizer, LeavesALayerThatIsUpdatedAlready) {
   EXPECT_TRUE(moved(2));
 }
 
-TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
+TEST(Optimizer, RuleContainsBiasCorrectionsComputedInFp64) {
   const Rules rules({}, 0.25, 0.0);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
   EXPECT_FLOAT_EQ(rules.rule(0, 500).rate, 3.1622776601683794e-4F);
@@ -157,10 +157,10 @@ TEST(Optimizer, RuleHoldsBiasCorrectionsInFp64) {
   EXPECT_FLOAT_EQ(rules.rule(0, 500).decay, 0.5F);
 }
 
-TEST(Optimizer, ClippingIsInTheRule) {
+TEST(Optimizer, RuleContainsClipping) {
   EXPECT_EQ(Rules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
   EXPECT_EQ(Rules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
-  // What is no number is not hidden behind a factor; what is beyond fp32 stops the update.
+  // A NaN is not hidden by a factor; a norm beyond fp32 stops the update.
   device::UpdateRule rule;
   rule.clip_norm = 2.0F;
   EXPECT_EQ(clip_factor(rule, std::nanf("")), 1.0F);

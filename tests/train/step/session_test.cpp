@@ -17,7 +17,7 @@ class Session : public TrainTest {
     });
   }
 
-  /// Lines of metrics.jsonl of one kind.
+  /// Returns the lines of metrics.jsonl with event `kind`.
   std::vector<std::string> events(const std::string& name) const {
     std::vector<std::string> lines;
     std::ifstream stream(options_.run_folder() + "/metrics.jsonl");
@@ -27,7 +27,7 @@ class Session : public TrainTest {
     return lines;
   }
 
-  /// The number behind "key": in a line of JSON.
+  /// Returns the value of "key" in a line of JSON.
   static double number(const std::string& line, const std::string& key) {
     const auto at = line.find("\"" + key + "\":");
     EXPECT_NE(at, std::string::npos) << key << " in " << line;
@@ -35,7 +35,7 @@ class Session : public TrainTest {
   }
 };
 
-TEST_F(Session, LeavesAWholeRunFolder) {
+TEST_F(Session, WritesACompleteRunFolder) {
   options_.commit = "abc1234";
   ::setenv("SLURM_JOB_ID", "4711", 1);
   const TrainResult result = run(2);
@@ -80,7 +80,7 @@ TEST_F(Session, LeavesAWholeRunFolder) {
   EXPECT_EQ(events("test").size(), 1U);
 }
 
-TEST_F(Session, OldEventsThatCannotBeMovedAsideAreAnErrorOnAllRanks) {
+TEST_F(Session, UnmovableOldLogThrowsOnAllRanks) {
   options_.train.epochs = 1;
   run(1);
   const std::string log = options_.run_folder() + "/metrics.jsonl";
@@ -96,8 +96,8 @@ TEST_F(Session, OldEventsThatCannotBeMovedAsideAreAnErrorOnAllRanks) {
   EXPECT_EQ(text_of(log), before);
 }
 
-TEST_F(Session, StopsWhenPatienceIsOver) {
-  options_.optimizer.learning_rate = 1e-12;  // nothing gets better
+TEST_F(Session, EarlyStoppingAfterPatience) {
+  options_.optimizer.learning_rate = 1e-12;  // no metric improves
   options_.train.epochs = 50;
   options_.train.patience = 4;
   const TrainResult result = run(2);
@@ -106,7 +106,7 @@ TEST_F(Session, StopsWhenPatienceIsOver) {
   EXPECT_NE(events("end").at(0).find("patience"), std::string::npos);
 }
 
-TEST_F(Session, WhereNoUserHasATargetTheLastEpochCounts) {
+TEST_F(Session, LastEpochIsBestIfNoUserHasATarget) {
   options_.data.file = make("no_targets.h5", {.without_target = 31});
   options_.train.epochs = 2;
   options_.train.patience = 0;
@@ -119,8 +119,8 @@ TEST_F(Session, WhereNoUserHasATargetTheLastEpochCounts) {
   EXPECT_EQ(best.attribute<std::int64_t>("epoch"), 2);
 }
 
-// What was chosen by validation does not give way to whatever comes last.
-TEST_F(Session, ABestEpochStaysWhereValidationIsTurnedOff) {
+// A best epoch selected by validation is not replaced by the last epoch.
+TEST_F(Session, BestEpochIsKeptIfValidationIsSwitchedOff) {
   options_.train.epochs = 2;
   run(1);
   options_.validation.every = 0;
@@ -132,7 +132,7 @@ TEST_F(Session, ABestEpochStaysWhereValidationIsTurnedOff) {
   EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
 }
 
-TEST_F(Session, TheLastEpochCountsWhereTheBestIsLostAndNoneIsLeft) {
+TEST_F(Session, LastEpochIsBestIfTheBestIsLostAtTheEnd) {
   options_.train.epochs = 2;
   run(1);
   options_.validation.select = "recall@5";
@@ -142,7 +142,7 @@ TEST_F(Session, TheLastEpochCountsWhereTheBestIsLostAndNoneIsLeft) {
   EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::string>("select"), "last");
 }
 
-TEST_F(Session, ValidatesEverySoOftenAndAtTheEnd) {
+TEST_F(Session, ValidatesAtIntervalsAndAtTheEnd) {
   options_.train.epochs = 5;
   options_.validation.every = 2;
   run(1);
@@ -151,7 +151,7 @@ TEST_F(Session, ValidatesEverySoOftenAndAtTheEnd) {
   EXPECT_EQ(number(events("validation")[2], "epoch"), 5);
 }
 
-TEST_F(Session, SelectsTheLastEpochWhereAskedOrWhereNothingIsValidated) {
+TEST_F(Session, SelectsTheLastEpochOnRequestOrWithoutValidation) {
   options_.validation.select = "last";
   EXPECT_EQ(run(2).best_epoch, 3);
   EXPECT_EQ(events("validation").size(), 3U);
@@ -168,9 +168,9 @@ TEST_F(Session, SelectsTheLastEpochWhereAskedOrWhereNothingIsValidated) {
   EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 2);
 }
 
-TEST_F(Session, TheLossHoldsTheDecayTerm) {
+TEST_F(Session, LossContainsTheDecayTerm) {
   options_.train.epochs = 1;
-  options_.optimizer.learning_rate = 1e-12;  // the weights stay where they start
+  options_.optimizer.learning_rate = 1e-12;  // the weights do not change
   options_.train.annealing = {0.0, 1, 0, 0};
   options_.train.weight_decay = 0.5;
   run(2);

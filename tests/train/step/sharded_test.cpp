@@ -39,7 +39,7 @@ TEST_F(Sharded, MultDaeWithTwoHiddenLayersAndDecay) {
   expect_same_curve_on_all_worlds();
 }
 
-TEST_F(Sharded, OneBucketThatIsMostlyPaddingForSomeRanks) {
+TEST_F(Sharded, OneBucketMostlyOfPadding) {
   options_.distributed.bucket_mib = 64;
   options_.model.hidden = {1};
   options_.model.latent = 1;
@@ -49,11 +49,11 @@ TEST_F(Sharded, OneBucketThatIsMostlyPaddingForSomeRanks) {
 TEST_F(Sharded, RmspropWithMomentum) {
   options_.optimizer.type = device::OptimizerKind::rmsprop;
   options_.optimizer.momentum = 0.9;
-  options_.optimizer.epsilon = 1e-4;  // small gradients would be blown up, differences and all
+  options_.optimizer.epsilon = 1e-4;  // a smaller epsilon would amplify differences of small gradients
   expect_same_curve_on_all_worlds();
 }
 
-TEST_F(Sharded, AWorldOfOneIsReplicatedToTheBit) {
+TEST_F(Sharded, SingleRankIsBitwiseEqualToReplicated) {
   const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
   for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     const World sharded = run_as(comm::OptimizerPlacement::sharded, wire, 1);
@@ -62,7 +62,7 @@ TEST_F(Sharded, AWorldOfOneIsReplicatedToTheBit) {
   }
 }
 
-TEST_F(Sharded, OverlapAndBucketsOfAnySizeChangeNothing) {
+TEST_F(Sharded, OverlapAndBucketSizeHaveNoEffect) {
   for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
     options_.distributed.overlap = Toggle::off;
     options_.distributed.bucket_mib = 0.001;
@@ -70,18 +70,18 @@ TEST_F(Sharded, OverlapAndBucketsOfAnySizeChangeNothing) {
     options_.distributed.overlap = Toggle::on;
     EXPECT_EQ(off.weights[0], run_as(comm::OptimizerPlacement::sharded, wire, 3).weights[0])
         << to_string(wire);
-    options_.distributed.overlap = Toggle::automatic;  // decides within these steps
-    // Threads sum in rank order whatever the parts are: buckets only move the borders between them.
+    options_.distributed.overlap = Toggle::automatic;
+    // Thread ranks always sum in rank order, so bucket boundaries do not change sums.
     options_.distributed.bucket_mib = 0.005;
     EXPECT_EQ(off.weights[0], run_as(comm::OptimizerPlacement::sharded, wire, 3).weights[0])
         << to_string(wire);
   }
 }
 
-// With bf16 on the wire a gradient loses up to 2^-8 of each rank's term and of the sum. Adam normalises:
-// where the terms cancel, single weights may walk another way for some steps. Seen: 0.004, and once the
-// learning rate.
-TEST_F(Sharded, ANarrowWireStaysNear) {
+// bf16 communication rounds each rank's term and the sum with a relative error of up to 2^-8. Adam
+// normalizes, so where terms cancel, single weights may move in another direction for some steps. Observed:
+// 0.004, and once the learning rate.
+TEST_F(Sharded, Bf16CommunicationStaysClose) {
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
@@ -90,7 +90,7 @@ TEST_F(Sharded, ANarrowWireStaysNear) {
       expect_same_on_all_ranks(narrow);
       const Difference gradient = difference(wide.gradient[0], narrow.gradient[0]);
       EXPECT_LE(gradient.relative, 0x1p-7);
-      EXPECT_GT(gradient.relative, 1e-5) << "nothing was rounded";
+      EXPECT_GT(gradient.relative, 1e-5) << "no gradient was rounded";
       const Difference weights = difference(wide.masters[0], narrow.masters[0]);
       EXPECT_LE(weights.relative, 1e-2);
       EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
@@ -98,7 +98,7 @@ TEST_F(Sharded, ANarrowWireStaysNear) {
   }
 }
 
-TEST_F(Sharded, AllComputeWithTheRoundedMasters) {
+TEST_F(Sharded, AllRanksComputeWithRoundedMasters) {
   const World narrow = run_as(comm::OptimizerPlacement::sharded, comm::Wire::bf16, 3);
   std::int64_t rounded = 0;
   for (const auto& [name, masters] : narrow.masters[0]) {
@@ -113,7 +113,7 @@ TEST_F(Sharded, AllComputeWithTheRoundedMasters) {
   EXPECT_EQ(wide.weights[0], wide.masters[0]);
 }
 
-/// Claims to compute in fp16, with an overflow in this rank's part of the gradient of one step.
+/// A device that reports fp16, and has an overflow in this rank's part of the gradient of one step.
 class Overflowing : public cpu::Device {
  public:
   Overflowing(std::uint32_t step, bool here)
@@ -134,8 +134,8 @@ class Overflowing : public cpu::Device {
   bool here_;
 };
 
-// Replicated, the gradient is everybody's, but a loss that is no number may be one rank's alone.
-TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
+// A replicated gradient is equal on all ranks, but a non-finite loss may occur on one rank only.
+TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
   for (const auto optimizer : {comm::OptimizerPlacement::sharded, comm::OptimizerPlacement::replicated}) {
     options_.distributed.optimizer = optimizer;
     comm::run_ranks(3, [&](comm::Communicator& communicator) {
@@ -158,8 +158,8 @@ TEST_F(Sharded, AnOverflowOnOneRankStopsTheUpdateOfAll) {
   }
 }
 
-TEST_F(Sharded, Bf16ProductsFollowTheMasters) {
-  backend_.precision = device::Precision::bf16;  // products read bf16 copies of the weights
+TEST_F(Sharded, Bf16CopiesFollowTheMasters) {
+  backend_.precision = device::Precision::bf16;  // GEMMs read bf16 copies of the weights
   const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 2);
   expect_same_curve(replicated, run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, 2));
 }

@@ -1,4 +1,4 @@
-// Runs on the CPU and on the twin of the CUDA backend.
+// Runs on the CPU and on the host emulation of the CUDA device.
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/run_timeline.hpp>
@@ -12,14 +12,14 @@ using io::Json;
 
 class TimelineOfRanks : public TrainTest {
  protected:
-  /// Trains on ranks whose clocks differ, `rank` seconds and more apart, and drift apart further.
+  /// Trains on ranks whose clocks differ by several seconds per rank, and drift.
   Json trace_of(int ranks, const std::function<void(const Services&)>& work) {
     on_ranks(ranks, [&](const Services& services) {
       const int rank = services.communicator.rank();
       const auto begin = Timeline::Clock::now();
       const auto clock = [rank, begin](Timeline::Clock::time_point moment) {
         const std::int64_t true_time = Timeline::nanoseconds(moment);
-        // A ten-thousandth fast: worse than real ones.
+        // A drift of 1e-4, more than that of real clocks.
         return true_time +
                rank * (5'000'000'000 +
                        Timeline::nanoseconds(Timeline::Clock::time_point(moment - begin)) / 10000);
@@ -42,7 +42,7 @@ class TimelineOfRanks : public TrainTest {
     return events;
   }
 
-  /// Events of one track lie in one another or apart, in the order of their begin.
+  /// Expects the events of each track to be nested or disjoint, and sorted by begin.
   static void expect_nested(const Json& trace, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       std::map<std::int64_t, std::vector<std::pair<double, double>>> open;
@@ -51,7 +51,7 @@ class TimelineOfRanks : public TrainTest {
         const std::int64_t track = event.at("tid").get<std::int64_t>();
         const double begin = event.at("ts").get<double>();
         const double end = begin + event.at("dur").get<double>();
-        constexpr double digit = 2e-3;  // the last one written, us
+        constexpr double digit = 2e-3;  // last digit in the file, us
         EXPECT_GE(begin, 0.0);
         EXPECT_GE(event.at("dur").get<double>(), 0.0);
         if (latest.contains(track)) {
@@ -69,7 +69,7 @@ class TimelineOfRanks : public TrainTest {
   }
 };
 
-TEST_F(TimelineOfRanks, HoldsWhatEveryRankDidWhen) {
+TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
   options_.train.epochs = 2;
   const Json trace = trace_of(2, [&](const Services& services) { train(options_, services); });
   expect_nested(trace, 2);
@@ -102,8 +102,8 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   const Json trace = trace_of(3, [&](const Services& services) {
     const auto timeline = services.communicator.activity().timeline();
     for (int i = 0; i < meetings; ++i) {
-      // No one leaves a sum before all have come to it: so a rank's first half is over before any rank's
-      // second half begins.
+      // No rank leaves an all-reduce before all have entered it, so a rank's first half ends before any
+      // rank's second half begins.
       { const Timeline::Span span(timeline, Track::run, "before", "meeting", i); }
       services.communicator.all_reduce(std::int64_t{1});
       { const Timeline::Span span(timeline, Track::run, "after", "meeting", i); }
@@ -121,8 +121,8 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
       ASSERT_EQ(before.size(), static_cast<std::size_t>(meetings));
       for (std::size_t i = 0; i < before.size(); ++i) {
         const double end = before[i].at("ts").get<double>() + before[i].at("dur").get<double>();
-        // Clocks are seconds apart: uncorrected, this is far off. Each of both ranks may be off by its error,
-        // and by what its clock drifts while it is measured.
+        // Without correction, the difference would be seconds. Each of the two ranks has its error, and the
+        // drift of its clock during the measurement.
         EXPECT_LE(end, after[i].at("ts").get<double>() + 2.0 * error + 1000.0) << a << " " << b << " " << i;
       }
     }
@@ -131,11 +131,11 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   for (int rank = 1; rank < 3; ++rank) {
     const double apart =
         events_of(trace, rank, "before").front().at("ts").get<double>() - first["ts"].get<double>();
-    EXPECT_LT(std::abs(apart), 4e6) << "clocks are 5 s a rank apart";
+    EXPECT_LT(std::abs(apart), 4e6) << "clocks differ by 5 s per rank";
   }
 }
 
-TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
+TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
   StopFlag stop;
   stop.request();
   const Json trace = trace_of(2, [&](const Services& services) {
@@ -146,7 +146,7 @@ TEST_F(TimelineOfRanks, IsThereWhereARunWasStopped) {
   EXPECT_EQ(events_of(trace, 1, "loading").size(), 1U);
 }
 
-TEST_F(TimelineOfRanks, TrainsTheSame) {
+TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
   const auto curve = [&](bool with) {
     return of_ranks(2, [&](const Services& services) {
       std::optional<RunTimeline> timeline;
@@ -159,7 +159,7 @@ TEST_F(TimelineOfRanks, TrainsTheSame) {
   EXPECT_EQ(curve(true), curve(false));
 }
 
-TEST_F(TimelineOfRanks, LeavesNothingBehindWhereARunFails) {
+TEST_F(TimelineOfRanks, IsRemovedIfTheRunFails) {
   on_ranks(1, [&](const Services& services) {
     RunTimeline timeline(services.communicator, file("failed/t.json"));
     timeline.start(services.communicator);
@@ -167,7 +167,7 @@ TEST_F(TimelineOfRanks, LeavesNothingBehindWhereARunFails) {
   EXPECT_TRUE(std::filesystem::is_empty(file("failed")));
 }
 
-TEST(NestedEvents, AreCutWhereTheyLapOver) {
+TEST(NestedEvents, OverlappingEventsAreShortened) {
   std::vector<TimelineEvent> events = {{"b", Track::run, 5, 30},     {"a", Track::run, 0, 20},
                                        {"c", Track::run, 20, 40},    {"inner", Track::run, 22, 39},
                                        {"same", Track::run, 20, 25}, {"other", Track::compute, 1, 100}};

@@ -6,8 +6,8 @@
 
 namespace vaecf::train {
 
-/// Runs `body` on ranks as threads, each with an engine of its own. Which device that has, is decided where a
-/// program is linked: cpu_world.cpp, or cuda_twin_world.cpp for the twin of the CUDA device on the host.
+/// Runs `body` on thread ranks, each with its own engine. The device is selected by linking cpu_world.cpp, or
+/// cuda_twin_world.cpp for the host emulation of the CUDA device.
 void run_world(int ranks, const device::BackendOptions& options,
                const std::function<void(const Services&)>& body);
 

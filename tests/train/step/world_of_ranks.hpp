@@ -6,7 +6,7 @@
 
 namespace vaecf::train {
 
-/// What a world of some ranks holds at the end: each rank's own copy.
+/// The results of a training on all ranks, by rank.
 struct World {
   std::vector<Tensors>
       gradient;  ///< of the first step, summed over ranks and scaled: Adam's first moment after it
@@ -15,7 +15,7 @@ struct World {
   std::vector<Tensors> moments;
 };
 
-/// Trains on ranks as threads.
+/// Trains on thread ranks.
 class WorldOfRanks : public TrainTest {
  protected:
   World run(int ranks, std::int64_t steps) {
@@ -46,8 +46,7 @@ class WorldOfRanks : public TrainTest {
     }
   }
 
-  /// The bounds that a run must keep for its curve not to depend on how many ranks it has and who updates
-  /// what.
+  /// Expects weights and losses to be independent of the number of ranks and of sharding, within bounds.
   void expect_same_curve(const World& one, const World& other) {
     expect_same_on_all_ranks(other);
     EXPECT_LE(difference(one.gradient[0], other.gradient[0]).relative, 1e-6);
