@@ -38,7 +38,8 @@ struct MadeUpData {
   std::int64_t test = 20;
   std::int64_t without_target = 0;  ///< of the validation users
   bool noise = true;
-  bool features = false;  ///< columns that tell a user's taste, and others that tell nothing; some have none
+  bool features =
+      false;  ///< columns that determine the group of a user, and uninformative ones; some users have none
   std::int64_t compression = 0;
 };
 

@@ -99,12 +99,12 @@ struct ResumePoint {
   std::string configuration;
 };
 
-/// Returns the checkpoint to resume from, equal on all ranks. `wanted` is a path, or "auto" for the newest
+/// Returns the checkpoint to resume from, equal on all ranks. `requested` is a path, or "auto" for the newest
 /// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
 /// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
 /// version or was trained on another dataset.
 std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
-                                             const std::string& wanted);
+                                             const std::string& requested);
 
 /// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A new run first archives the
 /// files of an older run of its name (checkpoints.old, metrics.jsonl.old). A resumed run removes log lines

@@ -28,8 +28,7 @@ namespace {
                    "; another rank ended or is no longer reachable; see the messages of the other ranks");
   if (result == ncclSystemError || result == ncclUnhandledCudaError) {
     text +=
-        "; "
-        "ranks on one host need space in /dev/shm (for containers use --shm-size=1g --ulimit memlock=-1)";
+        "; ranks on one host need space in /dev/shm (for containers use --shm-size=1g --ulimit memlock=-1)";
   }
   throw RunError(text + "; set NCCL_DEBUG=INFO in the environment for details");
 }

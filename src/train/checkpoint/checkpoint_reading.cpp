@@ -239,14 +239,14 @@ void CheckpointReader::restore(Trainer& trainer) {
 }
 
 std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
-                                             const std::string& wanted) {
+                                             const std::string& requested) {
   comm::Communicator& communicator = services.communicator;
   std::optional<Point> point;
   on_root(communicator, [&] {
-    if (wanted == "auto") {
+    if (requested == "auto") {
       point = newest_whole(options.checkpoint_folder(), services.log);
     } else {
-      point = read_named(options, wanted);
+      point = read_named(options, requested);
     }
   });
   if (communicator.all_reduce(std::int64_t{point ? 1 : 0}, comm::Reduction::max) == 0) return std::nullopt;

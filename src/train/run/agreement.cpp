@@ -14,7 +14,7 @@ namespace {
 
 /// Returns an error that every rank throws.
 template <class E>
-E alike(const std::string& message) {
+E collective_error(const std::string& message) {
   E error(message);
   error.mark_on_all_ranks();
   return error;
@@ -39,8 +39,8 @@ void on_root(comm::Communicator& communicator, const std::function<void()>& work
   communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
   if (code == static_cast<std::int64_t>(ExitCode::done)) return;
   message = communicator.broadcast_text(std::move(message), 0);
-  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw alike<InputError>(message);
-  throw alike<RunError>(message);
+  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw collective_error<InputError>(message);
+  throw collective_error<RunError>(message);
 }
 
 bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question) {
@@ -55,7 +55,7 @@ void require_same(comm::Communicator& communicator, std::string_view text, std::
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);
   if (lowest == highest) return;
-  throw alike<InputError>(
+  throw collective_error<InputError>(
       format("{} differs between ranks (this is rank {} of {} on {}); "
              "check that all hosts have the same files and all ranks the same command line",
              what, communicator.rank(), communicator.size(), communicator.host()));

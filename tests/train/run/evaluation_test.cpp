@@ -51,18 +51,18 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
     for (std::int32_t i = 0; i < 60; ++i) items[i] = i;
     return items;
   }();
-  std::vector<std::int32_t> wanted(60);
-  expected.rank({}, all, wanted);
+  std::vector<std::int32_t> expected_ranks(60);
+  expected.rank({}, all, expected_ranks);
   on_ranks(3, [&](const Services& services) {
     std::vector<std::int32_t> ranks(60);
     Popularity(dataset, services).rank({}, all, ranks);
-    EXPECT_EQ(ranks, wanted);
+    EXPECT_EQ(ranks, expected_ranks);
   });
 }
 
 TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
   options_.data.file = make("some.h5", {.without_target = 4});
-  std::array<std::int64_t, 2> wanted{};  // number of items at position 1, and among the first ten
+  std::array<std::int64_t, 2> item_counts{};  // number of items at position 1, and among the first ten
   on_ranks(1, [&](const Services& services) {
     const io::DatasetFile dataset(options_.data.file);
     const auto network = initial_model(options_, services, dataset.items(), 31);
@@ -77,7 +77,7 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
       items[0].insert(lists[u * 10]);
       items[1].insert(lists.begin() + u * 10, lists.begin() + u * 10 + 10);
     }
-    wanted = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
+    item_counts = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
   });
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const Services& services) {
@@ -87,8 +87,8 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
       const EvaluationResult result = evaluator.evaluate(*model);
       const auto items = static_cast<double>(dataset.items());
       EXPECT_EQ(result.users, 27);
-      EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(wanted[0]) / items);
-      EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(wanted[1]) / items);
+      EXPECT_EQ(result.metrics.at("coverage@1").mean, static_cast<double>(item_counts[0]) / items);
+      EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(item_counts[1]) / items);
       EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "coverage is not a mean over users";
       EXPECT_EQ(result.metrics.size(), 2u);
     });

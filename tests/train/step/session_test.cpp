@@ -91,7 +91,7 @@ TEST_F(Session, UnmovableOldLogThrowsOnAllRanks) {
     EXPECT_NE(message.find("metrics.jsonl: it belongs to an older run and cannot be moved to"),
               std::string::npos)
         << message;
-    EXPECT_NE(message.find("; move it away, go on with --resume"), std::string::npos) << message;
+    EXPECT_NE(message.find("; move it yourself, continue with --resume"), std::string::npos) << message;
   });
   EXPECT_EQ(text_of(log), before);
 }

@@ -35,9 +35,9 @@ class TimelineOfRanks : public TrainTest {
   static std::vector<Json> events_of(const Json& trace, int rank, const std::string& name = "") {
     std::vector<Json> events;
     for (const Json& event : trace.at("traceEvents")) {
-      const bool wanted =
+      const bool selected =
           event.at("ph").get<std::string>() == "X" && event.at("pid").get<std::int64_t>() == rank;
-      if (wanted && (name.empty() || event.at("name").get<std::string>() == name)) events.push_back(event);
+      if (selected && (name.empty() || event.at("name").get<std::string>() == name)) events.push_back(event);
     }
     return events;
   }

@@ -12,7 +12,7 @@
 
 namespace vaecf::comm {
 
-/// The numbers of workers, which compute gradients, and servers, which store and update the weights. Servers
+/// The counts of workers, which compute gradients, and servers, which store and update the weights. Servers
 /// are the last ranks, so that rank 0, the chief, is a worker. Without a parameter server all ranks are
 /// workers.
 struct Roles {
