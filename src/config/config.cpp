@@ -5,14 +5,14 @@
 namespace vaecf::config {
 namespace {
 
-/// Returns "  batch_size:", indented for its depth; `mark` stands before the name.
+/// Returns "  batch_size:", indented by its depth, with `mark` before the name.
 std::string heading(const std::string& path, const char* mark = "") {
   const auto depth = std::count(path.begin(), path.end(), '.');
   return format("{:{}}{}{}:", "", 2 * depth, mark, path.substr(path.rfind('.') + 1));
 }
 
-/// Returns false for a choice without a default, as yet unmade, for a machine that nobody described, and for
-/// the ways to give an amount that were not chosen: those read 0, which no file may say.
+/// Returns false for an unset choice without a default, for the keys of an undescribed machine, and for
+/// unset alternatives of an exclusive group; these read 0, which is not a valid value in a file.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
   if (key.path.starts_with("machine.")) return !config.machine.name.empty();
   const bool optional = key.path == "data.source.format" || !key.one_of_section.empty();
@@ -23,14 +23,14 @@ bool has_value(const std::vector<Key>& keys, const Key& key, const Config& confi
          (key.stands_for_section && std::none_of(keys.begin(), keys.end(), chosen));
 }
 
-/// Returns "type, limits" in the words of errors.
+/// Returns "type, limits", worded as in error messages.
 std::string limits(const Key& key) {
   if (key.rule.empty()) return key.wants;
-  const bool says_all = key.rule.starts_with("one of ") || key.rule.starts_with("a ");
-  return says_all ? key.rule : format("{}, {}", key.wants, key.rule);
+  const bool names_type = key.rule.starts_with("one of ") || key.rule.starts_with("a ");
+  return names_type ? key.rule : format("{}, {}", key.wants, key.rule);
 }
 
-/// `explained`: also says what each key means, and names those without a value in comments.
+/// Writes all keys as YAML. With `explained`, adds descriptions, and keys without a value as comments.
 std::string write_keys(const Config& config, bool explained) {
   constexpr std::size_t comment_column = 44;
   const std::vector<Key> keys = all_keys();
@@ -50,7 +50,7 @@ std::string write_keys(const Config& config, bool explained) {
   return out;
 }
 
-/// Returns true for what a run may change when it goes on: not the model, nor how its weights move.
+/// Returns whether the value of this key may change when a run is resumed.
 bool may_change(const std::string& path) {
   return !decides_run(path) || path == "train.epochs" || path == "train.patience" ||
          path == "train.precision" || path == "train.deterministic";
@@ -68,7 +68,7 @@ std::string dump(const Config& config) {
 }
 
 std::string reference() {
-  return "# Every key of the configuration with its default. Any of them can be set on the command line:\n"
+  return "# All configuration keys with their defaults. Any key can be set on the command line:\n"
          "# --set train.epochs=2\n" +
          write_keys(Config{}, true);
 }
@@ -90,18 +90,17 @@ void require_same_run(const Config& config, const std::string& checkpoint, const
     before = parse_stored(its_text, checkpoint);
   } catch (const InputError& error) {
     throw InputError(
-        format("{}: the configuration in it is not one of this version ({}); "
-               "go on with the version that wrote it, or start anew with --resume never",
+        format("{}: this version cannot read the configuration stored in it ({}); "
+               "resume with the version that wrote it, or start from scratch with --resume never",
                checkpoint, error.what()));
   }
   for (const std::string& note : before.notes) log.debug("{}", note);
   for (const Difference& difference : differences(config, before)) {
     if (may_change(difference.key)) continue;
     throw InputError(format(
-        "{}: it was trained with {} {}, and the configuration says {}. "
-        "A run goes on with the same model.*, train.* and data.virtual_shards; "
-        "what may change is train.epochs, train.patience, train.precision, train.deterministic, data.file (for the same data), validation.*, run.*, name, device, backend.* and distributed.*. "
-        "Give the old value, or start anew with --resume never",
+        "{}: trained with {} {}, but the configuration has {}; set the old value, or start from scratch with --resume never. "
+        "On resume, model.*, train.* and data.virtual_shards must be the same, "
+        "except train.epochs, train.patience, train.precision and train.deterministic",
         checkpoint, difference.key, difference.second, difference.first));
   }
 }

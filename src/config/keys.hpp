@@ -22,33 +22,36 @@
 
 namespace vaecf::config {
 
-/// One key of the configuration: the single place that says its name, type, meaning and limits.
+/// One key of the configuration: the only definition of its name, type, description and limits.
 struct Key {
   std::string path;   ///< dotted: "train.batch_size"
-  std::string doc;    ///< what it means, one line
-  std::string wants;  ///< its type: "an integer"
-  std::string rule;   ///< its limits: "at least 1", "one of a, b"; empty: none
-  /// Throws WrongType or OutOfRange; leaves the configuration alone then.
+  std::string doc;    ///< description, one line
+  std::string wants;  ///< name of its type: "an integer"
+  std::string rule;   ///< limits of its value: "at least 1", "one of a, b"; empty: none
+  /// Stores the node's value. Throws WrongType or OutOfRange, and then leaves the configuration unchanged.
   std::function<void(Config&, const YAML::Node&)> read;
   std::function<std::string(const Config&)> write;
-  std::function<bool(const Config&)> given;  ///< whether it is another than 0, or not empty
-  std::function<void(Config&)> clear;        ///< sets it to 0, or makes it empty
-  /// The amount's section, where it is one of several ways to give one: "run.checkpoint_every." Of these a
-  /// layer gives one at most, and it replaces what the layer below gave. 0 is an amount that is not given.
+  std::function<bool(const Config&)> given;  ///< returns whether the value is neither 0 nor empty
+  std::function<void(Config&)> clear;        ///< sets the value to 0 or empty
+  /// The section of mutually exclusive keys that this key belongs to: "run.checkpoint_every."; empty: none. A
+  /// layer sets at most one of them, which clears the others of the layer below. 0 means not set.
   std::string one_of_section = {};
-  bool stands_for_section = false;  ///< a plain value given to that section is this key's
+  bool stands_for_section = false;  ///< a scalar value of that section sets this key
 };
 
-/// Returns all keys in the order of dump and reference; keys of a section stand together.
+/// Returns all keys in the order of dump() and reference(); the keys of a section are adjacent.
 std::vector<Key> all_keys();
 
-/// Returns true if `path` is compared when a run goes on, or is a section with such a key.
+/// Returns whether `path` is a key that require_same_run() compares, or a section with such a key.
 bool decides_run(const std::string& path);
 
-// Between a YAML node and a C++ value, stricter than yaml-cpp: no fractions for integers, no overflow, no
-// infinities. A value is a number, a text, true or false, an enumeration with names, or a list of these.
+// Conversions between YAML nodes and C++ values, stricter than yaml-cpp: no fractions for integers, no
+// overflow, no infinities. A value is a number, a string, a boolean, an enumeration with names, or a list of
+// these.
 
+/// Thrown if a node does not have the type of its key.
 struct WrongType {};
+/// Thrown if a value is outside its limits.
 struct OutOfRange {
   std::string limit;  ///< e.g. "at most 2147483647"
 };
@@ -56,11 +59,13 @@ struct OutOfRange {
 template <class T>
 concept List = std::same_as<T, std::vector<typename T::value_type>>;
 
-/// Returns the node's text. Throws WrongType where it has none.
+/// Returns the string of a scalar node. Throws WrongType if the node is not a scalar.
 const std::string& scalar(const YAML::Node& node);
-/// Returns the same as a text of the configuration, which has no zero byte: names of files would end there.
+/// Returns the string of a scalar node. Throws WrongType if it is not a scalar, and OutOfRange if it contains
+/// a zero byte, which would truncate file names.
 const std::string& read_text(const YAML::Node& node);
 
+/// Parses a number of type T. Throws WrongType if `text` is not such a number, and OutOfRange on overflow.
 template <class T>
 T read_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -70,12 +75,11 @@ T read_number(std::string_view text) {
   using Limits = std::numeric_limits<T>;
   if constexpr (std::is_floating_point_v<T>) {
     if (whole && error == std::errc::result_out_of_range) {
-      throw OutOfRange{
-          format("0, or a number between {:.3g} and {:.3g} in size", Limits::min(), Limits::max())};
+      throw OutOfRange{format("0, or a number of magnitude {:.3g} to {:.3g}", Limits::min(), Limits::max())};
     }
     if (!whole || error != std::errc{} || !std::isfinite(value)) throw WrongType{};
   } else {
-    // A negative number where only positive ones fit is an integer all the same.
+    // A negative number for an unsigned type is an integer, but out of range.
     const bool negative = std::is_unsigned_v<T> && text.size() > 1 && text[0] == '-' &&
                           text.find_first_not_of("0123456789", 1) == std::string_view::npos;
     if (negative || (whole && error == std::errc::result_out_of_range)) {
@@ -86,7 +90,7 @@ T read_number(std::string_view text) {
   return value;
 }
 
-/// Throws WrongType or OutOfRange, which the caller turns into an error with a place.
+/// Converts a node to a T. Throws WrongType or OutOfRange; the caller adds the location to the message.
 template <class T>
 T read_value(const YAML::Node& node) {
   if constexpr (List<T>) {
@@ -109,11 +113,12 @@ T read_value(const YAML::Node& node) {
   }
 }
 
-/// Returns the text, in quotes where YAML would make something else of it.
+/// Returns the string as YAML, in quotes if it would otherwise be read as another type.
 std::string write_text(const std::string& text);
-/// Returns the number with a point.
+/// Returns the number as YAML, always with a decimal point.
 std::string write_fraction(double value);
 
+/// Returns the value as YAML that read_value() reads back.
 template <class T>
 std::string write_value(const T& value) {
   if constexpr (List<T>) {
@@ -131,22 +136,22 @@ std::string write_value(const T& value) {
   }
 }
 
-/// Returns what a key of this type wants: "an integer", "a list of texts" ...
+/// Returns the name of the type for messages: "an integer", "a list of strings" ...
 template <class T>
 std::string type_name() {
   if constexpr (List<T>)
-    return std::is_integral_v<typename T::value_type> ? "a list of integers" : "a list of texts";
+    return std::is_integral_v<typename T::value_type> ? "a list of integers" : "a list of strings";
   if constexpr (std::same_as<T, bool>) return "true or false";
   if constexpr (std::is_integral_v<T>) return "an integer";
-  return std::is_floating_point_v<T> ? "a number" : "a text";
+  return std::is_floating_point_v<T> ? "a number" : "a string";
 }
 
-/// Returns the node as an error message quotes it, cut short: "many", [1, 2], a section of keys, nothing.
+/// Returns the node as quoted in error messages, truncated: "many", [1, 2], a section of keys, nothing.
 std::string quote(const YAML::Node& node);
 
-// What the table of keys is written with.
+// Helpers of the table of keys.
 
-/// A limit on values, with the words that an error and the reference use for it.
+/// A constraint on values, with its description in error messages and in reference().
 template <class Holds>
 struct Check {
   std::string text;
@@ -174,7 +179,7 @@ inline auto below_one() {
   return Check{"at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
 }
 
-// Also as the fp32 number that an update computes with.
+// Holds in fp32, too, the precision of weight updates.
 inline auto fp32_positive() {
   return Check{"greater than 0, in fp32 too", [](double value) { return static_cast<float>(value) > 0.0F; }};
 }
@@ -184,7 +189,7 @@ inline auto fp32_below_one() {
                [](double value) { return value >= 0 && static_cast<float>(value) < 1.0F; }};
 }
 
-/// The square of the norm is an fp32 number, too.
+/// Limits the norm such that its square is a finite, normal fp32 number.
 inline auto clip_norm() {
   return Check{"0, or between 1e-15 and 1e15",
                [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); }};
@@ -200,7 +205,7 @@ inline auto not_empty() {
   return Check{"not empty", [](const std::string& value) { return !value.empty(); }};
 }
 
-/// A run's name becomes a folder's.
+/// The name of a run is also the name of its folder.
 inline auto folder_name() {
   return Check{"a folder name without \"/\"", [](const std::string& value) {
                  return !value.empty() && value != "." && value != ".." &&
@@ -239,11 +244,11 @@ inline auto widths() {
                }};
 }
 
-/// `field` maps a configuration to the key's member.
+/// Makes a key of the member that `field` returns a reference to.
 template <class Field, class Holds>
 Key make_key(std::string path, Field field, Check<Holds> check, std::string doc) {
   using T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>;
-  // The member is only looked at: one accessor serves both directions.
+  // The cast is safe because the member is only read; one accessor serves both directions.
   const auto member = [field](const Config& config) -> const T& {
     return field(const_cast<Config&>(config));
   };
@@ -262,6 +267,7 @@ Key make_key(std::string path, Field field, Check<Holds> check, std::string doc)
           .clear = [=](Config& config) { field(config) = T{}; }};
 }
 
+/// Makes a key that accepts every value of its type.
 template <class Field>
 Key make_key(std::string path, Field field, std::string doc) {
   using T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>;
@@ -270,15 +276,15 @@ Key make_key(std::string path, Field field, std::string doc) {
   return make_key(std::move(path), field, Check{names, [](const T&) { return true; }}, std::move(doc));
 }
 
-/// Makes `key` one of several ways to give the amount of its section; `plain`: the one that a plain value
-/// means.
+/// Makes `key` one of the mutually exclusive keys of its section. `plain`: a scalar value of the section sets
+/// it.
 inline Key amount(Key key, bool plain = false) {
   key.one_of_section = key.path.substr(0, key.path.rfind('.') + 1);
   key.stands_for_section = plain;
   return key;
 }
 
-/// KEY(name, member of Config, check, description); a member of any value of its type has no check.
+/// KEY(name, member of Config, check, description); without `check`, every value of the type is valid.
 #define KEY(path, member, ...) \
   make_key(                    \
       path, [](Config & config) -> auto& { return config.member; }, __VA_ARGS__)

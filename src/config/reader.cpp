@@ -20,7 +20,8 @@ std::string leaf(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }
 
-/// Returns how many insertions, deletions, replacements and swaps of neighbors lead from `a` to `b`.
+/// Returns the number of insertions, deletions, substitutions and transpositions of adjacent characters that
+/// turn `a` into `b` (optimal string alignment distance).
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> table(a.size() + 1, std::vector<int>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -40,11 +41,11 @@ int edit_distance(std::string_view a, std::string_view b) {
   return table[a.size()][b.size()];
 }
 
-/// Returns the candidate nearest to `word`; empty where none is near enough to be a slip of the hand.
+/// Returns the candidate with the smallest edit distance to `word`; empty if none is close enough for a typo.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   const int limit = std::max(1, static_cast<int>(word.size()) / 3);
   const auto distance = [&](const std::string& candidate) {
-    // At least so many letters have to come or go.
+    // A lower bound of the edit distance.
     const int longer = std::abs(static_cast<int>(word.size()) - static_cast<int>(candidate.size()));
     return longer > limit ? longer : edit_distance(word, candidate);
   };
@@ -53,7 +54,7 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best != candidates.end() && distance(*best) <= limit ? *best : "";
 }
 
-/// Takes no notice of what a document holds.
+/// Ignores all events of a document.
 class Nothing : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -69,8 +70,8 @@ class Nothing : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-/// Not by YAML::LoadAll, which never ends on some texts (": :" over and over, say): it makes documents of
-/// nothing.
+/// Returns whether the text contains more than one YAML document. YAML::LoadAll would not terminate on some
+/// inputs, such as repeated ": :", for which it creates empty documents.
 bool holds_several_documents(const std::string& text) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -78,7 +79,7 @@ bool holds_several_documents(const std::string& text) {
   return parser.HandleNextDocument(nothing) && parser.HandleNextDocument(nothing);
 }
 
-/// Returns true if this line, counted from 0, begins with a tab, perhaps after blanks.
+/// Returns whether this line, counted from 0, begins with a tab, possibly after spaces.
 bool begins_with_tab(const std::string& text, int number) {
   std::istringstream lines(text);
   std::string line;
@@ -86,10 +87,11 @@ bool begins_with_tab(const std::string& text, int number) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with('\t');
 }
 
-/// Reads layers (the file, then overrides) over the defaults. Every error says where and what is wanted.
+/// Applies layers (the file, then the overrides) to the defaults. Every error names location and expected
+/// value.
 class Reader {
  public:
-  /// `stored`: what is read comes from a checkpoint.
+  /// `stored`: the configuration comes from a checkpoint.
   explicit Reader(const Renames& renames, bool stored = false) : renames_(renames), stored_(stored) {}
 
   void read_file_text(const std::string& text, const std::string& name) {
@@ -97,19 +99,19 @@ class Reader {
     YAML::Node document;
     try {
       if (holds_several_documents(text)) {
-        throw InputError(format("{}: holds several YAML documents; give one", file_));
+        throw InputError(format("{}: contains several YAML documents; use one per file", file_));
       }
       document = YAML::Load(text);
     } catch (const YAML::Exception& error) {
       const bool tab = begins_with_tab(text, error.mark.line);
       throw InputError(format("{}:{}: not valid YAML: {}", file_, error.mark.line + 1,
-                              tab ? "a tab before the key; put blanks there instead" : excerpt(error.msg)));
+                              tab ? "a tab before the key; use spaces" : excerpt(error.msg)));
     }
     visit_section("", document);
     settle_amounts();
   }
 
-  /// Reads all overrides of a command line: one layer, in their order.
+  /// Reads all overrides of a command line, in order, as one layer.
   void read_overrides(std::span<const std::string> overrides) {
     layer_.clear();
     for (const std::string& text : overrides) {
@@ -117,14 +119,14 @@ class Reader {
       const auto equals = text.find('=');
       if (equals == std::string::npos || equals == 0) {
         throw InputError(
-            format("--set {}: wants KEY=VALUE, for example --set train.epochs=2", excerpt(text)));
+            format("--set {}: must be KEY=VALUE, for example --set train.epochs=2", excerpt(text)));
       }
       const std::string path = text.substr(0, equals);
       const std::string given = text.substr(equals + 1);
       YAML::Node value;
       try {
-        // Punctuation alone is text, such as the separator of a file, and so is nothing at all: YAML would
-        // make null, a list or an error of it.
+        // Punctuation only, such as the separator of a file, and the empty string are strings; YAML would
+        // read null or a list, or fail.
         const bool plain = given.find_first_not_of(" \t!#$%&*+,-./:;<=>?@\\^_`|~") == std::string::npos;
         value = plain ? YAML::Node(given) : YAML::Load(given);
       } catch (const YAML::Exception& error) {
@@ -136,7 +138,7 @@ class Reader {
     settle_amounts();
   }
 
-  /// Checks what several keys together mean.
+  /// Checks the constraints between keys. Throws InputError if one is violated.
   void check() const {
     const auto& validation = config_.session.validation;
     const auto& metrics = validation.metrics;
@@ -149,18 +151,20 @@ class Reader {
     }
     if (config_.session.train.patience == 0) return;
     if (validation.every == 0) {
-      fail("train.patience", "train.patience counts validations, but validation.every is 0: there are none");
+      fail(
+          "train.patience",
+          "train.patience counts validations, but validation.every is 0; set validation.every to at least 1");
     }
     if (validation.select == "last") {
       fail("train.patience",
-           "train.patience waits for a better metric, but validation.select is last: name a metric");
+           "train.patience compares a metric, but validation.select is last; set it to a metric");
     }
   }
 
   Config take() { return std::move(config_); }
 
  private:
-  /// Returns where a node stands, for errors: "file:line" or the override.
+  /// Returns the location of a node for error messages: "file:line" or the override.
   std::string place(const YAML::Node& node) const {
     if (!override_.empty()) return "--set " + excerpt(override_);
     return node.Mark().is_null() ? file_ : format("{}:{}", file_, node.Mark().line + 1);
@@ -176,20 +180,20 @@ class Reader {
     if (!section.IsMap()) {
       if (prefix.empty()) {
         throw InputError(
-            format("{}: not a configuration, which has keys and values, but {}; "
-                   "give a YAML file such as configs/ml1m.yaml",
+            format("{}: not a configuration: must contain keys with values, got {}; "
+                   "use a YAML file such as configs/ml1m.yaml",
                    place(section), quote(section)));
       }
-      throw InputError(format("{}: {} wants keys with values below it, got {}", place(section),
+      throw InputError(format("{}: {} must be a section of keys, got {}", place(section),
                               prefix.substr(0, prefix.size() - 1), quote(section)));
     }
     std::set<std::string> seen;
     for (const auto& pair : section) {
-      if (!pair.first.IsScalar()) throw InputError(format("{}: a key must be a word", place(pair.first)));
+      if (!pair.first.IsScalar()) throw InputError(format("{}: a key must be a string", place(pair.first)));
       const std::string& name = pair.first.Scalar();
       if (!seen.insert(name).second) {
         throw InputError(
-            format("{}: {} is given twice; keep one", place(pair.first), excerpt(prefix + name)));
+            format("{}: {} is set twice; remove one", place(pair.first), excerpt(prefix + name)));
       }
       visit(prefix + name, pair.first, pair.second);
     }
@@ -197,7 +201,7 @@ class Reader {
 
   void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
     if (const auto renamed = renames_.find(path); renamed != renames_.end()) {
-      config_.notes.push_back(format("{}: {} is called {} now", place(key), path, renamed->second));
+      config_.notes.push_back(format("{}: {} is now called {}", place(key), path, renamed->second));
       return visit(renamed->second, key, value);
     }
     const std::string section = path + ".";
@@ -223,15 +227,16 @@ class Reader {
   }
 
   void read_key(const Key& key, const YAML::Node& node, const std::string& where) {
-    // Once with its section around it and once with dots, say. Of --set the last one counts.
+    // For example once nested in its section and once dotted. Repeated --set options are allowed; the last
+    // one wins.
     if (override_.empty() && layer_.contains(key.path)) {
       throw InputError(
-          format("{}: {} is given twice, here and at {}; keep one", where, key.path, places_.at(key.path)));
+          format("{}: {} is set twice, here and at {}; remove one", where, key.path, places_.at(key.path)));
     }
     try {
       key.read(config_, node);
     } catch (const WrongType&) {
-      throw InputError(format("{}: {} wants {}, got {}", where, key.path, key.wants, quote(node)));
+      throw InputError(format("{}: {} must be {}, got {}", where, key.path, key.wants, quote(node)));
     } catch (const OutOfRange& error) {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
     }
@@ -239,11 +244,11 @@ class Reader {
     layer_.insert(key.path);
   }
 
-  /// Returns what to say about `path`, which is no key.
+  /// Returns the error message for `path`, which is not a key.
   std::string unknown_key(const std::string& path) const {
     const auto dot = path.rfind('.');
     const std::string prefix = dot == std::string::npos ? "" : path.substr(0, dot + 1);
-    std::vector<std::string> siblings;  // keys and sections beside it
+    std::vector<std::string> siblings;  // names at the same level
     std::vector<std::string> paths;
     std::string elsewhere;
     for (const Key& key : keys_) {
@@ -262,10 +267,11 @@ class Reader {
     if (!meant.empty()) return message + format(" (did you mean {}?)", meant);
     if (siblings.empty()) return message + "; --help-config lists all keys";
     return message +
-           format("; {} takes {}", prefix.empty() ? "the file" : prefix.substr(0, dot), joined(siblings));
+           format("; keys of {}: {}", prefix.empty() ? "the file" : prefix.substr(0, dot), joined(siblings));
   }
 
-  /// Where the layer gives an amount in one of several ways, forgets the others.
+  /// Clears the other keys of a mutually exclusive group if the layer sets one. Throws InputError if it sets
+  /// two.
   void settle_amounts() {
     for (const Key& given : keys_) {
       if (given.one_of_section.empty() || !layer_.contains(given.path)) continue;
@@ -279,9 +285,9 @@ class Reader {
         key.clear(config_);
       }
       if (also == nullptr) continue;
-      fail(also->path,
-           format("{} takes exactly one of {}; got {} and {}", given.path.substr(0, given.path.rfind('.')),
-                  joined(ways), leaf(given.path), leaf(also->path)));
+      fail(also->path, format("{} must have exactly one of {}, got {} and {}",
+                              given.path.substr(0, given.path.rfind('.')), joined(ways), leaf(given.path),
+                              leaf(also->path)));
     }
   }
 
@@ -291,10 +297,12 @@ class Reader {
   Config config_;
   std::string file_;
   std::string override_;                       // empty while the file is read
-  std::map<std::string, std::string> places_;  // of every key that was given
-  std::set<std::string> layer_;                // keys given in the layer at hand
+  std::map<std::string, std::string> places_;  // location of every key that was set
+  std::set<std::string> layer_;                // keys set in the current layer
 };
 
+/// Returns the contents of a configuration file. Throws InputError if it cannot be read, is larger than 1
+/// MiB, or contains a zero byte.
 std::string file_text(const std::string& path) {
   constexpr std::size_t longest = std::size_t{1} << 20;
   std::string text(longest + 1, '\0');
@@ -304,8 +312,8 @@ std::string file_text(const std::string& path) {
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
   }
   if (text.size() > longest || text.find('\0') != std::string::npos) {
-    throw InputError(format("{} is not a configuration: it is {}; give a YAML file such as configs/ml1m.yaml",
-                            path, text.size() > longest ? "larger than 1 MiB" : "binary"));
+    throw InputError(format("{}: not a configuration ({}); use a YAML file such as configs/ml1m.yaml", path,
+                            text.size() > longest ? "larger than 1 MiB" : "binary"));
   }
   return text;
 }

@@ -36,7 +36,7 @@ const std::string& scalar(const YAML::Node& node) {
 
 const std::string& read_text(const YAML::Node& node) {
   const std::string& text = scalar(node);
-  if (text.find('\0') != std::string::npos) throw OutOfRange{"a text without a zero byte"};
+  if (text.find('\0') != std::string::npos) throw OutOfRange{"a string without a zero byte"};
   return text;
 }
 
@@ -49,7 +49,7 @@ std::string write_text(const std::string& text) {
 
 std::string write_fraction(double value) {
   std::string text = format("{}", value);
-  // YAML 1.1 readers (Python's) take 1e-08 for a text: they want a point before the exponent.
+  // YAML 1.1 parsers (PyYAML) read 1e-08 as a string: they require a point before the exponent.
   if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
   return text;
 }
@@ -62,7 +62,7 @@ std::string quote(const YAML::Node& node) {
       return "a section of keys";
     case YAML::NodeType::Sequence: {
       std::string out = "[";
-      // One level only: through an alias a list may contain itself.
+      // One level only, because a list may contain itself through an alias.
       for (std::size_t i = 0; i < node.size(); ++i) {
         out += (i == 0 ? "" : ", ") + (node[i].IsSequence() ? std::string("a list") : quote(node[i]));
       }

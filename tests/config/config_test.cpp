@@ -17,7 +17,7 @@ Config read(const std::string& text, const std::vector<std::string>& overrides =
   return parse(text, "c.yaml", overrides);
 }
 
-/// The message that `text` is refused with.
+/// Returns the message of the InputError that `text` causes.
 std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return message_of<InputError>([&] { read(text, overrides); });
 }
@@ -47,7 +47,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.backend.resident, Toggle::off);
 }
 
-TEST(Config, EveryKeyHasAMemberOfItsOwn) {
+TEST(Config, EveryKeySetsADifferentMember) {
   const Config plain = read("", {"data.source.format=msd", "machine.name=some"});
   for (const Key& key : all_keys()) {
     Config changed = plain;
@@ -66,21 +66,21 @@ TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
   EXPECT_EQ(read("# nothing\ntrain:\n  # epochs: 5\n").session.configuration_text, defaults);
 }
 
-TEST(Config, UnknownKeysComeWithFileLineAndSuggestion) {
+TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
   EXPECT_EQ(refusal("name: x\ntrain:\n  epochs: 2\n  batch_sise: 5\n"),
             "c.yaml:4: train.batch_sise is not a key (did you mean batch_size?)");
   EXPECT_EQ(refusal("trian: {epochs: 2}\n"), "c.yaml:1: trian is not a key (did you mean train?)");
   EXPECT_EQ(refusal("\nlearning_rate: 1\n"),
             "c.yaml:2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)");
-  EXPECT_TRUE(
-      refusal("model: {banana: 1}").starts_with("c.yaml:1: model.banana is not a key; model takes type, "));
+  EXPECT_TRUE(refusal("model: {banana: 1}")
+                  .starts_with("c.yaml:1: model.banana is not a key; keys of model: type, "));
   EXPECT_EQ(refusal("train: {optimiser: {type: adam}}\n"),
             "c.yaml:1: train.optimiser is not a key (did you mean optimizer?)");
   EXPECT_EQ(refusal("train.optimiser.type: adam\n"),
             "c.yaml:1: train.optimiser.type is not a key (did you mean train.optimizer.type?)");
 }
 
-TEST(Config, CheckpointsByEpochsStepsOrMinutes) {
+TEST(Config, CheckpointEveryHasExactlyOneUnit) {
   EXPECT_EQ(read("").session.run.checkpoint_every.epochs, 1);
   EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").session.run.checkpoint_every.epochs, 5);
   EXPECT_EQ(read("run: {keep: 3}").session.run.keep, 3);
@@ -93,15 +93,15 @@ TEST(Config, CheckpointsByEpochsStepsOrMinutes) {
   EXPECT_EQ(read("", {"run.checkpoint_every=7"}).session.run.checkpoint_every.epochs, 7);
   EXPECT_EQ(
       refusal("run:\n  checkpoint_every:\n    steps: 5\n    minutes: 7\n"),
-      "c.yaml:4: run.checkpoint_every takes exactly one of epochs, steps, minutes; got steps and minutes");
+      "c.yaml:4: run.checkpoint_every must have exactly one of epochs, steps, minutes, got steps and minutes");
   EXPECT_EQ(refusal("run: {checkpoint_every: often}"),
-            "c.yaml:1: run.checkpoint_every.epochs wants an integer, got \"often\"");
+            "c.yaml:1: run.checkpoint_every.epochs must be an integer, got \"often\"");
   for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: {minutes: 1.5}}"}) {
     EXPECT_TRUE(differences(read(text), parse(dump(read(text)), "dump")).empty()) << text;
   }
 }
 
-TEST(Config, ARunGoesOnOnlyAsItself) {
+TEST(Config, ResumeRequiresTheSameRun) {
   const Config config = read("train: {epochs: 3}\nmodel: {latent: 8}");
   Log log;
   const auto refused = [&](const Config& now) {
@@ -119,30 +119,31 @@ TEST(Config, ARunGoesOnOnlyAsItself) {
     EXPECT_NE(refused(read(text)), "(nothing thrown)") << text;
   }
   expect_in(refused(read("model: {latent: 16}")),
-            {"c.h5: it was trained with model.latent 8, and the configuration says 16", "train.epochs"});
+            {"c.h5: trained with model.latent 8, but the configuration has 16", "train.epochs"});
 }
 
-TEST(Config, WrongTypesSayWhatIsWanted) {
+TEST(Config, WrongTypeErrorNamesTheExpectedType) {
   EXPECT_EQ(refusal("train: {batch_size: many}"),
-            "c.yaml:1: train.batch_size wants an integer, got \"many\"");
+            "c.yaml:1: train.batch_size must be an integer, got \"many\"");
   EXPECT_EQ(refusal("train: {batch_size: [1, 2]}"),
-            "c.yaml:1: train.batch_size wants an integer, got [\"1\", \"2\"]");
-  EXPECT_EQ(refusal("train: {batch_size: }"), "c.yaml:1: train.batch_size wants an integer, got nothing");
+            "c.yaml:1: train.batch_size must be an integer, got [\"1\", \"2\"]");
+  EXPECT_EQ(refusal("train: {batch_size: }"), "c.yaml:1: train.batch_size must be an integer, got nothing");
   EXPECT_EQ(refusal("train: {batch_size: {x: 1}}"),
-            "c.yaml:1: train.batch_size wants an integer, got a section of keys");
-  EXPECT_EQ(refusal("model: {dropout: .nan}"), "c.yaml:1: model.dropout wants a number, got \".nan\"");
-  EXPECT_EQ(refusal("model: {hidden: 600}"), "c.yaml:1: model.hidden wants a list of integers, got \"600\"");
+            "c.yaml:1: train.batch_size must be an integer, got a section of keys");
+  EXPECT_EQ(refusal("model: {dropout: .nan}"), "c.yaml:1: model.dropout must be a number, got \".nan\"");
+  EXPECT_EQ(refusal("model: {hidden: 600}"),
+            "c.yaml:1: model.hidden must be a list of integers, got \"600\"");
   EXPECT_EQ(refusal("model: {hidden: &h [*h]}"),
-            "c.yaml:1: model.hidden wants a list of integers, got [a list]");
+            "c.yaml:1: model.hidden must be a list of integers, got [a list]");
   EXPECT_EQ(refusal("data: {source: {header: yes}}"),
-            "c.yaml:1: data.source.header wants true or false, got \"yes\"");
-  EXPECT_EQ(refusal("train: 5"), "c.yaml:1: train wants keys with values below it, got \"5\"");
+            "c.yaml:1: data.source.header must be true or false, got \"yes\"");
+  EXPECT_EQ(refusal("train: 5"), "c.yaml:1: train must be a section of keys, got \"5\"");
   EXPECT_EQ(refusal("- a\n- b\n"),
-            "c.yaml:1: not a configuration, which has keys and values, but [\"a\", \"b\"]; give a YAML file "
-            "such as configs/ml1m.yaml");
+            "c.yaml:1: not a configuration: must contain keys with values, got [\"a\", \"b\"]; "
+            "use a YAML file such as configs/ml1m.yaml");
 }
 
-TEST(Config, ImpossibleValuesSayTheLimit) {
+TEST(Config, OutOfRangeErrorNamesTheLimit) {
   EXPECT_EQ(refusal("train:\n  batch_size: 0"), "c.yaml:2: train.batch_size must be at least 1, got \"0\"");
   EXPECT_EQ(refusal("model: {dropout: 1.0}"),
             "c.yaml:1: model.dropout must be at least 0 and below 1, got \"1.0\"");
@@ -150,9 +151,9 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
             "c.yaml:1: data.prepare.seed must be between 0 and 4294967295, got \"4294967296\"");
   EXPECT_EQ(refusal("train: {seed: -1}"),
             "c.yaml:1: train.seed must be between 0 and 18446744073709551615, got \"-1\"");
-  EXPECT_EQ(refusal("train: {weight_decay: 1e-400}\n"),
-            "c.yaml:1: train.weight_decay must be 0, or a number between 2.23e-308 and 1.8e+308 in size, got "
-            "\"1e-400\"");
+  EXPECT_EQ(
+      refusal("train: {weight_decay: 1e-400}\n"),
+      "c.yaml:1: train.weight_decay must be 0, or a number of magnitude 2.23e-308 to 1.8e+308, got \"1e-400\"");
   for (const char* text : {"train: {epochs: -1}",
                            "train: {epochs: 99999999999999999999}",
                            "train: {optimizer: {learning_rate: 0}}",
@@ -186,7 +187,7 @@ TEST(Config, ImpossibleValuesSayTheLimit) {
   }
 }
 
-TEST(Config, ChoicesAreListed) {
+TEST(Config, InvalidChoiceErrorListsTheChoices) {
   EXPECT_EQ(refusal("train: {precision: int8}"),
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
   EXPECT_EQ(refusal("model: {type: vae}"),
@@ -196,44 +197,44 @@ TEST(Config, ChoicesAreListed) {
             "c.yaml:1: backend.graph must be one of auto, on, off, got \"true\"");
 }
 
-TEST(Config, DuplicateKeysAreRefused) {
-  EXPECT_EQ(refusal("train:\n  epochs: 2\n  epochs: 3\n"), "c.yaml:3: train.epochs is given twice; keep one");
+TEST(Config, DuplicateKeysAreErrors) {
+  EXPECT_EQ(refusal("train:\n  epochs: 2\n  epochs: 3\n"), "c.yaml:3: train.epochs is set twice; remove one");
   EXPECT_EQ(refusal("train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n"),
-            "c.yaml:3: train is given twice; keep one");
+            "c.yaml:3: train is set twice; remove one");
   EXPECT_EQ(refusal("train.epochs: 3\ntrain: {epochs: 1}\n"),
-            "c.yaml:2: train.epochs is given twice, here and at c.yaml:1; keep one");
+            "c.yaml:2: train.epochs is set twice, here and at c.yaml:1; remove one");
 }
 
-TEST(Config, BrokenYamlNamesTheLine) {
+TEST(Config, InvalidYamlErrorNamesTheLine) {
   EXPECT_EQ(refusal("name: x\ntrain:\n\tepochs: 1\n"),
-            "c.yaml:3: not valid YAML: a tab before the key; put blanks there instead");
+            "c.yaml:3: not valid YAML: a tab before the key; use spaces");
   EXPECT_TRUE(refusal("name: x\ntrain: {epochs: 2\n").starts_with("c.yaml:"))
       << refusal("name: x\ntrain: {epochs: 2\n");
-  EXPECT_EQ(refusal("name: a\n---\nname: b\n"), "c.yaml: holds several YAML documents; give one");
-  // yaml-cpp's own LoadAll never ends on this one.
-  EXPECT_EQ(refusal(","), "c.yaml: holds several YAML documents; give one");
+  EXPECT_EQ(refusal("name: a\n---\nname: b\n"), "c.yaml: contains several YAML documents; use one per file");
+  // YAML::LoadAll does not terminate on this input.
+  EXPECT_EQ(refusal(","), "c.yaml: contains several YAML documents; use one per file");
 }
 
-TEST(Config, AnnealingTakesExactlyOneTime) {
+TEST(Config, AnnealingHasExactlyOneUnit) {
   EXPECT_EQ(read("").session.train.annealing.steps, 200000);
   const Config epochs = read("train: {annealing: {cap: 0.1, epochs: 30}}");
   EXPECT_EQ(epochs.session.train.annealing.epochs, 30);
   EXPECT_EQ(epochs.session.train.annealing.steps, 0);
   EXPECT_EQ(refusal("train: {annealing: 5}"),
-            "c.yaml:1: train.annealing wants keys with values below it, got \"5\"");
+            "c.yaml:1: train.annealing must be a section of keys, got \"5\"");
 }
 
-TEST(Config, SelectionIsOneOfTheMetricsOrLast) {
+TEST(Config, SelectMustBeOneOfTheMetricsOrLast) {
   EXPECT_EQ(read("validation: {select: last}").session.validation.select, "last");
   EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n  select: recall@5\n"),
             "c.yaml:3: validation.select must be last or one of validation.metrics (ndcg@10), got recall@5");
   EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n"),
             "c.yaml:2: validation.select must be last or one of validation.metrics (ndcg@10), got ndcg@100");
-  expect_in(refusal("train: {patience: 3}\nvalidation: {every: 0}"), {"there are none"});
-  expect_in(refusal("train: {patience: 3}\nvalidation: {select: last}"), {"name a metric"});
+  expect_in(refusal("train: {patience: 3}\nvalidation: {every: 0}"), {"set validation.every to at least 1"});
+  expect_in(refusal("train: {patience: 3}\nvalidation: {select: last}"), {"set it to a metric"});
 }
 
-TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
+TEST(Config, OverridesAreYamlAndQuotedInErrors) {
   const Config config = read("train: {epochs: 9}", {"train.epochs=2", "model.hidden=[32, 16]", "name=a=b",
                                                     "train.optimizer={type: sgd, learning_rate: 0.5}"});
   EXPECT_EQ(config.session.train.epochs, 2);
@@ -241,30 +242,30 @@ TEST(Config, OverridesAreYamlAndNameThemselvesInErrors) {
   EXPECT_EQ(config.session.name, "a=b");
   EXPECT_EQ(config.session.optimizer.type, device::OptimizerKind::sgd);
   EXPECT_EQ(refusal("", {"train.epochs=x"}),
-            "--set train.epochs=x: train.epochs wants an integer, got \"x\"");
+            "--set train.epochs=x: train.epochs must be an integer, got \"x\"");
   EXPECT_EQ(refusal("", {"train.epoch=2"}),
             "--set train.epoch=2: train.epoch is not a key (did you mean epochs?)");
   EXPECT_EQ(refusal("", {"train.epochs=0"}),
             "--set train.epochs=0: train.epochs must be at least 1, got \"0\"");
   EXPECT_EQ(refusal("", {"train.epochs"}),
-            "--set train.epochs: wants KEY=VALUE, for example --set train.epochs=2");
+            "--set train.epochs: must be KEY=VALUE, for example --set train.epochs=2");
   EXPECT_EQ(
       read("data: {source: {validation_path: x}}", {"data.source.validation_path="}).source.validation_path,
       "");
-  EXPECT_EQ(refusal("", {"train.epochs="}), "--set train.epochs=: train.epochs wants an integer, got \"\"");
+  EXPECT_EQ(refusal("", {"train.epochs="}), "--set train.epochs=: train.epochs must be an integer, got \"\"");
   expect_in(refusal("", {"name=[a"}), {"--set name=[a: the value is not valid YAML"});
 }
 
-TEST(Config, OverridesTakePunctuationAsText) {
+TEST(Config, PunctuationInOverridesIsAString) {
   for (const std::string separator : {",", "|", "::", ";", "#", "*", "\t", "~", "\\t"}) {
     EXPECT_EQ(read("", {"data.source.separator=" + separator}).source.separator, separator);
   }
   EXPECT_EQ(read("", {"data.source.separator=\",\""}).source.separator, ",");
   EXPECT_EQ(refusal("", {"train.epochs=-"}),
-            "--set train.epochs=-: train.epochs wants an integer, got \"-\"");
+            "--set train.epochs=-: train.epochs must be an integer, got \"-\"");
 }
 
-TEST(Config, ErrorsQuoteTheBeginningOfLongValues) {
+TEST(Config, LongValuesAreTruncatedInErrors) {
   const std::string data(5000, 'x');
   for (const std::string& text :
        {data, "- " + data, "[a, b]\n" + data, "name: [" + data + "]", "? " + data + "\n: 1", "x: *" + data,
@@ -278,7 +279,7 @@ TEST(Config, ErrorsQuoteTheBeginningOfLongValues) {
   }
 }
 
-TEST(Config, DumpReadsBackToTheSame) {
+TEST(Config, DumpReadsBackUnchanged) {
   const Config config = read(
       "name: \"on\"\n"
       "data: {file: \"a b: #c\\\"\\\\\", source: {separator: \"\\t\", rating_column: \"3\"}}\n"
@@ -294,7 +295,7 @@ TEST(Config, DumpReadsBackToTheSame) {
   EXPECT_EQ(again.session.train.annealing.users, 3e7);
   EXPECT_TRUE(again.session.model.hidden.empty());
   expect_in(text, {"\n    epsilon: 1.0e-08\n"});
-  EXPECT_NE(text.find("overlap: \"off\""), std::string::npos) << "other YAML readers take off for false";
+  EXPECT_NE(text.find("overlap: \"off\""), std::string::npos) << "other YAML parsers read off as false";
 }
 
 TEST(Config, DifferencesNameTheKeys) {
@@ -306,13 +307,13 @@ TEST(Config, DifferencesNameTheKeys) {
   EXPECT_EQ(found[0].second, "3");
 }
 
-TEST(Config, ReferenceIsAConfigurationWithTheDefaults) {
+TEST(Config, ReferenceParsesToTheDefaults) {
   const std::string text = reference();
   EXPECT_EQ(read(text).session.configuration_text, dump(Config{}));
   expect_in(text, {"batch_size: 500", "format:", "epochs:", "users:"});
 }
 
-TEST(Config, MissingFilesAndFoldersAreNamed) {
+TEST(Config, UnreadablePathIsNamedInTheError) {
   const std::string folder = std::filesystem::temp_directory_path();
   for (const std::string& path : {std::string("no/such.yaml"), folder}) {
     expect_in(message_of<InputError>([&] { load(path); }), {path});

@@ -8,7 +8,8 @@
 
 namespace vaecf::config {
 
-/// Returns a value, as YAML, that `key` takes and that is not its default.
+/// Returns a valid value of `key`, as YAML, that is not the default. Throws std::logic_error if none is
+/// found.
 inline std::string other_value(const Key& key) {
   std::vector<std::string> candidates = {"true",  "false", "7",   "0.75",
                                          "other", "last",  "[7]", "[hit@7, ndcg@100]"};

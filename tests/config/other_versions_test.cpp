@@ -9,7 +9,7 @@
 namespace vaecf::config {
 namespace {
 
-TEST(OtherVersions, StoredConfigurationOfAnotherVersionIsReadAsFarAsItCompares) {
+TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
   const std::string text =
       "train:\n  batch_size: 7\n  fading: {steps: 5, cap: 0.5}\n  nonsense: 3\n"
       "model: {banana: {split: 1}, latent: 8}\n"
@@ -22,12 +22,12 @@ TEST(OtherVersions, StoredConfigurationOfAnotherVersionIsReadAsFarAsItCompares) 
       "now");
   EXPECT_TRUE(differences(stored, now).empty());
   const std::vector<std::string> notes = {
-      "c.h5:3: train.fading is called train.annealing now",
+      "c.h5:3: train.fading is now called train.annealing",
       "c.h5:4: train.nonsense is not a key",
       "c.h5:5: model.banana is not a key",
       "c.h5:6: data.elsewhere is not a key",
-      "c.h5:7: run.checkpoint_every.epochs wants an integer",
-      "c.h5:7: run.keep wants an integer",
+      "c.h5:7: run.checkpoint_every.epochs must be an integer",
+      "c.h5:7: run.keep must be an integer",
       "c.h5:8: validation.select must be",
       "c.h5:9: future is not a key",
   };
@@ -43,16 +43,16 @@ TEST(OtherVersions, StoredConfigurationOfAnotherVersionIsReadAsFarAsItCompares) 
   EXPECT_THROW(require_same_run(now, "c.h5", "data: {virtual_shards: many}", log), InputError);
 }
 
-TEST(OtherVersions, RenamedKeysAreReadByTheirOldNames) {
+TEST(OtherVersions, FormerKeyNamesAreAccepted) {
   const Renames renames = {{"train.size", "train.batch_size"}, {"rank", "distributed"}};
   const std::vector<std::string> overrides = {"train.size=9"};
   const Config config = parse("train: {size: 7}\nrank: {timeout: 5}", "c.yaml", overrides, renames);
   EXPECT_EQ(config.session.train.batch_size, 9);
   EXPECT_EQ(config.session.distributed.timeout, 5.0);
   EXPECT_EQ(config.notes,
-            (std::vector<std::string>{"c.yaml:1: train.size is called train.batch_size now",
-                                      "c.yaml:2: rank is called distributed now",
-                                      "--set train.size=9: train.size is called train.batch_size now"}));
+            (std::vector<std::string>{"c.yaml:1: train.size is now called train.batch_size",
+                                      "c.yaml:2: rank is now called distributed",
+                                      "--set train.size=9: train.size is now called train.batch_size"}));
   EXPECT_THROW(parse("train: {size: 7, batch_size: 7}", "c.yaml", {}, renames), InputError);
 }
 

@@ -13,7 +13,7 @@
 namespace vaecf::config {
 namespace {
 
-TEST(Presets, EveryFileParsesAndIsNamedAfterItself) {
+TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(VAECF_CONFIG_FOLDER)) {
     if (entry.path().extension() != ".yaml") continue;
@@ -27,7 +27,7 @@ TEST(Presets, EveryFileParsesAndIsNamedAfterItself) {
   }
 }
 
-TEST(Presets, MachinesSayAllThatAPredictionNeeds) {
+TEST(Presets, MachineFilesSetAllKeysOfAPrediction) {
   int machines = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::string(VAECF_CONFIG_FOLDER) + "/machines")) {
@@ -43,7 +43,7 @@ TEST(Presets, MachinesSayAllThatAPredictionNeeds) {
   EXPECT_GE(machines, 2);
 }
 
-TEST(Presets, AreAsPublished) {
+TEST(Presets, HavePublishedHyperparameters) {
   const std::vector<std::array<std::string, 3>> published = {
       {"ml20m", "train.batch_size", "500"},
       {"ml20m", "train.epochs", "200"},

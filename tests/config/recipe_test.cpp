@@ -18,12 +18,12 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-// Why keys are not in the recipe.
+// Keys that are not in the recipe, with the reason.
 const std::map<std::string, std::string> not_recorded{
     {"data.source.path", "names and sha256 of the source's files are compared"},
-    {"data.source.users.path", "likewise; users_member tells which file of an archive it is"},
-    {"data.prepare.compression", "compared with how the dataset lies on disk"},
-    {"data.prepare.memory_gib", "the dataset is the same, byte by byte"}};
+    {"data.source.users.path", "as for data.source.path; users_member records the file of an archive"},
+    {"data.prepare.compression", "compared with the compression of the file"},
+    {"data.prepare.memory_gib", "does not change the dataset"}};
 
 class Recipe : public ::testing::Test {
  protected:
@@ -35,7 +35,7 @@ class Recipe : public ::testing::Test {
     return data::recipe(config.source, config.prepare);
   }
 
-  /// Returns true if datasets made under `context` with and without the key's other value are told apart.
+  /// Returns whether the recipes under `context` with and without the other value of `key` differ.
   bool tells(const Key& key, const Overrides& context) const {
     Overrides other = context;
     other.push_back(key.path + "=" + other_value(key));
@@ -49,7 +49,7 @@ class Recipe : public ::testing::Test {
   std::string path_ = (folder_.path() / "train.txt").string();
 };
 
-TEST_F(Recipe, EveryKeyOfSourceAndPrepareChangesItOrSaysWhyNot) {
+TEST_F(Recipe, EveryKeyOfSourceAndPrepareChangesItOrIsExempt) {
   std::vector<Overrides> contexts{{"data.source.format=delimited", "data.prepare.split=given"},
                                   {"data.source.format=delimited", "data.prepare.features=[country]"}};
   for (const std::string& format : data::source_formats())
@@ -58,12 +58,12 @@ TEST_F(Recipe, EveryKeyOfSourceAndPrepareChangesItOrSaysWhyNot) {
     if (!key.path.starts_with("data.source.") && !key.path.starts_with("data.prepare.")) continue;
     if (not_recorded.contains(key.path)) continue;
     EXPECT_TRUE(std::ranges::any_of(contexts, [&](const auto& context) { return tells(key, context); }))
-        << key.path << " is not in data::recipe, or its attribute is not among the optional ones; record it, "
-        << "or say in not_recorded why not";
+        << key.path << " is not in data::recipe, or its attribute is not among the optional ones; "
+        << "add it, or state the reason in not_recorded";
   }
 }
 
-TEST_F(Recipe, FormatsThatAreDescribedRecordTheDescription) {
+TEST_F(Recipe, FormatsWithAGivenLayoutRecordTheLayoutKeys) {
   const std::set<std::string> described{"separator",   "header",        "quotes",     "user_column",
                                         "item_column", "rating_column", "time_column"};
   for (const data::SourceFormat& format : data::formats()) {

@@ -11,52 +11,58 @@
 #include <string>
 #include <vector>
 
-/// YAML -> one struct made of the rooms' own option structs. One table of keys drives reading, errors, the
-/// dump of a resolved configuration and the reference text.
+/// Reads YAML into one struct that is composed of the modules' option structs. One table of keys drives
+/// parsing, error messages, the dump of a resolved configuration and the output of --help-config.
 namespace vaecf::config {
 
+/// The complete configuration of a command.
 struct Config {
   train::SessionOptions session;  ///< `configuration_text` is filled by load and parse
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
-  scaling::Machine machine;             ///< that speed is predicted for
-  std::vector<std::string> notes = {};  ///< for the log: keys by their old names, and ignored ones
+  scaling::Machine machine;             ///< the machine of `scaling --predict`
+  std::vector<std::string> notes = {};  ///< log messages about renamed and ignored keys
 };
 
-/// Old names of keys and sections, each with its name of today. Both are read.
+/// Maps former names of keys and sections to current names. Both are accepted.
 using Renames = std::map<std::string, std::string>;
 inline const Renames renamed_keys = {};
 
-/// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML.
-/// InputError names file and line (or the override), the key, and what it wants or what may have been meant.
+/// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. Throws
+/// InputError if a file, key or value is invalid; the message names the file and line (or the override), the
+/// key, and the allowed values or the closest valid key.
 Config load(const std::string& path, std::span<const std::string> overrides = {});
 
-/// The same from text; `name` stands for the file in errors.
+/// Reads the YAML string `text`, then applies `overrides` as load() does. `name` replaces the file name in
+/// error messages; `renames` are the former names to accept. Throws InputError like load().
 Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {},
              const Renames& renames = renamed_keys);
 
-/// Reads the configuration inside a checkpoint, which another version may have written: keys that this
-/// version does not have are ignored, and so are values that it does not take unless require_same_run
-/// compares them.
+/// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys are
+/// ignored, and so are invalid values of keys that require_same_run() does not compare; Config::notes lists
+/// them. Throws InputError if the value of a compared key is invalid. `checkpoint` is its path, for messages.
 Config parse_stored(const std::string& text, const std::string& checkpoint,
                     const Renames& renames = renamed_keys);
 
-/// Every key as resolved, as YAML that `parse` reads back to the same configuration.
+/// Returns every key with its resolved value, as YAML that parse() reads back to the same configuration.
 std::string dump(const Config& config);
 
-/// A key whose value is not the same in two configurations.
+/// A key whose value differs between two configurations.
 struct Difference {
   std::string key, first, second;
 };
+
+/// Returns the keys whose values differ, in the order of dump().
 std::vector<Difference> differences(const Config& first, const Config& second);
 
-/// InputError naming both values where a run that goes on from `checkpoint`, written under `its_text`, would
-/// be another run under `config`. Compares model.*, train.* and data.virtual_shards.
+/// Checks that a run with `config` may resume from `checkpoint`, which stores the configuration `its_text`.
+/// Compares model.*, train.* and data.virtual_shards, except the keys of train.* that may change on resume.
+/// Throws InputError with both values if a compared key differs, or if `its_text` cannot be read.
 void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text,
                       Log& log);
 
-/// Every key with its default, its meaning and its allowed values, as YAML with comments.
+/// Returns every key with its default, description and allowed values, as YAML with comments.
 std::string reference();
 
 }  // namespace vaecf::config

@@ -33,7 +33,7 @@ TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
                  "rank 1: its configuration differs from that of rank 0: "
                  "train.epochs is 3 here and 2 there");
   expect_refused(with_extra("--set train.epochs=x"),
-                 "rank 1: --set train.epochs=x: train.epochs wants an integer");
+                 "rank 1: --set train.epochs=x: train.epochs must be an integer");
   expect_refused(with_extra("--set distributed.algorithm=auto"),
                  "distributed.algorithm is auto here and ring there");
   expect_refused(with_extra("--nonsense"), "rank 1: ");

@@ -150,7 +150,7 @@ TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
     const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_EQ(
-        count(result.err, "epoch-0002.h5: it was trained with model.latent 8, and the configuration says 9"),
+        count(result.err, "epoch-0002.h5: trained with model.latent 8, but the configuration has 9"),
         1)
         << result.err;
   }
