@@ -9,34 +9,37 @@
 
 namespace vaecf::app {
 
+/// The command to run; `print` writes CommandLine::text.
 enum class Command { run, prepare, synthesize, recommend, inspect, export_model, doctor, scaling, print };
 
+/// Arguments of `recommend`.
 struct RecommendArguments {
   std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
   std::string input;       ///< file of user,item lines; empty: users of `split`
-  std::string users;       ///< table of what is known of people never seen; empty: none
+  std::string users;       ///< table of features of new users; empty: none
   std::string split = "test";
-  std::string user;  ///< only this one, by the source's id
+  std::string user;  ///< id in the source of the only user; empty: all users
   int top = 10;
-  bool keep_seen = false;  ///< recommend what users have, too
-  std::string exclude;     ///< file of items that nobody gets; empty: none
+  bool keep_seen = false;  ///< also recommend items that the user already has
+  std::string exclude;     ///< file of items never to recommend; empty: none
   std::string include;     ///< file of the only items to recommend; empty: all
-  bool titles = false;     ///< a column of titles
+  bool titles = false;     ///< add a column of titles
   std::string output;      ///< empty: standard output
   std::string format;      ///< tsv, csv, hdf5; empty: by the output's extension
 };
 
+/// Arguments of `scaling`.
 struct ScalingArguments {
-  std::string subject;     ///< a folder of runs; with `machine` a configuration
-  double batch_size = -1;  ///< of strong scaling; 0: none; below: that of most runs
-  double users_per_rank = -1;
-  std::string machine;  ///< predict for the machine that this file describes
+  std::string subject;         ///< a folder of runs; with `machine` a configuration
+  double batch_size = -1;      ///< users per step of strong scaling; 0: none; negative: that of most runs
+  double users_per_rank = -1;  ///< users per step and rank of weak scaling; 0 and negative as for batch_size
+  std::string machine;         ///< file that describes the machine to predict for; empty: report
   std::vector<int> ranks;
-  std::int64_t items = 0;  ///< where there is no dataset to tell
-  double interactions_per_user = 0;
+  std::int64_t items = 0;            ///< number of items; 0: that of the dataset
+  double interactions_per_user = 0;  ///< mean; 0: that of the dataset
 };
 
-/// The request that argv holds.
+/// The parsed command line.
 struct CommandLine {
   Command command = Command::run;
   std::string config;  ///< path of the YAML file
@@ -45,25 +48,25 @@ struct CommandLine {
   bool test = false;
   bool benchmark = false;
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
-  std::string timeline;          ///< file to write what all ranks did when; empty: none
+  std::string timeline;          ///< file for the trace of all ranks; empty: none
   Verbosity verbosity = Verbosity::normal;
-  std::string output;   ///< synthesize, export
-  std::string data;     ///< export: the dataset; empty: the one that the checkpoint names
-  std::string subject;  ///< inspect: the file, or the folder of a run
-  std::string metric;   ///< inspect, of a run: the curve to draw; empty: what it selects by
-  bool json = false;    ///< doctor
-  bool quick = false;   ///< doctor: no measurements
-  std::string text;     ///< print: --help, --version, --help-config
+  std::string output;   ///< synthesize, export: file to write
+  std::string data;     ///< export: the dataset; empty: the path in the checkpoint
+  std::string subject;  ///< inspect, export: the file, or the run folder
+  std::string metric;   ///< inspect: the metric of a run to show; empty: validation.select
+  bool json = false;    ///< doctor: print JSON
+  bool quick = false;   ///< doctor: skip the benchmarks
+  std::string text;     ///< print: output of --help, --version or --help-config
   data::PrepareMode prepare;
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
   ScalingArguments scaling;
 };
 
-/// InputError with a hint where argv is no command of ours.
+/// Parses argv. Throws InputError, with a reference to --help, if it is not a valid command line.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
-/// "0.1.0 (abc1234)"
+/// Returns the version with the commit, if known: "0.1.0 (abc1234)".
 std::string version_text();
 
 }  // namespace vaecf::app

@@ -7,26 +7,26 @@
 
 namespace vaecf::app {
 
-// The first three run on all ranks, and throw only if these cannot be connected.
+// The first three commands run on all ranks. They throw only if the ranks cannot be connected.
 
-/// --train, --test, --benchmark. `usage` is how reading argv ended: under a launcher it is
-/// exchanged like everything else of the setup, so that one rank speaks for all.
+/// Runs --train, --test and --benchmark, and returns the exit code. `usage` is the outcome of parsing argv,
+/// which the ranks exchange like every outcome of the setup, so that only one rank prints the error.
 ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
 
-/// Returns `failed` where the doctor found something to be so.
+/// Runs `doctor`. Returns ExitCode::failed if a check failed.
 ExitCode run_doctor(const CommandLine& line);
 
-/// The ranks share the users.
+/// Runs `recommend`, with the users distributed over the ranks.
 ExitCode run_recommend(const CommandLine& line);
 
-// The commands below need no ranks and throw where they fail.
+// The following commands run in a single process and throw on failure.
 void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);
 void run_export(const CommandLine& line);
 void run_inspect(const CommandLine& line);
 void run_scaling(const CommandLine& line);
 
-/// Writes to standard output. RunError where nobody takes it (a full disk behind a redirection).
+/// Writes to standard output and flushes it. Throws RunError on failure, for example on a full disk.
 void print(const std::string& text);
 
 }  // namespace vaecf::app

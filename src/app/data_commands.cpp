@@ -14,7 +14,7 @@
 namespace vaecf::app {
 namespace {
 
-// Half of the memory that is free, or that the container may have.
+/// Returns half of the free memory, or of the container's limit if that is smaller, in GiB.
 double memory_for_events() {
   constexpr double gib = 1073741824.0;
   const HostFacts host = look_at_host();
@@ -23,8 +23,9 @@ double memory_for_events() {
   return 0.5 * (limit > 0 ? std::min(free, limit) : free) / gib;
 }
 
+/// Throws InputError if `value` is empty. `meaning` describes the value of the key.
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
-  if (value.empty()) throw InputError(format("{}: {} is not set: {}", config, key, meaning));
+  if (value.empty()) throw InputError(format("{}: {} is not set; set it to {}", config, key, meaning));
 }
 
 }  // namespace
@@ -32,16 +33,15 @@ void require_key(const std::string& value, const std::string& config, const char
 void print(const std::string& text) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (!written) throw RunError("cannot write to standard output: is the disk behind it full?");
+  if (!written) throw RunError("cannot write to standard output; check whether the disk is full");
 }
 
 void run_prepare(const CommandLine& line) {
   config::Config config = config::load(line.config, line.overrides);
   const std::string& file = config.session.data.file;
-  require_key(file, line.config, "data.file", "it names the HDF5 dataset to write");
-  require_key(config.source.format, line.config, "data.source.format",
-              "it says how the raw ratings are written");
-  require_key(config.source.path, line.config, "data.source.path", "it names the file of raw ratings");
+  require_key(file, line.config, "data.file", "the path of the HDF5 dataset to write");
+  require_key(config.source.format, line.config, "data.source.format", "the format of the raw ratings");
+  require_key(config.source.path, line.config, "data.source.path", "the path of the raw ratings");
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
   io::check_output(file, "data.file", {line.config});
   Voice voice = make_voice(line.verbosity);
@@ -51,8 +51,7 @@ void run_prepare(const CommandLine& line) {
   voice.progress->end();
   print(data::to_table(report));
   if (report.was_there) {
-    voice.log.info(
-        "{} was there already, made of the same source with the same options (--force makes it again)", file);
+    voice.log.info("{} is up to date, with the same source and options (--force prepares it again)", file);
   } else {
     voice.log.info("wrote {}", file);
   }

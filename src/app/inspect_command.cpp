@@ -22,6 +22,7 @@
 namespace vaecf::app {
 namespace {
 
+/// Returns whether `path` is a .jsonl file or a folder with a metrics.jsonl.
 bool is_run(const std::string& path) {
   const std::filesystem::path subject(path);
   return subject.extension() == ".jsonl" || std::filesystem::exists(subject / "metrics.jsonl");
@@ -29,16 +30,15 @@ bool is_run(const std::string& path) {
 
 enum class Kind { dataset, checkpoint };
 
-/// The HDF5 signature tells them apart: it stands at 0 in a dataset, behind the 512-byte user block in a
-/// checkpoint.
+/// Detects the kind of an HDF5 file by the offset of its signature: 0 in a dataset, 512 in a checkpoint,
+/// after the user block. Throws InputError if the file is neither.
 Kind kind_of(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   if (std::filesystem::is_directory(path))
-    throw InputError(
-        format("{} is a folder without metrics.jsonl: give an HDF5 file or the folder of a run", path));
+    throw InputError(format("{}: folder without metrics.jsonl; pass an HDF5 file or a run folder", path));
   std::error_code missing;
   if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path))
-    throw InputError(format("{}: is not a regular file: give an HDF5 file or the folder of a run", path));
+    throw InputError(format("{}: is not a regular file; pass an HDF5 file or a run folder", path));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(format("cannot read {}: {}", path, std::strerror(errno)));
   std::array<char, 512 + signature.size()> head{};
@@ -46,8 +46,7 @@ Kind kind_of(const std::string& path) {
   const std::string_view seen(head.data(), static_cast<std::size_t>(file.gcount()));
   if (seen.starts_with(signature)) return Kind::dataset;
   if (seen.size() == head.size() && seen.ends_with(signature)) return Kind::checkpoint;
-  throw InputError(
-      format("{} is neither a dataset nor a checkpoint: it is not an HDF5 file, or it is damaged", path));
+  throw InputError(format("{}: neither a dataset nor a checkpoint: not an HDF5 file, or damaged", path));
 }
 
 std::string text_of(const io::Attribute& attribute) {
@@ -61,7 +60,7 @@ std::string text_of(const io::Attribute& attribute) {
   return std::get<std::string>(attribute);
 }
 
-/// A text of several lines stands indented below its name.
+/// Lists the attributes, one per line; a value of several lines is indented below its name.
 std::string attributes_text(const io::Attributes& attributes) {
   std::string out = "attributes\n";
   for (const auto& [name, value] : attributes) {
@@ -75,13 +74,13 @@ std::string attributes_text(const io::Attributes& attributes) {
   return out;
 }
 
-/// How many things have each number of something: smallest, quantiles, largest, mean, and how many have each
-/// power of two. `counts` is reordered.
+/// Describes the distribution of `counts`: minimum, quantiles, maximum, mean, and a histogram with bins
+/// between powers of two. Sorts `counts`.
 std::string histogram_text(std::vector<std::int64_t>& counts) {
   if (counts.empty()) return "";
   std::ranges::sort(counts);
-  const auto quantile = [&](double share) {
-    return counts[static_cast<std::size_t>(std::lround(share * static_cast<double>(counts.size() - 1)))];
+  const auto quantile = [&](double fraction) {
+    return counts[static_cast<std::size_t>(std::lround(fraction * static_cast<double>(counts.size() - 1)))];
   };
   const double mean = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
                       static_cast<double>(counts.size());
@@ -100,7 +99,7 @@ std::string histogram_text(std::vector<std::int64_t>& counts) {
   return out;
 }
 
-/// Sizes, density, how many items users have and users items, where it came from.
+/// Describes a dataset: sizes, density, distributions of items per user and users per item, and attributes.
 std::string describe_dataset(const std::string& path) {
   const io::DatasetFile file(path);
   std::string out = format("dataset {}\n  items: {}\n", path, file.items());
@@ -137,19 +136,20 @@ std::string describe_dataset(const std::string& path) {
   return out + attributes_text(file.attributes());
 }
 
-/// How far it is, what it holds; `verbose` also its configuration and every attribute and tensor.
+/// Describes a checkpoint: model, training progress and weights; with `verbose`, also every tensor and
+/// attribute, which include the configuration.
 std::string describe_checkpoint(const std::string& path, bool verbose) {
   const io::CheckpointFile file(path);
   const auto text = [&](const char* name) {
     const auto found = file.attributes().find(name);
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
-  std::string out = format("checkpoint {}: whole, its checksum is right\n", path);
+  std::string out = format("checkpoint {}: complete, checksum correct\n", path);
   out += format("  model: {}, hidden layers [{}], latent {}, {} items\n", text("model_type"),
                 text("model_hidden"), text("model_latent"), text("items"));
   out += format("  trained: {} epochs, {} steps, and {} steps of the next epoch; {} users seen\n",
                 text("epoch"), text("step"), text("step_in_epoch"), text("users_seen"));
-  out += text("select") == "last" ? std::string("  best: whichever epoch is the last\n")
+  out += text("select") == "last" ? std::string("  best: always the last epoch\n")
                                   : format("  best so far: {} {} in epoch {}\n", text("select"),
                                            text("best_metric"), text("best_epoch"));
   out += format("  dataset checksum: {}\ntensors\n", text("dataset_checksum"));
@@ -162,13 +162,13 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
       out += format("  {:<44}{:>10} x {}\n", tensor.name, tensor.rows, tensor.columns);
     }
   }
-  out += format("  {} weights, {} numbers of the optimizer's state\n", weights, others);
+  out += format("  {} weights, {} values of optimizer state\n", weights, others);
   return out + (verbose ? attributes_text(file.attributes())
                         : "-v shows all tensors, all attributes and the configuration\n");
 }
 
-/// Returns the metric that a run of this configuration selects by; empty if another version wrote it, or it
-/// selects by none.
+/// Returns validation.select of a configuration; empty if it is `last`, or if this version cannot read the
+/// configuration.
 std::string selected_metric(const std::string& configuration) {
   try {
     const std::string metric = config::parse(configuration, "start").session.validation.select;
@@ -178,12 +178,13 @@ std::string selected_metric(const std::string& configuration) {
   }
 }
 
+/// One value of a curve over epochs.
 struct CurvePoint {
   double epoch = 0.0;
   double value = 0.0;
 };
 
-/// The finite values of `key` in the events that are called `event`.
+/// Returns the finite values of `key` in all events of the name `event`.
 std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::string& event,
                               const std::string& key) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -196,7 +197,7 @@ std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::st
   return points;
 }
 
-/// A line for each of some 20 evenly spaced points and for the last.
+/// Lists about 20 evenly spaced points and the last one, one per line.
 std::string curve_text(const std::vector<CurvePoint>& points, const std::string& title) {
   std::string out = title + "\n";
   const std::size_t step = (points.size() + 19) / 20;
@@ -207,7 +208,8 @@ std::string curve_text(const std::vector<CurvePoint>& points, const std::string&
   return out;
 }
 
-/// The metrics of a validation: its numbers that are named like "recall@20", without their standard errors.
+/// Returns the names of the metrics in a validation event, such as "recall@20", without those of standard
+/// errors.
 std::vector<std::string> metrics_of(const io::Json& validation) {
   std::vector<std::string> names;
   for (const auto& [name, value] : validation.items()) {
@@ -216,6 +218,8 @@ std::vector<std::string> metrics_of(const io::Json& validation) {
   return names;
 }
 
+/// Lists the curve of the metric `wanted`, or of `selected` if that is empty, or of the first metric. Throws
+/// InputError, with `path`, if the events do not contain `wanted`.
 std::string metric_text(const std::vector<io::Json>& events, const std::string& wanted,
                         const std::string& selected, const std::string& path) {
   std::vector<std::string> names;
@@ -223,11 +227,11 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
     if (io::text_at(line, "event") == "validation") names = metrics_of(line);
   }
   if (names.empty() && wanted.empty()) return "no validation yet\n";
-  if (names.empty()) throw InputError(format("{} holds no validation, so there is no {}", path, wanted));
+  if (names.empty()) throw InputError(format("{}: contains no validation, and so no {}", path, wanted));
   std::string name = wanted.empty() ? selected : wanted;
   if (name.empty()) name = names.front();
   if (std::ranges::find(names, name) == names.end()) {
-    throw InputError(format("{} holds no {}; it has {}", path, name, joined(names)));
+    throw InputError(format("{}: contains no {}; available: {}", path, name, joined(names)));
   }
   const auto points = curve(events, "validation", name);
   if (points.empty()) return "";
@@ -236,13 +240,13 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
                                    best->value, best->epoch));
 }
 
-/// The curves of a run by its metrics.jsonl: `metric`, by default the one that its configuration selects by,
-/// and the loss, over epochs.
+/// Describes a run by its metrics.jsonl: the curves of `metric` (default: validation.select) and of the loss
+/// over epochs. Throws InputError if there are no events.
 std::string describe_run(const std::string& path, const std::string& metric) {
   const std::string file =
       std::filesystem::is_directory(path) ? (std::filesystem::path(path) / "metrics.jsonl").string() : path;
   const std::vector<io::Json> events = io::read_json_lines(file);
-  if (events.empty()) throw InputError(format("{} holds no event of a run", file));
+  if (events.empty()) throw InputError(format("{}: contains no events of a run", file));
   std::string selected;
   std::string out = format("run {}\n", path);
   for (const io::Json& line : events) {
@@ -267,8 +271,7 @@ std::string describe_run(const std::string& path, const std::string& metric) {
 void run_inspect(const CommandLine& line) {
   if (is_run(line.subject)) return print(describe_run(line.subject, line.metric));
   if (!line.metric.empty()) {
-    throw InputError(
-        format("--metric is for a run: {} is no folder of one and no .jsonl file", line.subject));
+    throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", line.subject));
   }
   const bool dataset = kind_of(line.subject) == Kind::dataset;
   print(dataset ? describe_dataset(line.subject)

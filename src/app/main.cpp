@@ -9,14 +9,15 @@
 namespace vaecf::app {
 namespace {
 
-/// The next file that is opened would take the place of a closed one, and what is said would go there.
+/// Opens /dev/null for closed standard streams. Otherwise the next file that is opened would get the
+/// descriptor of the closed stream, and log lines would be written to it.
 void open_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
   }
 }
 
-/// The whole program: argv in, exit code out.
+/// Parses argv, runs the command, and returns the exit code.
 int run_program(int argc, const char* const* argv) {
   CommandLine line;
   const Outcome usage = attempt([&] { line = parse_command_line(argc, argv); });
@@ -49,7 +50,7 @@ int run_program(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   vaecf::app::open_standard_streams();
-  // A limit on file sizes is then an error of `write` like a full disk, not the end of the process.
+  // With SIGXFSZ ignored, exceeding the file-size limit is an error of `write`, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   return vaecf::app::run_program(argc, argv);
 }

@@ -22,15 +22,15 @@ Outcome attempt(const std::function<void()>& work) {
   } catch (const Error& error) {
     return {error.code(), error.what(), error.on_all_ranks()};
   } catch (const std::filesystem::filesystem_error& error) {
-    // Of a name that the user gave: a folder that may not be searched, a name that is too long, a loop of
-    // links.
+    // Caused by a path of the user: a folder without search permission, a name that is too long, or a cycle
+    // of symbolic links.
     const std::string path = error.path1().string();
     return {ExitCode::bad_input,
-            format("{}: {}: check the path and its permissions", path, error.code().message()), false};
+            format("{}: {}; check the path and its permissions", path, error.code().message()), false};
   } catch (const std::bad_alloc&) {
     return {
         ExitCode::failed,
-        "out of memory: give it more (ulimit -v, the job's limit), or let it need less: training by a smaller batch or model or more ranks, prepare by data.prepare.memory_gib",
+        "out of memory; raise the limit (ulimit -v, the job's limit), or reduce the need: in training a smaller batch or model or more ranks, in prepare data.prepare.memory_gib",
         false};
   } catch (const std::exception& error) {
     return {ExitCode::failed, format("internal error: {}", error.what()), false};
@@ -46,15 +46,16 @@ void complain(const Outcome& outcome, int rank) {
 
 ExitCode agree(comm::Communicator& communicator, const Outcome& outcome) {
   const auto mine = static_cast<std::int64_t>(outcome.code);
-  // Gathered, not reduced: ranks that read different configurations may differ in the all-reduce's algorithm.
+  // A gather instead of a reduction, because ranks with different configurations may use different all-reduce
+  // algorithms.
   std::vector<std::int64_t> codes(static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const std::int64_t code = codes[static_cast<std::size_t>(rank)];
     if (code == 0) continue;
-    // Rank 0's trouble is everybody's: naming the rank would only confuse.
+    // Errors on rank 0 usually occur on all ranks, so the message omits the rank.
     if (rank == communicator.rank()) complain(outcome, rank == 0 ? -1 : rank);
-    communicator.barrier();  // the message is out before the first rank leaves
+    communicator.barrier();  // the message is printed before the first rank exits
     return static_cast<ExitCode>(code);
   }
   return ExitCode::done;

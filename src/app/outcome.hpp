@@ -8,27 +8,28 @@
 
 namespace vaecf::app {
 
-/// How a piece of work ended on this rank: done, or with what the user is to be told.
+/// The result of a task on this rank: success, or an exit code with the error message for the user.
 struct Outcome {
   ExitCode code = ExitCode::done;
   std::string message;
-  bool on_all_ranks = false;  ///< every rank has the same to say
+  bool on_all_ranks = false;  ///< every rank fails with the same message
   bool ok() const { return code == ExitCode::done; }
 };
 
-/// Runs `work` and turns an exception into an Outcome: the one place where exceptions end.
+/// Runs `work` and converts an exception into an Outcome. All exceptions are caught here.
 Outcome attempt(const std::function<void()>& work);
 
-/// Tells the user on standard error, on one line. `rank` < 0: a world of one.
+/// Prints the error on one line of standard error, with the rank unless `rank` < 0.
 void complain(const Outcome& outcome, int rank = -1);
 
-/// Exchanges how a phase ended before anything heavy follows. Where it failed anywhere, the lowest failing
-/// rank prints, and every rank gets that rank's code to finalise and return with.
+/// Exchanges the outcomes of a phase of the setup. Collective. If it failed on any rank, the lowest failing
+/// rank prints its error, and all ranks return its exit code; otherwise returns ExitCode::done.
 ExitCode agree(comm::Communicator& communicator, const Outcome& outcome);
 
-/// Ends the ranks after `outcome`, which is no good one, of this rank's work in `phase`, and returns its
-/// code. What all ranks have to say, rank 0 says; the others give it time to end them. If several fail each
-/// for itself, for example by a loss that is no number, the lowest is given the first word.
+/// Prints the error of this rank's work in `phase`, aborts all ranks, and returns the exit code. Must be
+/// called with a failed outcome. If all ranks fail with the same message, only rank 0 prints it; the others
+/// wait 5 seconds for it to abort them. If ranks fail independently, for example with a loss that is not
+/// finite, higher ranks print later.
 ExitCode end_all(comm::Communicator& ranks, Outcome outcome, const std::string& phase);
 
 }  // namespace vaecf::app

@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Returns a duration as H:MM:SS or M:SS.
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -25,7 +26,7 @@ std::string clock_text(double seconds) {
 ProgressStyle progress_style(bool quiet, bool terminal, const char* environment) {
   const std::string_view wish = environment == nullptr ? "" : environment;
   if (!wish.empty() && wish != "bar" && wish != "lines" && wish != "none") {
-    throw InputError(format("VAECF_PROGRESS is \"{}\"; it must be bar, lines or none", wish));
+    throw InputError(format("VAECF_PROGRESS: must be bar, lines or none, got \"{}\"", wish));
   }
   if (quiet || wish == "none") return ProgressStyle::none;
   if (wish == "bar") return ProgressStyle::bar;
@@ -84,7 +85,7 @@ void TextProgress::show(double now) {
     constexpr int width = 24;
     const int full = static_cast<int>(shown_share_ * width);
     const std::string bar = format("  [{:#>{}}{:->{}}] {:3.0f} %", "", full, "", width - full, percent);
-    // A line that wraps could not be wiped: the terminal is told to cut it off.
+    // A wrapped line could not be erased, so line wrapping of the terminal is switched off.
     std::fputs(format("\r\033[?7l{}{}  {}\033[K\033[?7h", label_, total_ > 0 ? bar : "", rate).c_str(), out_);
   } else {
     std::fputs(format("{}:{}  {}\n", label_, total_ > 0 ? format(" {:.0f} %", percent) : "", rate).c_str(),

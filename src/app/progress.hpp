@@ -10,20 +10,22 @@
 
 namespace vaecf::app {
 
+/// How progress is displayed.
 enum class ProgressStyle { none, lines, bar };
 
-/// A bar on a terminal, lines elsewhere; the environment's VAECF_PROGRESS (bar, lines or none) has the last
-/// word, since mpirun hides the terminal from its ranks. InputError for another value.
+/// Returns the progress style: none if `quiet`, else the value of VAECF_PROGRESS (`environment`: bar, lines,
+/// none or null), else a bar on a terminal and lines elsewhere. The variable exists because mpirun hides the
+/// terminal from its ranks. Throws InputError for another value.
 ProgressStyle progress_style(bool quiet, bool terminal, const char* environment);
 
-/// Returns "3,021 users/s, 0:12 left"; empty if nothing was done within the `seconds`, before which `already`
-/// of the `total` units had been done.
+/// Returns throughput and remaining time: "3,021 users/s, 0:12 left". `already` of the `total` units were
+/// done before the `seconds`. Empty if no unit was done since.
 std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
                       double seconds);
 
-/// `bar`: one line that is drawn over and over, at most ten times a second, and wiped at the end. `lines`: a
-/// plain line every `line_seconds` at most and for every tenth of the work, for logs; short work says
-/// nothing.
+/// Prints progress to a stream. A bar is one line that is redrawn at most ten times per second and erased at
+/// the end. Lines are for logs: one per tenth of the work, at most one per `line_seconds`; short tasks print
+/// none.
 class TextProgress : public Progress {
  public:
   TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0)
@@ -35,7 +37,7 @@ class TextProgress : public Progress {
 
  private:
   void show(double now);
-  double share() const;  // 0 to 1; 0 if the total is unknown
+  double share() const;  // fraction done, 0 to 1; 0 if the total is unknown
 
   std::FILE* out_;
   ProgressStyle style_;
@@ -46,7 +48,7 @@ class TextProgress : public Progress {
   std::int64_t done_ = 0;
   std::int64_t already_ = 0;
   std::chrono::steady_clock::time_point start_;
-  double shown_ = 0.0;  // seconds since start_
+  double shown_ = 0.0;  // time of the last output, in seconds since start_
   double shown_share_ = 0.0;
   bool running_ = false;
 };
@@ -57,7 +59,7 @@ struct Voice {
   std::unique_ptr<Progress> progress;
 };
 
-/// Returns the voice of a rank that `speaks` on standard error, or one that says nothing.
+/// Returns the log and progress of a rank, on standard error; without output unless `speaks`.
 Voice make_voice(Verbosity verbosity, bool speaks = true);
 
 }  // namespace vaecf::app

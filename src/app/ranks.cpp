@@ -42,7 +42,7 @@ std::vector<int> cores_of_process(int process) {
 
 Cores look_at_cores() {
   const int own = static_cast<int>(cores_of_process(0).size());
-  // mpirun binds its children, not itself: the parent still has all that the job may use.
+  // mpirun binds its children, but not itself: the affinity mask of the parent contains all cores of the job.
   return {own, std::max(own, static_cast<int>(cores_of_process(getppid()).size()))};
 }
 
@@ -56,8 +56,8 @@ std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int runni
   const int aim = wanted > 0 ? wanted : fair;
   if (cores.bound >= aim || cores.bound >= cores.available) return "";
   return format(
-      "the launcher bound each rank to {} of {} cores, so {} thread{} per rank where {} could run in parallel; "
-      "give mpirun --bind-to none, or --map-by slot:PE={}",
+      "the launcher bound each rank to {} of {} cores, so {} thread{} per rank, but {} could run in parallel; "
+      "use mpirun --bind-to none, or --map-by slot:PE={}",
       cores.bound, cores.available, running, running == 1 ? " runs" : "s share them",
       std::min(aim, cores.available), std::min(aim, cores.available));
 }
@@ -67,8 +67,8 @@ int wanted_threads(const config::Config& config) {
   if (config.backend.threads > 0 || variable == nullptr) return config.backend.threads;
   const long threads = std::strtol(variable, nullptr, 10);
   if (threads > device::most_threads) {
-    throw InputError(format("OMP_NUM_THREADS is {}: give a number of threads up to {}, or backend.threads",
-                            variable, device::most_threads));
+    throw InputError(format("OMP_NUM_THREADS: must be at most {}, got {}; set it or backend.threads",
+                            device::most_threads, variable));
   }
   return static_cast<int>(threads);
 }
@@ -110,18 +110,18 @@ std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share) 
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank].device == ranks[0].device) continue;
     throw InputError(format(
-        "rank {} of {} computes on {}, rank 0 of {} on {}, and ranks cannot work together so: set device to cpu, or make GPUs visible to all",
+        "rank {} on {} uses {}, but rank 0 on {} uses {}; set device: cpu, or make GPUs visible to all ranks",
         rank, ranks[rank].host, ranks[rank].device, ranks[0].host, ranks[0].device));
   }
   const std::string shared = shared_devices(ranks);
   if (shared.empty()) return "";
   if (!may_share) {
     throw InputError(format(
-        "{}, but each rank needs a GPU of its own: start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or use device: cpu; "
-        "distributed.allow_shared_gpu: true shares them, for tests without regard to speed",
+        "{}, but each rank needs its own GPU; start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or set device: cpu; "
+        "for tests, distributed.allow_shared_gpu: true permits sharing",
         shared));
   }
-  return format("{}, as distributed.allow_shared_gpu says: timings mean nothing", shared);
+  return format("{} (distributed.allow_shared_gpu: true); timings are meaningless", shared);
 }
 
 }  // namespace vaecf::app

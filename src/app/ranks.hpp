@@ -11,54 +11,60 @@
 
 namespace vaecf::app {
 
-/// Over MPI where a launcher started this process, else a world of one. InputError, RunError.
+/// Returns a communicator over MPI if a launcher started this process, else one for a single process. Throws
+/// InputError if the launcher's processes are not joined by MPI, and RunError if MPI fails.
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options);
 
-/// Returns "0-3, 8" of 0, 1, 2, 3, 8: ascending numbers.
+/// Formats ascending numbers as ranges: 0, 1, 2, 3, 8 as "0-3, 8".
 std::string list_of(const std::vector<int>& numbers);
 
-/// Returns the cores that a process may use, ascending; none if the kernel does not say. 0: this process.
+/// Returns the cores in the affinity mask of a process (0: this one), ascending; empty if it cannot be
+/// queried.
 std::vector<int> cores_of_process(int process);
 
-/// Cores that matter to a rank's threads.
+/// Numbers of cores that limit a rank's threads.
 struct Cores {
-  int bound = 0;      ///< this process may use
-  int available = 0;  ///< its launcher may use, on this host
+  int bound = 0;      ///< cores in this process's affinity mask
+  int available = 0;  ///< cores in its parent's affinity mask: those of the job on this host
 };
 
-/// Asks the kernel about this process and the one that started it.
+/// Queries the affinity masks of this process and its parent.
 Cores look_at_cores();
 
-/// Threads of a rank that was asked for no number: its share of the host's cores, at most those it is bound
-/// to. More would fight over cores, which costs OpenMP far more than it brings.
+/// Returns the default number of threads of a rank: the available cores divided by the ranks of the host, but
+/// at most the cores that the rank is bound to. More threads than cores slow OpenMP down.
 int fair_threads(Cores cores, int ranks_on_host);
 
-/// Returns advice, with the flag to give, if the launcher bound ranks so tightly that threads are lost;
-/// empty where all is well. `wanted` threads per rank: 0 = a fair share; `running`: what the backend uses.
+/// Returns advice, with the mpirun option to use, if the launcher binds ranks to fewer cores than threads
+/// could use; empty otherwise. `wanted`: threads per rank, 0 for fair_threads(); `running`: threads of the
+/// engine.
 std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running);
 
-/// The number of threads that the user fixed, by the configuration or OpenMP's own variable; 0: none.
+/// Returns the number of threads set by backend.threads or OMP_NUM_THREADS; 0 if neither is set. Throws
+/// InputError if OMP_NUM_THREADS is above device::most_threads.
 int wanted_threads(const config::Config& config);
 
-/// The backend's options for this rank's place on its host. Without a number from the user, ranks that share
-/// a host's cores share them out.
+/// Returns the backend options of this rank: with its local rank, and with fair_threads() unless the user set
+/// the number of threads.
 device::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks);
 
 /// The device that a rank computes on.
 struct RankDevice {
   std::string host;
   std::string device;  ///< "cpu" or "cuda"
-  std::string id;      ///< of the device; empty where ranks may share it
+  std::string id;      ///< unique id of the device; empty for CPUs
 };
 
-/// Returns those of all ranks, in their order. Collective.
+/// Returns the devices of all ranks, by rank. Collective.
 std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine);
 
-/// Which ranks of a host use one device together: "ranks 0, 2 of node1 share GPU-...; ..."; empty: none do.
+/// Lists the ranks of a host that use the same device: "ranks 0, 2 of node1 share GPU-...; ..."; empty if
+/// none.
 std::string shared_devices(const std::vector<RankDevice>& ranks);
 
-/// InputError where some ranks compute on GPUs and others do not, or where ranks share a GPU and `may_share`
-/// is false; where they may, what to tell the user about it, else nothing.
+/// Checks that the devices of all ranks can work together. Throws InputError if only some ranks use GPUs, or
+/// if ranks share a GPU and `may_share` is false. Returns a warning if they share one and may; empty
+/// otherwise.
 std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share);
 
 }  // namespace vaecf::app

@@ -22,53 +22,58 @@
 namespace vaecf::app {
 namespace {
 
+/// Returns what must be the same on all ranks: the flags of the run and the version.
 std::string flags_text(const CommandLine& line) {
   return format("{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
                 line.train ? "--train " : "", line.test ? "--test " : "",
                 line.benchmark ? "--benchmark " : "", line.resume, version_text());
 }
 
-/// Ranks that differ in what they are to do would wait for each other for ever: all must agree with rank 0.
-/// Every rank calls it; the exchange comes before any throw.
+/// Checks that this rank has the same command and configuration as rank 0; otherwise ranks would block on
+/// each other forever. Collective. Throws InputError on ranks that differ, after the communication.
 void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine& line,
                              const config::Config& config) {
   const std::string flags = communicator.broadcast_text(flags_text(line), 0);
   const std::string text = communicator.broadcast_text(config.session.configuration_text, 0);
   if (flags != flags_text(line)) {
-    throw InputError(format("its command is \"{}\", that of rank 0 \"{}\"; start the same on all ranks",
-                            flags_text(line), flags));
+    throw InputError(format(
+        "command differs from rank 0: \"{}\" here and \"{}\" there; start all ranks with the same command",
+        flags_text(line), flags));
   }
   if (text == config.session.configuration_text) return;
   const auto differences = config::differences(config, config::parse(text, "rank 0"));
   const auto& first = differences.at(0);
   throw InputError(
-      format("its configuration differs from that of rank 0: {} is {} here and {} there; "
-             "give all ranks the same file and the same --set",
+      format("configuration differs from rank 0: {} is {} here and {} there; "
+             "pass the same file and --set options to all ranks",
              first.key, first.first, first.second));
 }
 
+/// Throws InputError if the checkpoint to test does not exist.
 void check_checkpoint(const std::string& path) {
   if (std::filesystem::is_regular_file(path)) return;
   throw InputError(format(
-      "--test needs {}, which is not there: train first (--train), or set name and run.directory to those of the trained run",
+      "--test: {} does not exist; train first (--train), or set name and run.directory to those of the trained run",
       path));
 }
 
-/// The parts of a run, destroyed in reverse order: NCCL before CUDA before MPI.
+/// The resources of a run, destroyed in reverse order: NCCL before CUDA before MPI.
 struct Parts {
   StopFlag stop;
-  std::unique_ptr<comm::Communicator> communicator;  // of host memory
-  std::unique_ptr<comm::Watchdog> watchdog;          // over its ranks
+  std::unique_ptr<comm::Communicator> communicator;  // for host memory
+  std::unique_ptr<comm::Watchdog> watchdog;          // monitors its ranks
   std::unique_ptr<train::Engine> engine;
-  std::unique_ptr<comm::Communicator> between_gpus;  // where several ranks compute on GPUs
-  std::unique_ptr<train::RunTimeline> timeline;      // where one is wanted
+  std::unique_ptr<comm::Communicator> between_gpus;  // if several ranks use GPUs
+  std::unique_ptr<train::RunTimeline> timeline;      // with --timeline
   Voice voice;
   std::optional<StopSignals> signals;
-  io::FolderLock run_folder;  // rank 0's, while it trains
+  io::FolderLock run_folder;  // locked by rank 0 in training
 
+  /// Returns the communicator for training.
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
 
+/// Logs version, configuration, backend and ranks.
 void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
   Log& log = parts.voice.log;
   log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
@@ -81,16 +86,17 @@ void introduce(Parts& parts, const CommandLine& line, const config::Config& conf
   if (!advice.empty()) log.warn("{}", advice);
 }
 
+/// Throws InputError if train.deterministic contradicts other options.
 void check_deterministic(const config::Config& config) {
   const auto& distributed = config.session.distributed;
   if (!config.backend.deterministic || distributed.strategy != comm::Strategy::parameter_server ||
       distributed.updates != comm::ServerUpdates::asynchronous)
     return;
   throw InputError(
-      "train.deterministic: true asks for the same run every time, and distributed.updates: asynchronous takes gradients as they come: leave one of them out");
+      "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
 }
 
-/// A timeline may not take the place of a file that the run reads, or keeps, be it not there yet.
+/// Throws InputError if the timeline would overwrite a file that the run reads or writes, existing or not.
 void check_timeline(const CommandLine& line, const config::Config& config) {
   namespace fs = std::filesystem;
   const auto& session = config.session;
@@ -101,25 +107,26 @@ void check_timeline(const CommandLine& line, const config::Config& config) {
   for (const char* const name : {"config.yaml", "metrics.jsonl", ".lock"})
     kept = kept || wanted == place(session.run_folder() + "/" + name);
   if (!kept) return;
-  throw InputError(
-      format("--timeline is {}, which the run keeps for itself, and would be replaced; name another file",
-             line.timeline));
+  throw InputError(format("--timeline: {} belongs to the run and would be overwritten; choose another file",
+                          line.timeline));
 }
 
-/// Two runs in one folder would take each other's checkpoints for their own. The last one may be about to
-/// end.
+/// Locks the run folder, because two runs in one folder would mix their checkpoints. Waits 5 seconds for a
+/// previous run that is about to end. Throws InputError if the folder stays locked.
 void keep_others_out(Parts& parts, const config::Config& config) {
   parts.run_folder = io::FolderLock(config.session.run_folder(), std::chrono::seconds(5));
   if (parts.run_folder.held()) return;
-  parts.voice.log.warn("{}: the file system has no locks: see to it that no other run works in this folder",
-                       config.session.run_folder());
+  parts.voice.log.warn(
+      "{}: this file system does not support locks; make sure that no other run uses this folder",
+      config.session.run_folder());
 }
 
-/// Finds the checkpoint to train on from, as --resume asks.
+/// Sets session.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
+/// the checkpoint is not valid or belongs to another run.
 void choose_checkpoint(const CommandLine& line, const train::Services& services, config::Config& config) {
   const auto point = train::find_resume_point(config.session, services, line.resume);
   if (!point) {
-    services.log.info("{} holds no whole checkpoint: training from the start",
+    services.log.info("{} contains no valid checkpoint; starting from scratch",
                       config.session.checkpoint_folder());
     return;
   }
@@ -127,7 +134,8 @@ void choose_checkpoint(const CommandLine& line, const train::Services& services,
   config.session.resume_from = point->path;
 }
 
-/// Everything that ranks can agree on before heavy work. Returns at the first phase that fails anywhere.
+/// Runs the phases of the setup, with the outcome exchanged after each. Collective. Returns the exit code of
+/// the first phase that fails on any rank, else ExitCode::done.
 ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const Outcome& parsed) {
   comm::Communicator& ranks = *parts.communicator;
   ExitCode code = agree(ranks, parsed);
@@ -147,7 +155,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     parts.engine = train::make_engine(options_for_rank(config, ranks));
     if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
   });
-  // A phase of its own, which ranks can only reach together: they exchange something in it.
+  // A separate phase because it communicates: all ranks must reach it.
   together([&] {
     const auto devices = gather_devices(ranks, parts.engine->facts());
     const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
@@ -168,7 +176,8 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   return code;
 }
 
-/// Not part of the setup that ranks agree on: where it fails on one, the others may already wait for it.
+/// Creates the NCCL communicator if several ranks use GPUs. Collective. Not a phase of set_up(), because if
+/// it fails on one rank, the others may already be blocked in NCCL.
 void connect_gpus(Parts& parts, const config::Config& config) {
   if (parts.engine->facts().device != "cuda" || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
@@ -177,13 +186,14 @@ void connect_gpus(Parts& parts, const config::Config& config) {
                                                      config.backend.allow_shared_gpu, distributed.timeout});
 }
 
-/// `phase` tells the caller how far it came. Where the run was asked to end early, what would follow is left
-/// to the run that goes on.
+/// Trains, tests and benchmarks as requested. Collective. Sets `phase` to the current task, for error
+/// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
+/// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
   const train::Services services{parts.ranks(), *parts.engine, parts.voice.log, *parts.voice.progress,
                                  &parts.stop};
   const auto& session = config.session;
-  const bool speaks = parts.communicator->rank() == 0;
+  const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = services.communicator.activity().timeline();
   if (line.train) {
     phase = "training";
@@ -199,14 +209,14 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
     const Timeline::Span span(timeline, Track::run, "test");
     services.communicator.activity().enter(Phase::test);
     const auto result = train::test(session, services, session.best_checkpoint());
-    if (speaks) print(train::to_table(result));
+    if (prints) print(train::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
     const Timeline::Span span(timeline, Track::run, "benchmark");
     services.communicator.activity().enter(Phase::benchmark);
     const auto result = train::benchmark(session, services);
-    if (speaks) print(train::to_table(result));
+    if (prints) print(train::to_table(result));
   }
   return ExitCode::done;
 }
@@ -218,7 +228,7 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
   Outcome parsed = usage;
   Parts parts;
   if (usage.ok()) {
-    // From the first moment: a request while data are loaded is kept for the first step.
+    // Before loading, so that a request during loading takes effect at the first step.
     if (line.train) parts.signals.emplace(parts.stop);
     parsed = attempt([&] {
       config = config::load(line.config, line.overrides);

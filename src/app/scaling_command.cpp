@@ -15,11 +15,12 @@
 namespace vaecf::app {
 namespace {
 
+/// Writes the report on a folder of runs as JSON, CSV and HTML, and prints it as a table.
 void report_on(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
   if (!std::filesystem::is_directory(arguments.subject)) {
     throw InputError(format(
-        "{} is no folder: give the one that launch/scaling made, or --predict MACHINE.yaml to predict for a configuration",
+        "{}: not a folder; pass the folder written by launch/scaling, or --predict MACHINE.yaml to predict for a configuration",
         arguments.subject));
   }
   const scaling::Report report = scaling::make_report(scaling::read_runs(arguments.subject),
@@ -32,24 +33,27 @@ void report_on(const CommandLine& line) {
   if (line.verbosity != Verbosity::quiet) print(format("wrote {}.{{json,csv,html}}\n", name));
 }
 
-/// Items, features and training interactions a user, of the dataset or as the command line has it.
+/// Numbers of items and features, and mean training interactions per user.
 struct Sizes {
   model::Inputs inputs;
   double interactions_per_user = 0.0;
 };
 
+/// Returns the sizes from the command line if it has both, else from the dataset. Throws InputError if the
+/// dataset does not exist, or if a user would have more items than there are.
 Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) {
   if (arguments.items > 0 && arguments.interactions_per_user > 0.0) {
     if (arguments.interactions_per_user > static_cast<double>(arguments.items)) {
-      throw InputError(format("--interactions-per-user {:g} is more than the {} items: nobody has one twice",
-                              arguments.interactions_per_user, arguments.items));
+      throw InputError(format(
+          "--interactions-per-user {:g} exceeds the number of items ({}); a user can have each item at most once",
+          arguments.interactions_per_user, arguments.items));
     }
     return {{arguments.items}, arguments.interactions_per_user};
   }
   const std::string& file = config.session.data.file;
   if (!std::filesystem::exists(file)) {
     throw InputError(format(
-        "{}: data.file {} is not there to tell its size: give --items and --interactions-per-user, or make it first (vaecf_dist prepare)",
+        "{}: data.file {} does not exist; pass --items and --interactions-per-user, or prepare it first (vaecf_dist prepare)",
         arguments.subject, file));
   }
   const io::DatasetFile dataset(file);
@@ -58,6 +62,7 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
           static_cast<double>(dataset.entries("train")) / users};
 }
 
+/// Returns the number of weights and the memory traffic of a training step.
 scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) {
   scaling::Workload workload;
   const auto shape = model::network_shape(config.session.model, sizes.inputs);
@@ -72,14 +77,15 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
                       config.backend.precision != device::Precision::tf32;
   const double width = narrow ? 2.0 : 4.0;
   workload.narrow_bytes = narrow ? 2.0 : 0.0;
-  // The gradient of the logits is written once and read twice; rows of the input table are gathered for what
-  // dropout keeps, and as many summed backward.
+  // The gradient of the logits is written once and read twice. One row of the input table is gathered per
+  // item that dropout keeps, and one is added in the backward pass.
   const double kept = (1.0 - config.session.model.dropout) * sizes.interactions_per_user;
   workload.bytes_per_user = 3.0 * width * static_cast<double>(sizes.inputs.items) +
                             2.0 * width * kept * static_cast<double>(shape.encoder.front().outputs);
   return workload;
 }
 
+/// Prints the predicted speed of the configuration on a machine. Throws InputError if an input is not valid.
 void predict(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
   const config::Config config = config::load(arguments.subject, line.overrides);
@@ -87,23 +93,22 @@ void predict(const CommandLine& line) {
   const bool several = machine.within_host.bandwidth > 0.0 && machine.between_hosts.bandwidth > 0.0;
   if (machine.name.empty() || machine.flops <= 0.0 || machine.memory_rate <= 0.0 || !several) {
     throw InputError(format(
-        "{}: it must say machine.name, machine.flops, machine.memory_rate, machine.within_host.bandwidth and machine.between_hosts.bandwidth; "
+        "{}: must set machine.name, machine.flops, machine.memory_rate, machine.within_host.bandwidth and machine.between_hosts.bandwidth; "
         "see configs/machines/",
         arguments.machine));
   }
-  if (arguments.ranks.empty()) throw InputError("--predict wants --ranks, e.g. --ranks 8,64,512");
+  if (arguments.ranks.empty()) throw InputError("--predict: requires --ranks, e.g. --ranks 8,64,512");
   for (const int ranks : arguments.ranks) {
     constexpr int most_ranks = 1'000'000;
     if (ranks < 1 || ranks > most_ranks) {
-      throw InputError(format("--ranks: {} is no number of ranks: give 1 to {}", ranks, most_ranks));
+      throw InputError(format("--ranks: must be between 1 and {}, got {}", most_ranks, ranks));
     }
   }
   const auto& distributed = config.session.distributed;
   if (distributed.strategy != comm::Strategy::allreduce) {
-    throw InputError(
-        format("distributed.strategy: {} cannot be predicted: the model knows the ring of all-reduce only; "
-               "measure it (launch/scaling --variants ps)",
-               to_string(distributed.strategy)));
+    throw InputError(format(
+        "distributed.strategy: {} cannot be predicted, only allreduce; measure it (launch/scaling --variants ps)",
+        to_string(distributed.strategy)));
   }
   const std::int64_t shards = config.session.data.virtual_shards;
   const int most = *std::max_element(arguments.ranks.begin(), arguments.ranks.end());
@@ -118,9 +123,8 @@ void predict(const CommandLine& line) {
   print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), setting,
                                arguments.ranks));
   if (most > shards) {
-    print(format(
-        "  {} ranks want data.virtual_shards raised from {} to that many, and better a multiple of it\n",
-        most, shards));
+    print(format("  {} ranks require data.virtual_shards of at least {}, preferably a multiple; it is {}\n",
+                 most, most, shards));
   }
 }
 

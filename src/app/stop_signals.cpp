@@ -15,16 +15,16 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// Lets the signal take its effect: unless the process ignores it, it ends, and the parent sees which signal
-/// it was.
+/// Raises the signal with its default effect, so that the process ends with it, unless the process ignores
+/// it.
 void end_by(int number) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, number);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   std::raise(number);
-  pthread_sigmask(SIG_BLOCK, &set,
-                  nullptr);  // the process ignores it, as a shell's background job ignores INT
+  // Reached if the process ignores the signal, as a background job of a shell ignores INT.
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 }  // namespace
@@ -34,17 +34,17 @@ StopSignals::StopSignals(StopFlag& flag) : flag_(flag) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGUSR1, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  // Ctrl-C also ends the reader of a pipe that the log goes to, as in `vaecf_dist c.yaml 2>&1 | tee log`.
+  // Ctrl-C also ends the reader of a pipe that receives the log, as in `vaecf_dist c.yaml 2>&1 | tee log`.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     thread_ = std::thread([this] { wait_for_signals(); });
   } catch (const std::system_error& error) {
-    throw RunError(std::string("no thread can be started to wait for stop signals: ") + error.what());
+    throw RunError(std::string("cannot start the thread that waits for stop signals: ") + error.what());
   }
 }
 
 void StopSignals::interrupts_too() {
-  std::signal(SIGINT, SIG_DFL);  // a job that a shell started in the background inherits it as ignored
+  std::signal(SIGINT, SIG_DFL);  // a background job of a shell inherits it as ignored
   interrupts_too_ = true;
 }
 
@@ -52,7 +52,7 @@ StopSignals::~StopSignals() {
   done_ = true;
   pthread_kill(thread_.native_handle(), SIGUSR1);
   thread_.join();
-  // A late USR1 must not end a run that is done.
+  // A late USR1 must not end a completed run.
   std::signal(SIGUSR1, SIG_IGN);
   if (stopped_) std::signal(SIGTERM, SIG_IGN);
   const sigset_t signals = stop_signals();
@@ -70,7 +70,7 @@ void StopSignals::take(int number) {
   flag_.request();
   if (number == SIGUSR1 || (number == SIGTERM && stopped_)) return;
   const auto now = std::chrono::steady_clock::now();
-  // Slurm sends two TERMs at once when a job's time limit is reached: they are one request.
+  // Slurm sends two TERMs at once when a job reaches its time limit; they count as one request.
   constexpr std::chrono::seconds one_request{2};
   const bool is_first = !first_at_;
   if (is_first) first_at_ = now;

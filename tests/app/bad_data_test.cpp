@@ -39,19 +39,18 @@ TEST_F(Prepare, WritesTheDatasetAndSaysWhatItKept) {
              "  min 6, 10 % 6, 25 % 6, median 6, 75 % 6, 90 % 6, 99 % 6, max 6; mean 6.0\n"
              "              4 - 7         18\n"});
   const Result again = place.succeed("prepare c.yaml");
-  expect_in(again.err, {"was there already"});
+  expect_in(again.err, {"is up to date"});
   EXPECT_EQ(again.out, first.out);
   expect_in(place.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
 }
 
 TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
-  expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: no such file");
+  expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
   place.write("ratings.csv", "");
   expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
   place.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
   expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
-  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2,
-                 "set data.prepare.split: given");
+  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
   place.write("ratings.csv", "\x89HDF\n1,2\n");
   expect_refused(place, "prepare c.yaml", 2, "(\\x89HDF)");
   place.write("none.yaml", "name: x\n");
@@ -72,7 +71,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
                       "find . -type f ! -name before -exec sha256sum {} + > before")
                 .code,
             0);
-  const std::string apart = "would be overwritten; choose another file";
+  const std::string apart = "another file";
   for (const char* arguments :
        {"prepare c.yaml --set data.file=c.yaml",
         "prepare c.yaml --set data.source.path=. --set data.file=ratings.csv",
@@ -97,7 +96,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
                                 "prepare c.yaml --set data.file=none/"}) {
-    expect_refused(place, arguments, 2, "a folder; choose a file");
+    expect_refused(place, arguments, 2, "a folder; name a file");
   }
   EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
   place.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");
@@ -111,7 +110,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
 TEST_F(TestUsers, AreAskedForBeforeTraining) {
   place.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
-  expect_refused(place, "small.yaml", 2, "the dataset has no test users; pass --train");
+  expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
   EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
   place.succeed("small.yaml --train --quiet");
 }
@@ -135,7 +134,7 @@ TEST_F(TestUsers, MustHaveWhatCanBeFound) {
   expect_refused(place, "c.yaml", 2, "none of its test users has a held-out item");
   EXPECT_FALSE(place.exists("runs/few/metrics.jsonl"));
   expect_in(place.succeed("c.yaml --train").err,
-            {"has no validation users that have a held-out item: the last epoch"});
+            {"holds no validation users that have a held-out item: the last epoch"});
 }
 
 TEST_F(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
@@ -153,7 +152,7 @@ TEST_F(Prepare, CompressesAsTold) {
 TEST_F(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {
   place.write("ratings.csv", made_ratings(200));
   const Result result = place.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
-  expect_in(result.err, {"temporary file next to out/made.h5"});
+  expect_in(result.err, {"temporary file beside out/made.h5"});
   expect_in(result.out, {"1,200 events"});
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
   EXPECT_EQ(place.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);

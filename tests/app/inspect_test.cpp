@@ -28,8 +28,7 @@ TEST_F(Inspect, TellsDatasetsFromCheckpoints) {
 
 TEST_F(Inspect, NamesNoMetricWhereNoneChose) {
   place.succeed("small.yaml --train --quiet --set validation.every=0");
-  expect_in(place.program("inspect runs/small/checkpoints/best.h5").out,
-            {"best: whichever epoch is the last\n"});
+  expect_in(place.program("inspect runs/small/checkpoints/best.h5").out, {"best: always the last epoch\n"});
 }
 
 TEST_F(Inspect, WaitsForNoPipe) {
@@ -51,7 +50,7 @@ TEST_F(Inspect, DrawsTheCurvesOfARun) {
             1);
   const Result none = place.program("inspect runs/small --metric ndcg@7");
   EXPECT_EQ(none.code, 2);
-  expect_in(none.err, {"it has ndcg@10, recall@5"});
+  expect_in(none.err, {"available: ndcg@10, recall@5"});
   EXPECT_EQ(place.program("inspect data.h5 --metric ndcg@10").code, 2);
   // Of another program or version, torn, with numbers that are none.
   place.write("a.jsonl",

@@ -93,10 +93,10 @@ TEST(CommandLine, SaysWhichNumbersItTakes) {
   };
   for (const char* number : {"0", "-3", "many", "1.5"}) {
     expect_in(refusal({"recommend", "c.yaml", "--top", number}),
-              {std::string("--top: ") + number + " is not a whole number from 1 to 2147483647;"});
+              {std::string("--top: must be an integer from 1 to 2147483647, got ") + number + ";"});
   }
   for (const char* number : {"-1", "18446744073709551616", "1e3", "0x"})
-    expect_in(refusal({"synthesize", "o.h5", "--seed", number}), {"is not a whole number from 0 to"});
+    expect_in(refusal({"synthesize", "o.h5", "--seed", number}), {"must be an integer from 0 to"});
   EXPECT_EQ(parse({"synthesize", "o.h5", "--test-users", "0"}).synthesize.test_users, 0);
   EXPECT_EQ(parse({"synthesize", "o.h5", "--seed", "18446744073709551615"}).synthesize.seed,
             18446744073709551615U);

@@ -39,7 +39,8 @@ TEST_F(Usage, ConfigurationMistakesNameFileAndLine) {
                  "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
   expect_refused(place.program("none.yaml"),
                  "vaecf_dist: cannot read the configuration none.yaml: No such file or directory\n");
-  expect_refused(place.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml"), "VAECF_PROGRESS is \"fancy\"");
+  expect_refused(place.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml"),
+                 "VAECF_PROGRESS: must be bar, lines or none, got \"fancy\"");
 }
 
 TEST_F(Usage, FilesThatAreNoConfigurationAreRefusedInOneShortSentence) {

@@ -32,7 +32,7 @@ TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
        "country: 2 values in 2 x 16 columns, set for 19 users",
        "the user is missing and gets no features, first at people.csv: user 20"});
   expect_in(place.succeed("inspect made.h5").out, {"features of users: 64", "train/features", "2 16 band"});
-  EXPECT_EQ(count(place.program("prepare c.yaml").err, "was there already"), 1);
+  EXPECT_EQ(count(place.program("prepare c.yaml").err, "is up to date"), 1);
   place.write("people.csv", "who,country,band\n1,Peru,\n");
   expect_in(place.succeed("prepare c.yaml").out, {"features of 1 of 20 users"});
 }

@@ -35,12 +35,12 @@ TEST(DeviceMap, SharedGpusAreRefusedWithTheMapAndTheFixUnlessAllowed) {
             {"ranks 0, 3 of a share GPU-1; ranks 4-5 of b share GPU-3, but each rank needs",
              "distributed.allow_shared_gpu", "CUDA_VISIBLE_DEVICES"});
   expect_in(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-1"}}, true),
-            {"ranks 0-1 of a share GPU-1", "timings mean nothing"});
+            {"ranks 0-1 of a share GPU-1", "timings are meaningless"});
 }
 
 TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
   expect_in(refusal({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}),
-            {"rank 1 of b computes on cpu, rank 0 of a on cuda"});
+            {"rank 1 on b uses cpu, but rank 0 on a uses cuda"});
   EXPECT_THROW(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}, true), InputError);
 }
 

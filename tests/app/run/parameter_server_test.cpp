@@ -58,7 +58,7 @@ TEST_F(Served, BadSettingsComeFromOneRank) {
   expect(2, "--set distributed.servers=2", "distributed.servers: 2 leaves no worker among 2 ranks");
   expect(1, "--set distributed.staleness=-1", "distributed.staleness must be at least 0");
   expect(2, asynchronous + "--set train.deterministic=true",
-         "train.deterministic: true asks for the same run");
+         "train.deterministic: true cannot be combined with distributed.updates: asynchronous");
 }
 
 /// Starts a run for ever in the background, waits for its first epoch, sends a signal, says how it ended.

@@ -20,7 +20,8 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   expect_refused(place.ranks(3, "small.yaml --set data.virtual_shards=2"),
                  "the number of workers must be at most data.virtual_shards (2), got 3");
   expect_refused(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), "data.h5/runs", 1);
-  expect_refused(place.ranks(2, "small.yaml --test"), "--test needs runs/small/checkpoints/best.h5");
+  expect_refused(place.ranks(2, "small.yaml --test"),
+                 "--test: runs/small/checkpoints/best.h5 does not exist");
 }
 
 TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
@@ -30,14 +31,14 @@ TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
     return place.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper");
   };
   expect_refused(with_extra("--set train.epochs=3"),
-                 "rank 1: its configuration differs from that of rank 0: "
+                 "rank 1: configuration differs from rank 0: "
                  "train.epochs is 3 here and 2 there");
   expect_refused(with_extra("--set train.epochs=x"),
                  "rank 1: --set train.epochs=x: train.epochs must be an integer");
   expect_refused(with_extra("--set distributed.algorithm=auto"),
                  "distributed.algorithm is auto here and ring there");
   expect_refused(with_extra("--nonsense"), "rank 1: ");
-  expect_refused(with_extra("--benchmark"), "start the same on all ranks");
+  expect_refused(with_extra("--benchmark"), "start all ranks with the same command");
 }
 
 TEST_F(Ranks, AFullDiskEndsAll) {

@@ -39,7 +39,7 @@ TEST_F(Program, ClosedStreamsAreNoFilesOfTheRun) {
 
 TEST_F(Program, TooManyThreadsAreRefused) {
   expect_refused(place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train"),
-                 "OMP_NUM_THREADS is 99999999999: give a number of threads up to 4096");
+                 "OMP_NUM_THREADS: must be at most 4096, got 99999999999");
 }
 
 TEST_F(Program, BenchmarkPrintsPhases) {

@@ -141,7 +141,7 @@ TEST_F(Stop, BeforeTheFirstStep) {
 
 TEST_F(Resume, WithoutACheckpointTrainsFromTheStart) {
   const Result result = place.succeed("small.yaml --resume auto");
-  EXPECT_EQ(count(result.err, "holds no whole checkpoint: training from the start"), 1) << result.err;
+  EXPECT_EQ(count(result.err, "contains no valid checkpoint; starting from scratch"), 1) << result.err;
 }
 
 TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
@@ -149,9 +149,7 @@ TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
   for (const int ranks : {1, 3}) {
     const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
     EXPECT_EQ(result.code, 2) << result.err;
-    EXPECT_EQ(
-        count(result.err, "epoch-0002.h5: trained with model.latent 8, but the configuration has 9"),
-        1)
+    EXPECT_EQ(count(result.err, "epoch-0002.h5: trained with model.latent 8, but the configuration has 9"), 1)
         << result.err;
   }
   expect_refused(place.ranks(2, "small.yaml --resume none.h5"), "none.h5");
