@@ -22,18 +22,20 @@ namespace {
 
 constexpr std::int64_t block_elements = 1 << 20;
 
+/// Returns the bytes of an array.
 std::string_view bytes_view(const auto& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The first `columns` columns of a tensor of the checkpoint.
+/// Returns the tensor /weights/LAYER/PART of the checkpoint, limited to its first `columns` columns (0: all).
+/// Throws InputError if the checkpoint does not contain it.
 io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
                            const std::string& part, std::int64_t columns = 0) {
   const std::string path = format("weights/{}/{}", layer, part);
   const auto& all = checkpoint.tensors();
   const auto info = std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name);
-  if (info == all.end()) throw InputError(format("the checkpoint holds no /{}", path));
+  if (info == all.end()) throw InputError(format("the checkpoint contains no /{}", path));
   const std::int64_t stored = info->columns;
   const std::int64_t kept = columns > 0 ? columns : stored;
   const std::int64_t rows = info->rows;
@@ -55,12 +57,13 @@ io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::stri
   return tensor;
 }
 
+/// Returns a tensor of given values.
 io::OutgoingTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
                             const auto& values) {
   return {name, type, std::move(shape), [values](io::OutputFile& file) { file.write(bytes_view(values)); }};
 }
 
-/// Numbers as int64 (I); texts as bytes (I, longest), zeros behind each.
+/// Returns the ids as a tensor: integers as int64 (I), strings as uint8 (I, longest), padded with zeros.
 io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
   if (ids.numeric()) return constant(name, io::TensorType::int64, {ids.size()}, ids.numbers);
   std::size_t width = 1;
@@ -73,21 +76,23 @@ io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
   return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)}, bytes);
 }
 
-/// Returns how many features of users the model knows; 0: none.
+/// Returns the number of input features of the model; 0: none.
 std::int64_t features_of(const io::CheckpointFile& checkpoint) {
   return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
 }
 
-/// The one that --data names, or that the checkpoint's run read: from another folder its path leads nowhere.
+/// Opens the dataset of --data, or the one that the checkpoint was trained on; its path may be relative to
+/// another folder. Throws InputError if it cannot be opened.
 io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained_on) {
   std::error_code unknown;
   if (line.data.empty() && !std::filesystem::exists(trained_on, unknown)) {
-    throw InputError(format("{}: its run read the dataset {}, which is not here; name it with --data",
-                            line.subject, trained_on));
+    throw InputError(
+        format("{}: its dataset {} does not exist; pass the path with --data", line.subject, trained_on));
   }
   return io::DatasetFile(line.data.empty() ? trained_on : line.data);
 }
 
+/// What is exported: the checkpoint, its configuration, and its dataset.
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.subject),
@@ -97,12 +102,12 @@ struct Source {
         shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
     if (dataset.fingerprint() == trained_on) return;
-    throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, and that of {} is {}; "
-               "name the dataset it was trained on with --data",
-               line.subject, trained_on, dataset.path(), dataset.fingerprint()));
+    throw InputError(format(
+        "{}: trained on a dataset with checksum {}, but that of {} is {}; pass the training dataset with --data",
+        line.subject, trained_on, dataset.path(), dataset.fingerprint()));
   }
 
+  /// Returns the metadata of both file formats.
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> texts = {
         {"producer", "vaecf_dist " + version_text()},
@@ -120,6 +125,7 @@ struct Source {
   model::NetworkShape shape;
 };
 
+/// Writes weights and item ids as safetensors.
 void export_safetensors(const Source& source, const std::string& path) {
   std::vector<io::OutgoingTensor> tensors;
   for (const auto* layers : {&source.shape.encoder, &source.shape.decoder}) {
@@ -131,12 +137,12 @@ void export_safetensors(const Source& source, const std::string& path) {
   if (source.shape.features > 0) {
     tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
   }
-  // Numbers of 8 bytes stand in front, aligned whatever the other sizes are.
+  // Tensors of 8-byte elements come first, so that they are aligned.
   tensors.insert(source.ids.numeric() ? tensors.begin() : tensors.end(), id_tensor("items.id", source.ids));
   io::write_safetensors(path, source.metadata(), tensors);
 }
 
-/// The forward pass for scoring, node by node.
+/// Builds the ONNX graph of the forward pass for scoring.
 class Graph {
  public:
   explicit Graph(const Source& source) : source_(source) {}
@@ -144,15 +150,15 @@ class Graph {
   io::OnnxModel build() {
     model_.name = source_.config.session.model.type;
     model_.description =
-        "items: the columns of the items that each user has, each once, filled up with -1. "
-        "scores: of all items, not normalised; leave out the user's own and take the highest. "
-        "item_ids in the metadata tells which item each column is.";
+        "items: the columns of each user's items, each once, padded with -1. "
+        "scores: unnormalized scores of all items; leave out the user's items and take the highest. "
+        "item_ids in the metadata lists the item of each column.";
     model_.metadata = source_.metadata();
-    // JSON would hold another text, perhaps the same one for two items.
+    // JSON would replace invalid bytes, possibly with the same string for two items.
     const auto odd = std::ranges::find_if_not(source_.ids.strings, is_utf8);
     if (odd != source_.ids.strings.end()) {
       throw InputError(format(
-          "{}: the id of item {} is not UTF-8, as the list of ids in an ONNX model has to be: export a .safetensors file, or convert the ratings (iconv -t UTF-8) and prepare and train again",
+          "{}: the id of item {} is not UTF-8, which ONNX metadata requires; export a .safetensors file, or convert the ratings (iconv -t UTF-8), prepare and train again",
           source_.dataset.path(), odd - source_.ids.strings.begin()));
     }
     const io::IdList& ids = source_.ids;
@@ -160,7 +166,7 @@ class Graph {
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
     if (source_.shape.features > 0) {
       model_.description +=
-          " features: likewise the columns of each user's features, which feature_hashing in the metadata makes of his values.";
+          " features: the columns of each user's features, padded with -1; feature_hashing in the metadata maps values to columns.";
       model_.inputs.push_back({"features", io::TensorType::int64, {"users", "known"}});
     }
     model_.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source_.ids.size())}}};
@@ -168,7 +174,7 @@ class Graph {
     model_.initializers = {constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0}),
                            constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
                            constant("one", io::TensorType::float32, {}, std::array{1.0F})};
-    // Of [mu | logvar] only mu is wanted for scoring.
+    // Scoring uses only mu of [mu | logvar].
     std::string at;
     for (const auto* half : {&source_.shape.encoder, &source_.shape.decoder}) {
       for (const auto& layer : *half) {
@@ -183,12 +189,14 @@ class Graph {
   }
 
  private:
+  /// Adds a node.
   void add(const std::string& op, std::vector<std::string> inputs, const std::string& output,
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
   }
-  /// normalise(x) @ table, where x is 1 in the columns that `input` names: the mean direction of their rows,
-  /// the sum over the square root of their number. Returns where it is.
+  /// Adds the product normalize(x) @ table, where x (users, columns) is 1 in the columns listed in `input`:
+  /// the sum of their rows of `table`, divided by the square root of their count. Returns the name of the
+  /// result.
   std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
                                 std::int64_t columns) {
     const auto in = [&](const char* part) { return input + "." + part; };
@@ -207,7 +215,8 @@ class Graph {
     return in("product");
   }
 
-  /// `input` empty: the first layer, of what the users have.
+  /// Adds a layer and returns the name of its output. `input`: output of the previous layer; empty: the first
+  /// layer, on items and features. `columns`: number of columns of the weights to use, 0 for all.
   std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns, bool tanh) {
     std::string product = layer + ".product";
     if (input.empty()) {
@@ -237,7 +246,7 @@ void run_export(const CommandLine& line) {
   const std::string extension = std::filesystem::path(line.output).extension().string();
   if (extension != ".safetensors" && extension != ".onnx") {
     throw InputError(format(
-        "--output {}: name a .safetensors file (weights and ids) or an .onnx file (the model that scores)",
+        "--output: must be a .safetensors file (weights and ids) or an .onnx file (model that computes scores), got {}",
         line.output));
   }
   const Source source(line);

@@ -52,7 +52,7 @@ device::BackendOptions options_for_rank(const config::Config& config, const comm
 struct RankDevice {
   std::string host;
   std::string device;  ///< "cpu" or "cuda"
-  std::string id;      ///< unique id of the device; empty for CPUs
+  std::string id;      ///< unique id of the device; empty if ranks may share it
 };
 
 /// Returns the devices of all ranks, by rank. Collective.

@@ -102,11 +102,11 @@ TEST_F(Export, RefusesWhatItCannotDo) {
   EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is no checkpoint";
   EXPECT_EQ(place.program(command + "/dev/null/m.onnx").code, 1);
   place.succeed("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet");
-  expect_refused(place.program(command + "m.onnx --data other.h5"), "name the dataset it was trained on");
+  expect_refused(place.program(command + "m.onnx --data other.h5"), "pass the training dataset with --data");
   EXPECT_FALSE(place.exists("m.onnx"));
   place.bash("mv data.h5 moved.h5");
   expect_refused(place.program(command + "m.onnx"),
-                 "its run read the dataset data.h5, which is not here; name it with --data");
+                 "its dataset data.h5 does not exist; pass the path with --data");
   place.succeed(command + "m.onnx --data moved.h5 --quiet");
 }
 

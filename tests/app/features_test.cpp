@@ -47,8 +47,8 @@ TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
   // The values are text to the hash: another table may have them in another order, and more columns.
   place.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
   const Result all = place.succeed("recommend small.yaml --users people.csv --top 5");
-  expect_in(all.err, {"3 users have no item that the model knows; they get what their features alone",
-                      "1 users have no item and no feature that the model knows (old)"});
+  expect_in(all.err, {"3 users have no known items; their recommendations are based on features alone",
+                      "1 users have no known items and no known features (old)"});
   auto lists = lists_of(all.out);
   ASSERT_EQ(lists.size(), 4U);
   EXPECT_EQ(lists["ann"], lists["bob"]) << "who are alike";
@@ -58,7 +58,7 @@ TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
   const std::string item = lists["ann"][0].substr(0, lists["ann"][0].find(' '));
   place.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
   const Result some = place.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
-  expect_in(some.err, {"--users people.csv: 1 users are not in it (zoe)"});
+  expect_in(some.err, {"--users people.csv: 1 users are not in the table (zoe)"});
   const auto with_items = lists_of(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
@@ -81,14 +81,14 @@ TEST_F(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
   place.succeed("small.yaml --train --quiet");
   place.write("people.csv", "user,age,country\nann,1,1\n");
   expect_refused(place.program("recommend small.yaml --users people.csv"),
-                 "data.h5 knows no features of users");
+                 "dataset data.h5 was prepared without user features");
   EXPECT_EQ(place.program("recommend small.yaml --users people.csv --split test").code, 2);
 
   make_run_with_features(place);
   const std::string off = " --set model.features=off --set train.epochs=1 ";
   place.succeed("small.yaml --train --quiet" + off);
   expect_refused(place.program("recommend small.yaml --users people.csv" + off),
-                 "was trained without features of users; leave --users out");
+                 "was trained without user features; omit --users");
 }
 
 TEST_F(FeaturesOfUsers, CountInPredictions) {

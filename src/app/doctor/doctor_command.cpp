@@ -19,16 +19,16 @@
 namespace vaecf::app {
 namespace {
 
-/// Looks at everything, on all ranks. A check that fails is a finding, unless the communicator is broken.
+/// Runs all checks on all ranks. An exception in a check becomes a finding, except in communication between
+/// ranks.
 class Examination {
  public:
-  /// `separate_worlds`: why MPI did not join processes that a launcher started together; empty: it did, or
-  /// there were none.
+  /// `separate_worlds`: the reason if MPI did not join the processes of a launcher; empty otherwise.
   Examination(const CommandLine& line, const config::Config& config, const std::string& separate_worlds,
               comm::Communicator& communicator)
       : line_(line), config_(config), separate_worlds_(separate_worlds), ranks_(communicator) {}
 
-  /// Returns the report, the same on all ranks. Collective.
+  /// Runs the checks and returns the report, identical on all ranks. Collective.
   io::Json run() {
     const int wanted = wanted_threads(config_);
     device::BackendOptions options = options_for_rank(config_, ranks_);
@@ -66,8 +66,8 @@ class Examination {
   void add(About about, const Findings& findings) {
     for (const Finding& finding : findings) add(about, finding);
   }
-  /// Facts that a host or all ranks have in common are checked by one of them. A check that fails is a
-  /// finding like others.
+  /// Runs a check on the ranks that report for its scope: rank 0, one rank per host, or every rank. An
+  /// exception of the check becomes a finding.
   template <class Check>
   void check(About about, const char* subject, const Check& check) {
     if (about == About::host && ranks_.local_rank() != 0) return;
@@ -77,6 +77,7 @@ class Examination {
     ranks_.activity().progressed();
   }
 
+  /// Checks everything that needs no measurement. `hosts`: number of hosts. Collective.
   void look_around(int hosts) {
     const HostFacts host = look_at_host();
     const bool gpus = cuda::availability().devices > 0;
@@ -98,8 +99,8 @@ class Examination {
           [&] { return check_run_folder(has_config ? session.run_folder() : ".", checkpoint_bytes()); });
   }
 
-  /// Which ranks of this host would compute on one GPU together; what cannot be told is told elsewhere.
-  /// Collective.
+  /// Lists the ranks of this host that would share a GPU. Errors are ignored here, because check_gpus()
+  /// reports them. Collective.
   std::string shared_gpus() {
     train::DeviceFacts mine;
     (void)attempt([&] {
@@ -113,8 +114,8 @@ class Examination {
     return shared_devices(devices);
   }
 
-  /// Returns the size of all checkpoints that a run keeps, and of the one being written; 1 GiB if that is not
-  /// known.
+  /// Returns the size in bytes of all checkpoints that a run keeps and the one being written; 1 GiB if the
+  /// dataset cannot be read.
   std::int64_t checkpoint_bytes() const {
     std::int64_t bytes = std::int64_t{1} << 30;
     const auto& session = config_.session;
@@ -128,9 +129,9 @@ class Examination {
     return bytes;
   }
 
-  /// Returns a device's rates by rank, 0 if one was not measured, and times of sums. With `quick`, engines
-  /// are only made. If one rank's device or NCCL fails, others give up after a while, and all come together
-  /// again behind it. Collective.
+  /// Returns a device's throughput by rank, 0 if not measured, and all-reduce times. Collective. With
+  /// --quick, only creates the engines. If the device or NCCL of a rank fails, the others stop waiting after
+  /// 30 seconds, and all continue together.
   io::Json measure(device::BackendOptions options) {
     const bool cpu = options.device == device::DeviceChoice::cpu;
     const char* subject = cpu ? "products" : "gpu";
@@ -139,7 +140,7 @@ class Examination {
     std::array<double, device_rates.size()> mine{};
     bool all_work = true;
     for (std::size_t i = 0; i < device_rates.size(); ++i) {
-      ranks_.barrier();  // ranks measure at the same time
+      ranks_.barrier();  // all ranks measure at the same time
       check(About::rank, subject, [&] {
         options.precision = device_rates[i].precision;
         const auto engine = train::make_engine(options);
@@ -193,7 +194,7 @@ ExitCode run_doctor(const CommandLine& line) {
     config = line.config.empty() ? config::parse("{}", "doctor", line.overrides)
                                  : config::load(line.config, line.overrides);
   });
-  // The doctor waits for no rank as long as a run may.
+  // Shorter timeouts than in a run.
   comm::DistributedOptions limits = config.session.distributed;
   limits.timeout = limits.loading_timeout = limits.validation_timeout = 120.0;
   limits.warn_after = 30.0;
@@ -201,15 +202,15 @@ ExitCode run_doctor(const CommandLine& line) {
   std::unique_ptr<comm::Communicator> ranks;
   std::unique_ptr<comm::Watchdog> watchdog;
   const Outcome connected = attempt([&] {
-    // No MPI library can join tasks that srun started by no protocol at all, and Open MPI would end the
-    // process while it tries.
+    // No MPI library can join tasks that srun started without a process-management interface, and Open MPI
+    // would end the process in MPI_Init.
     const std::string advice = comm::launch_advice();
     if (!advice.empty() && std::getenv("PMI_RANK") == nullptr) throw InputError(advice);
     ranks = make_communicator(limits);
   });
   std::string separate_worlds;
   if (connected.code == ExitCode::bad_input) {
-    // Each process is a world of its own: one of them says so.
+    // Each process is a separate MPI job; only the first one reports this.
     if (comm::launcher_rank().value_or(0) != 0) return ExitCode::failed;
     separate_worlds = connected.message;
     ranks = comm::make_self_communicator();

@@ -20,12 +20,13 @@
 namespace vaecf::app {
 namespace {
 
+/// Returns the contents of a file; empty if it cannot be read.
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Returns the text behind `key` and a colon; empty if there is no such line.
+/// Returns the value in the line "KEY: VALUE" of `text` that begins with `key`; empty if there is none.
 std::string line_value(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -37,13 +38,14 @@ std::string line_value(const std::string& text, const std::string& key) {
   return "";
 }
 
-/// The number that `text` begins with; 0 if there is none.
+/// Returns the integer at the beginning of `text`; 0 if there is none.
 std::int64_t number(const std::string& text) {
   std::int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
 
+/// Returns the relevant instruction-set extensions in /proc/cpuinfo.
 std::vector<std::string> instructions_of(const std::string& cpuinfo) {
   constexpr std::array<const char*, 6> known = {"avx2",        "fma",      "avx512f",
                                                 "avx512_bf16", "amx_tile", "amx_bf16"};
@@ -55,8 +57,8 @@ std::vector<std::string> instructions_of(const std::string& cpuinfo) {
   return found;
 }
 
-/// Both generations of control groups, as a container sees its own: "QUOTA PERIOD", each "max" or -1 if there
-/// is no limit.
+/// Returns the CPU limit of the container in cores, from control groups v2 or v1 ("QUOTA PERIOD", with "max"
+/// or -1 for no limit); 0 if there is none.
 double cpu_limit(const std::string& root) {
   const std::string folder = root + "/sys/fs/cgroup/";
   std::istringstream numbers(text_of(folder + "cpu.max") + text_of(folder + "cpu/cpu.cfs_quota_us") +
@@ -67,7 +69,8 @@ double cpu_limit(const std::string& root) {
   return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
 }
 
-/// Limits beyond the memory itself are none.
+/// Returns the memory limit of the container in bytes, from control groups v2 or v1; 0 if there is none, or
+/// if it is not below `memory`.
 std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
   for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     const std::int64_t limit = number(text_of(root + file));
@@ -76,6 +79,7 @@ std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
   return 0;
 }
 
+/// Sets the host name and the duration of its lookup.
 void look_up_name(HostFacts& facts) {
   facts.name = host_name();
   const auto begin = std::chrono::steady_clock::now();
@@ -85,6 +89,7 @@ void look_up_name(HostFacts& facts) {
   facts.name_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Returns whether the folder exists and is not empty.
 bool holds_anything(const std::string& folder) {
   std::error_code none;
   return std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator();
@@ -104,25 +109,25 @@ Finding check_memory(const HostFacts& facts, int ranks) {
     text += format("; this container may use {:.1f} GiB", gibibytes(facts.memory_limit));
     usable = std::min(usable, facts.memory_limit);
   }
-  // A model of MovieLens 20M's size with moments, gradient and batch takes about 1 GiB.
+  // A model for MovieLens 20M with moments, gradient and batch needs about 1 GiB.
   return warn_if(
       gibibytes(usable) < ranks, "memory", text,
       format(
-          "models of MovieLens 20M's size need 1 GiB for each of {} ranks: end other programs, start fewer ranks here, or use a smaller model or batch",
+          "a model of the size of MovieLens 20M needs 1 GiB for each of {} ranks; end other programs, start fewer ranks here, or use a smaller model or batch",
           ranks));
 }
 
 Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
   if (facts.shared_memory_free < 0) {
-    return warn_if(ranks > 1, "/dev/shm", "there is none",
-                   "ranks of one host exchange data through it: mount a tmpfs there");
+    return warn_if(ranks > 1, "/dev/shm", "does not exist",
+                   "ranks on the same host communicate through it; mount a tmpfs there");
   }
-  // Open MPI takes some 4 MiB for each rank, NCCL some 10 MiB for each pair of GPUs without NVLink.
+  // Open MPI needs about 4 MiB per rank, NCCL about 10 MiB per pair of GPUs without NVLink.
   const std::int64_t wanted = ranks <= 1 ? 0 : gpus ? 256 * mib : 16 * mib * ranks;
   return warn_if(
       facts.shared_memory_free < wanted, "/dev/shm", format("{} MiB free", facts.shared_memory_free / mib),
       format(
-          "{} ranks on one host may need up to {} MiB: give a container more by --shm-size=1g, else free or enlarge it (mount -o remount,size=1g /dev/shm)",
+          "{} ranks on one host may need up to {} MiB; in a container use --shm-size=1g, otherwise free or enlarge it (mount -o remount,size=1g /dev/shm)",
           ranks, wanted / mib));
 }
 
@@ -132,9 +137,9 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
   return warn_if(
       matters && facts.locked_memory < 1024 * mib, "memlock",
       format("at most {} KiB can be locked{}", facts.locked_memory / 1024,
-             matters ? "" : ", which only GPUs and InfiniBand ask for"),
+             matters ? "" : ", which only matters for GPUs and InfiniBand"),
       format(
-          "{} needs locked memory: ulimit -l unlimited, in containers --ulimit memlock=-1, under Slurm PropagateResourceLimitsExcept=MEMLOCK",
+          "{} needs locked memory; set ulimit -l unlimited, in containers --ulimit memlock=-1, under Slurm PropagateResourceLimitsExcept=MEMLOCK",
           facts.infiniband ? "InfiniBand" : "copying to GPUs at full speed"));
 }
 
@@ -147,20 +152,20 @@ Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
           facts.name_seconds > 1.0, "host name",
           format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_seconds),
           format(
-              "each start of Open MPI waits for that, up to half a minute: add the line `127.0.1.1 {}` to /etc/hosts, or have the name server answer",
+              "every start of Open MPI is delayed by the lookup, by up to 30 seconds; add the line `127.0.1.1 {}` to /etc/hosts, or fix the name server",
               facts.name)),
       warn_if(
           std::ranges::count(facts.instructions, "avx2") == 0, "processor",
           format("{}, {} cores, {}", facts.processor, facts.cores,
-                 instructions.empty() ? "no wide instructions" : instructions),
-          "products are several times slower without AVX2: if this is a virtual machine, have it pass the host's processor through"),
+                 instructions.empty() ? "no AVX2" : instructions),
+          "matrix products are several times slower without AVX2; in a virtual machine, enable CPU passthrough"),
       warn_if(
           facts.cpu_limit > 0.0 && facts.cpu_limit < 0.99 * facts.cores, "cpu limit",
           facts.cpu_limit <= 0.0
               ? "none"
               : format("this container may use {:.1f} of {} cores", facts.cpu_limit, facts.cores),
           format(
-              "more threads than that are stopped in turn, and all others wait for them: set OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit (docker run --cpus)",
+              "threads beyond the limit are suspended while the others wait; set OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit (docker run --cpus)",
               std::max(1.0, facts.cpu_limit))),
       check_memory(facts, ranks),
       check_shared_memory(facts, ranks, gpus),

@@ -19,6 +19,7 @@ std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlac
   return hosts;
 }
 
+/// Returns "1 rank", "2 ranks".
 std::string counted(std::size_t count, const char* what) {
   return format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -53,17 +54,16 @@ Findings check_launch(const std::vector<RankPlace>& places, const std::string& s
       format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"),
              joined(list, "; ")),
       format(
-          "hosts with {} ranks and with {} do not finish a step at the same time: start as many on each (mpirun --map-by ppr:N:node)",
+          "hosts with {} ranks and with {} do not finish a step at the same time; start the same number on each (mpirun --map-by ppr:N:node)",
           *counts.begin(), *counts.rbegin()))};
   if (const std::string advice = comm::launch_advice(); !advice.empty()) {
     findings.push_back({"launch", Health::warn, advice});
   }
   const char* tasks = std::getenv("SLURM_NTASKS");
   if (tasks != nullptr && std::atoi(tasks) > 1 && places.size() == 1) {
-    findings.push_back(
-        {"launch", Health::warn,
-         format("this is a Slurm allocation of {} tasks, but this program was started alone", tasks),
-         "start it by srun --mpi=pmix, or by mpirun"});
+    findings.push_back({"launch", Health::warn,
+                        format("the Slurm allocation has {} tasks, but this is a single process", tasks),
+                        "start it with srun --mpi=pmix or mpirun"});
   }
   return findings;
 }
@@ -95,11 +95,11 @@ Findings check_oversubscription(const std::vector<RankPlace>& places) {
                 counted(cores.size(), "core")),
          ranks.size() <= cores.size()
              ? format(
-                   "threads that wait for one another lose far more than they bring: OMP_NUM_THREADS={}, or bind ranks to more cores",
+                   "waiting threads slow the others down; set OMP_NUM_THREADS={}, or bind ranks to more cores",
                    cores.size() / ranks.size())
              : format(
                    "start at most {} here; "
-                   "if that cannot be, OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, mpirun --mca mpi_yield_when_idle 1",
+                   "otherwise set OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, and use mpirun --mca mpi_yield_when_idle 1",
                    counted(cores.size(), "rank"))});
   }
   if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none"});

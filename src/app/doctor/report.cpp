@@ -10,6 +10,7 @@
 namespace vaecf::app {
 namespace {
 
+/// Converts a finding to JSON.
 io::Json json_of(const Finding& finding) {
   return {{"subject", finding.subject},
           {"health", to_string(finding.health)},
@@ -18,12 +19,13 @@ io::Json json_of(const Finding& finding) {
           {"about", to_string(finding.about)}};
 }
 
-/// A finding with all ranks that made it: rank 0 those about all, one rank of each host those about the host.
+/// A finding with all ranks that reported it. Rank 0 reports for all ranks, one rank per host for its host.
 struct SharedFinding {
   io::Json finding;
   std::set<int> ranks;
 };
 
+/// Gathers the findings of all ranks and merges equal ones. Collective.
 std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, const Findings& mine) {
   std::vector<SharedFinding> all;
   io::Json packed = io::Json::array();
@@ -46,14 +48,14 @@ std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, con
     return one.finding["subject"] == "data" && one.finding["health"] == "ok";
   });
   if (datasets > 1) {
-    const Finding different{"data", Health::fail, "hosts see different datasets under the same name",
-                            "copy one file to all of them, or put it on a file system that they share"};
+    const Finding different{"data", Health::fail, "hosts have different datasets under the same name",
+                            "copy the same file to all hosts, or put it on a shared file system"};
     all.push_back({json_of(different), {0}});
   }
   return all;
 }
 
-/// "ranks 0-3 on node1: "; nothing if it is all of them.
+/// Returns the ranks or hosts of a finding: "ranks 0-3 on node1: "; empty if it applies to all.
 std::string who(const io::Json& finding, const io::Json& report) {
   const auto ranks = finding["ranks"].get<std::vector<int>>();
   const auto hosts = finding["hosts"].get<std::vector<std::string>>();
@@ -64,21 +66,23 @@ std::string who(const io::Json& finding, const io::Json& report) {
   return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : joined(hosts) + ": ";
 }
 
-/// "210.0 GFLOP/s" of one rank; "210.0 GFLOP/s together, 105.0 to 105.0 a rank" of several.
+/// Formats throughput: "210.0 GFLOP/s" for one rank; "210.0 GFLOP/s in total, 105.0 to 105.0 per rank" for
+/// several.
 std::string rates_text(const std::vector<double>& rates, const char* unit) {
   const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
   if (rates.size() == 1) return format("{:.1f} {}", sum, unit);
   const auto [low, high] = std::ranges::minmax(rates);
-  return format("{:.1f} {} together, {:.1f} to {:.1f} a rank", sum, unit, low, high);
+  return format("{:.1f} {} in total, {:.1f} to {:.1f} per rank", sum, unit, low, high);
 }
 
+/// Formats the measurements of one device.
 std::string table_of(const io::Json& measured) {
   std::string text = format("measured on {}\n", io::text_at(measured, "device"));
   for (const DeviceRate& rate : device_rates) {
     text += format("  {:<16}{}\n", rate.name, rates_text(measured[rate.key], rate.unit));
   }
   for (const io::Json& sum : measured["all_reduce"]) {
-    text += format("  sum of {:>8.0f} bytes {:>12.1f} us{:>9.2f} GB/s, {:.2f} GB/s on the bus\n",
+    text += format("  all-reduce of {:>8.0f} bytes {:>12.1f} us{:>9.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
                    io::number_at(sum, "bytes"), 1e6 * io::number_at(sum, "seconds"),
                    io::number_at(sum, "gbytes"), io::number_at(sum, "bus_gbytes"));
   }
@@ -100,10 +104,10 @@ Findings check_pace(const io::Json& measured) {
   if (slow.empty()) return {};
   return {
       {"pace", Health::warn,
-       format("on {}, ranks {}: down to {:.0f} GFLOP/s, and the median is {:.0f}",
+       format("on {}, ranks {}: down to {:.0f} GFLOP/s, with a median of {:.0f}",
               io::text_at(measured, "device"), list_of(slow), sorted.front(), usual),
-       "all ranks wait for the slowest: see what else runs on its cores, whether it is bound like the others, and whether its host is of the same kind; "
-       "then ask again"}};
+       "all ranks wait for the slowest; check for other programs on its cores, for a different binding, and for different hardware; "
+       "then run doctor again"}};
 }
 
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
@@ -137,7 +141,7 @@ std::string to_table(const io::Json& report, bool quiet) {
   if (!quiet) {
     for (const io::Json& measured : report["measured"]) text += table_of(measured);
   }
-  return text + format("{:.0f} ok, {:.0f} to look at, {:.0f} failed\n", io::number_at(report, "ok"),
+  return text + format("{:.0f} ok, {:.0f} warnings, {:.0f} failed\n", io::number_at(report, "ok"),
                        io::number_at(report, "warn"), io::number_at(report, "fail"));
 }
 

@@ -16,15 +16,16 @@
 namespace vaecf::app {
 namespace {
 
-/// The row of each user within a split of the dataset; -1: not there.
+/// The rows of users in one split of the dataset.
 struct Part {
   std::string split;
-  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> rows;  ///< by user; -1: not in this split
 
   std::string fold_in() const { return split == "train" ? split : split + "/fold_in"; }
 };
 
-/// All users of a file, each once: where those of validation and test are train users, their rows are joined.
+/// Returns the rows of all users of a file, and sets `users` to their ids, each once. Validation and test
+/// users that are also train users have rows in several splits.
 std::vector<Part> everybody(const io::DatasetFile& file, io::IdList& users) {
   std::vector<Part> parts = {{"train", {}}, {"validation", {}}, {"test", {}}};
   std::unordered_map<std::string, std::size_t> users_by_name;
@@ -55,7 +56,7 @@ std::vector<Part> everybody(const io::DatasetFile& file, io::IdList& users) {
 
 using Rows = std::vector<std::vector<std::int32_t>>;
 
-/// Adds what the users have in `matrix`; users whose rows follow each other are read at once.
+/// Appends the columns of the users' rows of `matrix` to `found`. Consecutive rows are read in one call.
 void collect(const io::DatasetFile& file, const std::string& matrix, const std::vector<std::int64_t>& rows,
              Range users, Rows& found) {
   for (std::int64_t user = users.begin; user < users.end;) {
@@ -81,6 +82,7 @@ void append(std::span<const std::int32_t> row, Csr& rows) {
   rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
 }
 
+/// Returns the rows with columns ascending and unique.
 Csr sorted_rows(Rows found) {
   Csr rows;
   for (auto& columns : found) {
@@ -91,7 +93,7 @@ Csr sorted_rows(Rows found) {
   return rows;
 }
 
-/// `held_out` says whether they have what was held out of the folds, too.
+/// Returns users of a dataset by their rows. `held_out`: add held-out items to the fold-in items.
 Audience users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Part> all_parts, bool held_out) {
   const auto parts = std::make_shared<const std::vector<Part>>(std::move(all_parts));
   const auto seen = [&file, parts, held_out](Range users) {
@@ -112,7 +114,7 @@ Audience users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Part>
   return {std::move(ids), format("{}users of {}", split, file.path()), seen, features};
 }
 
-/// Returns a function of some of the rows; of none if `rows` has none.
+/// Returns a function that returns a range of `rows`, or no rows if `rows` is empty.
 std::function<Csr(Range)> some_of(Csr rows) {
   return [rows = std::move(rows)](Range users) {
     Csr some;
@@ -122,20 +124,23 @@ std::function<Csr(Range)> some_of(Csr rows) {
   };
 }
 
+/// Reads the table of --users with the feature hashing of the dataset. Throws InputError if the dataset has
+/// no features.
 data::HashedUsers read_table(const data::UsersTableOptions& table, const io::DatasetFile& dataset, Log& log) {
   const auto found = dataset.attributes().find("feature_hashing");
   const auto* hashing =
       found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
   if (dataset.features() == 0 || hashing == nullptr) {
     throw InputError(
-        format("--users {}: {} knows no features of users, so that nothing of this table means anything; "
-               "prepare it with data.prepare.features and train anew, or leave --users out",
+        format("--users {}: dataset {} was prepared without user features, so the table cannot be used; "
+               "set data.prepare.features, prepare and train again, or omit --users",
                table.path, dataset.path()));
   }
   return data::read_hashed_users(table, data::FeatureHashing::parse(*hashing), log);
 }
 
-/// The table's rows for `users`, empty ones for those whom it lacks.
+/// Returns the rows of the table for `users`, with empty rows, and a warning, for users that are not in the
+/// table.
 Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& table, const std::string& path,
             Log& log) {
   std::unordered_map<std::string_view, std::int64_t> row_of;
@@ -151,12 +156,13 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
            rows);
   }
   if (missing.times() > 0) {
-    log.warn("--users {}: {} users are not in it ({}); nothing is known of them but their items", path,
-             missing.times(), missing.text());
+    log.warn("--users {}: {} users are not in the table ({}); they have no features", path, missing.times(),
+             missing.text());
   }
   return rows;
 }
 
+/// Returns new users, from `input` or, if that is empty, from the table source.users.
 Audience make_newcomers(const std::string& input, const data::SourceOptions& source,
                         const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
   const data::UsersTableOptions& table = source.users;
@@ -172,8 +178,8 @@ Audience make_newcomers(const std::string& input, const data::SourceOptions& sou
   }
   Histories histories = read_histories(input, source, names);
   if (histories.unknown.times() > 0) {
-    log.warn("{}: {} lines name items that the model does not know ({}); they are left out", input,
-             histories.unknown.times(), histories.unknown.text());
+    log.warn("{}: skipped {} lines with unknown items ({})", input, histories.unknown.times(),
+             histories.unknown.text());
   }
   Csr features = table.path.empty() ? Csr{} : rows_of(histories.users, known, table.path, log);
   return {{{}, std::move(histories.users)},
@@ -198,7 +204,7 @@ Audience make_audience(const RecommendArguments& arguments, const data::SourceOp
   Part part{split, {}};
   part.rows.resize(static_cast<std::size_t>(dataset.rows(part.fold_in())));
   if (part.rows.empty()) {
-    throw InputError(format("{} has no {} users; choose another --split", dataset.path(), split));
+    throw InputError(format("{}: contains no {} users; choose another --split", dataset.path(), split));
   }
   std::iota(part.rows.begin(), part.rows.end(), 0);
   const auto count = static_cast<std::int64_t>(part.rows.size());
@@ -212,7 +218,7 @@ std::int64_t find_user(const Audience& audience, const std::string& id) {
   }
   std::vector<std::string> examples;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
-  throw InputError(format("user {} is not among the {} {}; they are {} ...", id, ids.size(),
+  throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", id, ids.size(),
                           audience.description, joined(examples)));
 }
 

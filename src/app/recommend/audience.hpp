@@ -14,29 +14,33 @@
 
 namespace vaecf::app {
 
-/// The users who are to get recommendations, and what they have.
+/// The users to recommend to, with their items and features.
 struct Audience {
-  io::IdList users;         ///< the source's own ids
+  io::IdList users;         ///< ids in the source
   std::string description;  ///< "test users of data.h5"
-  /// What these users have: a row each, columns ascending and unique.
+  /// Returns the items of these users: one row per user, columns ascending and unique.
   std::function<Csr(Range users)> seen;
-  /// What is known of them beside it, likewise; no rows if that is nothing.
+  /// Returns the features of these users: one row per user, columns ascending and unique; no rows without
+  /// features.
   std::function<Csr(Range users)> features;
 };
 
-/// Returns users of the dataset by --split: "train", "validation", "test", with what the model may see of
-/// them; "all" with all that is known of them, held-out items included, each user once. With --input: users
-/// that the model never saw, read as `source` describes the data set, with their rows of the table
-/// source.users if it has a path; with the table alone: all users of the table, without items. Throws
-/// InputError if there are none, a file is not as it must be, or the dataset knows no features of users. The
-/// dataset outlives the result.
+/// Returns the users to recommend to:
+/// - with --split train, validation or test: the users of this split, with their training or fold-in items;
+/// - with --split all: every user of the dataset once, with all items, including held-out ones;
+/// - with --input: new users from a file in the format of `source`, with features from the table source.users
+/// if
+///   that has a path;
+/// - with that table only: all users of the table, without items.
+/// `dataset` must outlive the result. Throws InputError if there are no users, if a file is malformed, or if
+/// a table is given but the dataset has no user features.
 Audience make_audience(const RecommendArguments& arguments, const data::SourceOptions& source,
                        const io::DatasetFile& dataset, const ItemNames& names, Log& log);
 
-/// Returns the number of the user who has this id. Throws InputError if there is none.
+/// Returns the index of the user with this id. Throws InputError if there is none.
 std::int64_t find_user(const Audience& audience, const std::string& id);
 
-/// Returns the ids at `path` of the file; the numbers 0 .. count-1 if it holds none.
+/// Returns the ids stored at `path`; 0 .. count-1 if the file has none.
 io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count);
 
 }  // namespace vaecf::app

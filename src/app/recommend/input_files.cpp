@@ -62,13 +62,13 @@ void read_rows(const std::string& path, const data::TableLayout& expected,
                const std::function<void(const data::Table& row)>& each) {
   Progress quiet;
   data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
-  if (!lines.next_file()) throw InputError(format("{}: holds no file: give a TSV or CSV file", path));
+  if (!lines.next_file()) throw InputError(format("{}: contains no file; pass a TSV or CSV file", path));
   const std::string separator = data::separator_of(lines.peek(), {"\t", expected.separator});
   const bool quotes = separator == expected.separator ? expected.quotes : separator == ",";
   data::Table rows(lines, {.separator = separator, .quotes = quotes, .lenient = true});
   if (first(rows)) rows.next();
   while (rows.next()) each(rows);
-  lines.next_file();  // an archive must hold no other
+  lines.next_file();  // throws if the archive contains another file
 }
 
 ItemList read_item_list(const std::string& path, const ItemNames& names) {
@@ -95,13 +95,15 @@ namespace {
 using Position = std::optional<std::size_t>;
 using Fields = std::vector<std::string_view>;
 
+/// The columns of a file of histories.
 struct Columns {
   std::size_t user = 0;
   std::size_t item = 1;
-  bool header = false;  ///< whether the first line names them
+  bool header = false;  ///< whether the first line is a header
 };
 
-/// Returns the position of the column called `name`, else of the only one that usually heads a `kind`.
+/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`;
+/// empty if there is none.
 Position named(const Fields& fields, const std::string& name, std::string_view kind) {
   const auto usual = [&](std::string_view field) { return names_a_column(field, kind); };
   auto at = data::column_number(name) ? fields.end() : std::ranges::find(fields, name);
@@ -110,7 +112,7 @@ Position named(const Fields& fields, const std::string& name, std::string_view k
   return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
 }
 
-/// Finds the columns in the first line, which may be a header or data.
+/// Returns the columns by the first line, which may be a header or data. Throws InputError if it is neither.
 Columns find_columns(const data::Table& first, const data::SourceLayout& layout, const ItemNames& items) {
   const Fields& fields = first.fields();
   Position user = data::column_number(layout.user);
@@ -131,8 +133,8 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
     if (user && item && user != item) return {*user, *item, true};
   }
   throw InputError(
-      format("{}: the first line names no item of the model, and is no header with the expected columns; "
-             "found {}, expected {}; correct the header, or data.source's columns",
+      format("{}: the first line has neither an item of the model nor a header with the expected columns; "
+             "found {}, expected {}; correct the header or the columns in data.source",
              first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
              by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
 }
@@ -153,7 +155,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
   read_rows(path, layout.table, first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty()) {
       throw InputError(format(
-          "{}: must have a user in column {} and an item in column {} (from 0), between them {}, got \"{}\"",
+          "{}: must have a user in column {} and an item in column {} (from 0), separated by {}, got \"{}\"",
           row.location(), columns.user, columns.item,
           layout.table.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
           row.line().substr(0, 80)));
@@ -169,7 +171,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
     else
       rows[position->second].push_back(column);
   });
-  if (rows.empty()) throw InputError(format("{} holds no line \"user,item\"", path));
+  if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
   for (auto& row : rows) {
     std::ranges::sort(row);
     row.erase(std::unique(row.begin(), row.end()), row.end());

@@ -13,15 +13,16 @@
 
 namespace vaecf::app {
 
-/// What people call items: the source's ids and, where there are any, titles.
+/// Maps the source's ids and, if any, titles of items to columns.
 class ItemNames {
  public:
-  /// A title that several items have names none of them.
+  /// A title shared by several items maps to none of them.
   explicit ItemNames(const io::IdList& ids, const io::IdList& titles = {});
 
-  /// The column of the item that has this id, or else this title; -1: none has.
+  /// Returns the column of the item with this id, or else with this title; -1 if there is none.
   std::int32_t find(const std::string& name) const;
-  /// That of a row's field, or of all from there on: titles hold commas, and are written without quotes.
+  /// Returns the column of the item in field `column` of a row. If the field and all following fields
+  /// together are an item, returns that one: unquoted titles may contain commas. -1 if there is none.
   std::int32_t find(const data::Table& row, std::size_t column) const;
   std::int64_t size() const { return size_; }
   /// Returns whether the source's ids are integers.
@@ -34,12 +35,13 @@ class ItemNames {
   std::unordered_map<std::string, std::int32_t> titles_;
 };
 
-/// Names that were not known: how often they came, and the first few of them.
+/// Counts unknown names and stores the first few.
 class Strangers {
  public:
   void add(const std::string& name);
+  /// Returns how often add() was called.
   std::int64_t times() const { return times_; }
-  /// "a, b, c"; " ..." follows where there are more.
+  /// Returns "a, b, c", with " ..." appended if there were more.
   std::string text() const;
 
  private:
@@ -48,37 +50,40 @@ class Strangers {
   bool more_ = false;
 };
 
-/// Whether `text` heads a column of such ids: for "item" item, item_id, itemId, Item ID ...; a movie, track,
-/// song, product or book is an item, too.
+/// Returns whether `text` is a usual header of a column of ids of `what` ("user" or "item"): for "item" item,
+/// item_id, itemId, Item ID ..., also with movie, track, song, product or book instead of item.
 bool names_a_column(std::string_view text, std::string_view what);
 
-/// Reads a TSV or CSV file, also a compressed one, the only one of an archive, or a pipe. The separator is a
-/// TAB if the first line contains one, else that of `expected` if the line contains it, else a comma; CSV has
-/// quotes. `first` gets the first line, requires the columns that are read, and says whether it is a header.
-/// Throws InputError if the file cannot be read.
+/// Reads a TSV or CSV file: plain, compressed, the only file of an archive, or a pipe. The separator is a TAB
+/// if the first line contains one, else that of `expected` if the line contains it, else a comma; CSV fields
+/// may be quoted. `first` is called with the first line; it requires the columns to read, and returns whether
+/// the line is a header. `each` is called with every other line. Throws InputError if the file cannot be
+/// read.
 void read_rows(const std::string& path, const data::TableLayout& expected,
                const std::function<bool(data::Table& rows)>& first,
                const std::function<void(const data::Table& row)>& each);
 
-/// A file with an item's id or title in the first column of each line; a header line (item, item_id, movieId,
-/// ...) is allowed.
+/// The items in a list file.
 struct ItemList {
   std::vector<std::int32_t> items;  ///< ascending, unique
   Strangers unknown;
 };
-/// InputError where the file cannot be read.
+/// Reads a file with an item's id or title in the first column of each line. A header line (item, item_id,
+/// movieId,
+/// ...) is allowed. Throws InputError if the file cannot be read.
 ItemList read_item_list(const std::string& path, const ItemNames& names);
 
-/// What users have, as the model reads it: one row per user, item columns ascending and unique.
+/// The items of users as model input: one row per user, item columns ascending and unique.
 struct Histories {
-  std::vector<std::string> users;  ///< the source's own ids
+  std::vector<std::string> users;  ///< ids in the file
   Csr seen;
-  Strangers unknown;  ///< items that the model does not know, by line
+  Strangers unknown;  ///< unknown items, counted by line
 };
 
-/// Reads lines with a user and an item, in `source`'s columns or simply `user,item` or `user<TAB>item`; users
-/// come in order of first appearance. Further columns and repeated lines are allowed. The first line may be a
-/// header, as docs/DATA.md says. Throws InputError with file and line otherwise, and if there is no line.
+/// Reads lines with a user and an item, in the columns of `source` or as `user,item` or `user<TAB>item`.
+/// Users are in order of first appearance. Further columns and repeated lines are allowed, and a header as
+/// described in docs/DATA.md. Throws InputError with file and line if a line is malformed, and if there are
+/// no lines.
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items);
 
 }  // namespace vaecf::app

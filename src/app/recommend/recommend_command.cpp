@@ -22,29 +22,28 @@
 namespace vaecf::app {
 namespace {
 
-/// Returns "tsv", "csv" or "hdf5": what --format says, without it the extension of --output, else TSV.
+/// Returns "tsv", "csv" or "hdf5", by --format, else by the extension of --output, else "tsv". Throws
+/// InputError for Parquet, and for HDF5 without --output.
 std::string output_format(const RecommendArguments& arguments) {
   const std::string extension = std::filesystem::path(arguments.output).extension().string();
   std::string name = arguments.format;
   if (name.empty() && extension == ".parquet") {
     throw InputError(
-        format("{}: Parquet is not written here; "
-               "name a .tsv, .csv or .h5 file, which any reader turns into Parquet",
-               arguments.output));
+        format("--output {}: Parquet is not supported; choose a .tsv, .csv or .h5 file", arguments.output));
   }
   if (name.empty())
     name = extension == ".csv" ? "csv" : extension == ".h5" || extension == ".hdf5" ? "hdf5" : "tsv";
   if (name == "hdf5" && arguments.output.empty()) {
-    throw InputError("HDF5 does not go to standard output: name a file with --output");
+    throw InputError("--format hdf5: requires a file; set --output");
   }
   return name;
 }
 
-/// Takes recommendations user by user, in the order of RecommendationHead::users. Text has a line for each
-/// user and item, with a column `title` if the head has titles.
+/// Writes recommendations, user by user in the order of RecommendationHead::users. TSV and CSV have one line
+/// per user and item, with a column `title` if the head has titles.
 class Output {
  public:
-  /// `path` empty: standard output.
+  /// Opens the output; `path` empty: standard output. Throws RunError if the file cannot be created.
   Output(const std::string& format_name, const std::string& path, io::RecommendationHead head)
       : tsv_(format_name == "tsv"), head_(std::move(head)) {
     if (format_name == "hdf5") {
@@ -57,8 +56,8 @@ class Output {
     add_line("user", "item", "score", "title");
   }
 
-  /// The next users, best item first: items and scores (rows, k), item -1 if no item is left; scores nan of
-  /// users who got the popular items.
+  /// Appends the next users: items and scores (rows, k), best first; item -1 if no item is left. The scores
+  /// of users with popularity-based items are nan.
   void append(std::span<const std::int32_t> items, std::span<const float> scores) {
     const auto k = static_cast<std::size_t>(head_.k);
     if (hdf5_) {
@@ -68,15 +67,16 @@ class Output {
     }
     for (std::size_t row = 0; row < items.size() / k; ++row) {
       const std::string user = field(head_.users.text(next_user_++));
-      for (std::size_t place = row * k; place < (row + 1) * k && items[place] >= 0; ++place) {
-        const auto item = static_cast<std::size_t>(items[place]);
-        add_line(user, items_[item], std::isnan(scores[place]) ? "nan" : format("{:g}", scores[place]),
+      for (std::size_t slot = row * k; slot < (row + 1) * k && items[slot] >= 0; ++slot) {
+        const auto item = static_cast<std::size_t>(items[slot]);
+        add_line(user, items_[item], std::isnan(scores[slot]) ? "nan" : format("{:g}", scores[slot]),
                  titles_.empty() ? "" : titles_[item]);
       }
     }
     hand_out();
   }
 
+  /// Completes the output; a file is then visible under its name.
   void commit() {
     if (hdf5_) return hdf5_->commit();
     hand_out();
@@ -84,7 +84,8 @@ class Output {
   }
 
  private:
-  /// In CSV in quotes if it must be. TSV knows no quotes: what would end the field becomes a blank.
+  /// Returns a string as a field: in CSV quoted if needed; in TSV, which has no quotes, with separators
+  /// replaced by spaces.
   std::string field(std::string text) const {
     if (tsv_) {
       std::ranges::replace_if(
@@ -102,6 +103,7 @@ class Output {
     text_ += titles_.empty() ? "\n" : separator + title + '\n';
   }
 
+  /// Writes the buffered lines.
   void hand_out() {
     if (file_)
       file_->write(text_);
@@ -113,16 +115,17 @@ class Output {
   bool tsv_;
   io::RecommendationHead head_;
   std::optional<io::RecommendationWriter> hdf5_;
-  std::optional<io::OutputFile> file_;  // neither: standard output
+  std::optional<io::OutputFile> file_;  // without this and hdf5_: standard output
   std::vector<std::string> items_;
   std::vector<std::string> titles_;
   std::int64_t next_user_ = 0;
   std::string text_;
 };
 
-/// How many users a rank takes in a round, in which ranks exchange some megabytes and the progress bar moves:
-/// whole groups, so that the same users go through the model together at any number of ranks and get the same
-/// scores to the last bit.
+/// Returns the number of users per rank and round. After each round the ranks exchange a few megabytes and
+/// progress is reported. It is a multiple of the model's batch (unless that is larger than the limit), so
+/// that the same users are batched together for any number of ranks and get bitwise identical scores.
+/// `width`: items per user.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
   const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
   const std::int64_t group = std::min(most, train::Recommender::users_at_a_time);
@@ -130,20 +133,21 @@ std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t
   return group * std::min(most / group, share);
 }
 
+/// Returns the path of the checkpoint. Throws InputError if it does not exist, or if data.file is not set.
 std::string checkpoint_path(const CommandLine& line, const config::Config& config) {
   const auto& session = config.session;
   if (session.data.file.empty()) {
-    throw InputError(format("{}: data.file is not set: its dataset tells which item is which", line.config));
+    throw InputError(format("{}: data.file is not set; it is needed to map item ids", line.config));
   }
   const std::string path =
       line.recommend.checkpoint.empty() ? session.best_checkpoint() : line.recommend.checkpoint;
   if (!std::filesystem::exists(path)) {
-    throw InputError(format("there is no checkpoint {}: train first, or name one with --checkpoint", path));
+    throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));
   }
   return path;
 }
 
-/// Which items may be recommended; empty: all.
+/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all.
 std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const ItemNames& names, Log& log) {
   if (arguments.include.empty() && arguments.exclude.empty()) return {};
   std::vector<std::uint8_t> offers(static_cast<std::size_t>(names.size()), arguments.include.empty());
@@ -151,8 +155,8 @@ std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const
     if (path.empty()) return;
     const ItemList list = read_item_list(path, names);
     if (list.unknown.times() > 0) {
-      log.warn("{} {}: {} lines name items that the model does not know ({})", option, path,
-               list.unknown.times(), list.unknown.text());
+      log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.times(),
+               list.unknown.text());
     }
     for (const std::int32_t item : list.items) offers[static_cast<std::size_t>(item)] = value;
   };
@@ -161,9 +165,10 @@ std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const
   return offers;
 }
 
-/// One rank's part of the work.
+/// The work of one rank.
 class Recommending {
  public:
+  /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
   Recommending(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
       : arguments_(line.recommend),
         config_(line.config),
@@ -176,7 +181,7 @@ class Recommending {
     const bool titled = dataset_.has_ids("items/title");
     if (titled) titles_ = dataset_.read_ids("items/title");
     if (arguments_.titles && !titled) {
-      throw InputError(format("--titles: {} holds no /items/title", dataset_.path()));
+      throw InputError(format("--titles: {} contains no /items/title", dataset_.path()));
     }
     const ItemNames names(items_, titles_);
     data::SourceOptions source = config.source;
@@ -188,7 +193,7 @@ class Recommending {
       users_.begin = find_user(audience_, arguments_.user);
       users_.end = users_.begin + 1;
     }
-    if (users_.size() == 0) throw InputError(format("{} holds no users", dataset_.path()));
+    if (users_.size() == 0) throw InputError(format("{}: contains no users", dataset_.path()));
     engine_ = train::make_engine(options_for_rank(config, ranks));
     voice_.log.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
@@ -197,27 +202,27 @@ class Recommending {
     recommender_.emplace(config.session, train::Services{ranks, *engine_, voice_.log, *voice_.progress},
                          checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
-      throw InputError(
-          format("--users {}: the model of {} was trained without features of users; "
-                 "leave --users out, or train with model.features: auto",
-                 arguments_.users, checkpoint_));
+      throw InputError(format(
+          "--users {}: {} was trained without user features; omit --users, or train with model.features: auto",
+          arguments_.users, checkpoint_));
     }
     block_ = users_of_round(users_.size(), ranks.size(), width());
-    // Who the users are and, if that comes from files of its own, what is known of them.
+    // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(audience_.users.text(user));
     if (!arguments_.input.empty()) add_to_digest(audience_.seen(users_));
     if (!arguments_.users.empty()) add_to_digest(audience_.features(users_));
   }
 
-  /// Opens the output. Throws InputError if ranks would not do the same. Collective.
+  /// Opens the output on rank 0. Collective. Throws InputError if the inputs of the ranks differ.
   void start() {
     const std::string mine =
-        format("{} places for each of {} users ({:016x}) by {} and checkpoint {:016x}", width(),
+        format("{} items for each of {} users ({:016x}), dataset {}, checkpoint {:016x}", width(),
                users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
     const std::string first = ranks_.broadcast_text(mine, 0);
     if (mine != first) {
-      throw InputError(format("it makes {}, and rank 0 {}; give all ranks the same files", mine, first));
+      throw InputError(format(
+          "inputs differ from rank 0: {} here and {} there; pass the same files to all ranks", mine, first));
     }
     if (ranks_.rank() != 0) return;
     io::check_output(arguments_.output, "--output",
@@ -235,7 +240,8 @@ class Recommending {
     output_.emplace(format_, arguments_.output, std::move(head));
   }
 
-  /// In rounds, in which ranks take blocks of users in turn, so that rank 0 writes in their order as it goes.
+  /// Processes all users in rounds. Collective. In a round, each rank processes one block of consecutive
+  /// users, so that rank 0 can write them in order.
   void work() {
     voice_.progress->begin("recommending", users_.size(), "users");
     const std::int64_t round = block_ * ranks_.size();
@@ -249,27 +255,26 @@ class Recommending {
     if (!output_) return;
     output_->commit();
     if (by_features > 0) {
-      voice_.log.info(
-          "{} users have no item that the model knows; they get what their features alone suggest",
-          by_features);
+      voice_.log.info("{} users have no known items; their recommendations are based on features alone",
+                      by_features);
     }
     if (without_items_.times() > 0) {
-      voice_.log.warn(
-          "{} users have no item{} that the model knows ({}); "
-          "they get the popular items, with nan for a score",
-          without_items_.times(), recommender_->features() > 0 ? " and no feature" : "",
-          without_items_.text());
+      voice_.log.warn("{} users have no known items{} ({}); they get the most popular items, with score nan",
+                      without_items_.times(), recommender_->features() > 0 ? " and no known features" : "",
+                      without_items_.text());
     }
     if (arguments_.output.empty()) return;
     voice_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
   }
 
+  /// Erases the progress bar.
   void wipe_progress() { voice_.progress->end(); }
 
  private:
+  /// Returns the number of items per user.
   std::int64_t width() const { return recommender_->width(); }
 
-  /// A string or vector.
+  /// Adds a string or vector to the digest.
   template <class Values>
   void add_to_digest(const Values& values) {
     const auto bytes = std::as_bytes(std::span(values));
@@ -281,12 +286,13 @@ class Recommending {
     add_to_digest(rows.columns);
   }
 
-  /// Rank `rank`'s users of the round that starts with user `begin`.
+  /// Returns the users of rank `rank` in the round that starts at user `begin`.
   Range block_of(int rank, std::int64_t begin) const {
     const std::int64_t first = std::min(begin + rank * block_, users_.end);
     return {first, std::min(first + block_, users_.end)};
   }
 
+  /// Processes the round that starts at user `begin`. Collective.
   void work_on(std::int64_t begin) {
     const auto size = static_cast<std::size_t>(block_ * width());
     const Range mine = block_of(ranks_.rank(), begin);
@@ -320,7 +326,7 @@ class Recommending {
   }
 
   const RecommendArguments& arguments_;
-  const std::string& config_;  // the configuration's file
+  const std::string& config_;  // path of the configuration
   comm::Communicator& ranks_;
   Voice voice_;
   std::string format_;
@@ -332,11 +338,11 @@ class Recommending {
   Range users_;
   std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
-  std::uint64_t digest_ = 0;      // of users, what they have, and what they may get
-  std::int64_t block_ = 1;        // users of a rank in a round
-  std::optional<Output> output_;  // rank 0's
+  std::uint64_t digest_ = 0;      // digest of users, their items and features, and allowed items
+  std::int64_t block_ = 1;        // users per rank and round
+  std::optional<Output> output_;  // on rank 0 only
   Strangers without_items_;
-  std::int64_t by_features_ = 0;  // this rank's users who have features alone
+  std::int64_t by_features_ = 0;  // users of this rank with features but without items
 };
 
 }  // namespace

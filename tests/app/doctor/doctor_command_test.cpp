@@ -10,8 +10,8 @@ using Doctor = ProgramTest;
 
 TEST_F(Doctor, LooksAtOneProcess) {
   const Result result = place.succeed("doctor");
-  for (const char* part : {"ok    launch            1 rank on 1 host", "products, fp32", "products, bf16",
-                           "memory  ", " 0 failed\n"}) {
+  for (const char* part :
+       {"ok    launch            1 rank on 1 host", "GEMM, fp32", "GEMM, bf16", "memory  ", " 0 failed\n"}) {
     EXPECT_EQ(count(result.out, part) > 0, true) << part << result.out;
   }
   EXPECT_EQ(result.err, "");

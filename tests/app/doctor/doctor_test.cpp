@@ -201,8 +201,8 @@ TEST(DoctorReport, SaysWhoIsMeant) {
       to_table(report, false),
       {"ok    all               one\n", "warn  hosts             two\n", "warn  host              x: three\n",
        "-> mend\n", "fail  rank              ranks 0-1 on x: four\n", "ok    ranks             five\n",
-       "25.0 GFLOP/s together, 5.0 to 10.0 a rank", "sum of        8 bytes",
-       "2 ok, 2 to look at, 1 failed\n"});
+       "25.0 GFLOP/s in total, 5.0 to 10.0 per rank", "all-reduce of        8 bytes",
+       "2 ok, 2 warnings, 1 failed\n"});
   const std::string quiet = to_table(report, true);
   expect_in(quiet, {"four"});
   EXPECT_EQ(quiet.find("five"), std::string::npos) << quiet;
@@ -219,7 +219,7 @@ TEST(DoctorReport, FindsTheSlowRank) {
 TEST(DoctorGpus, AreNotMissedWhereThereIsNoDriver) {
   GpuQuestion question;
   question.availability = {true, 0, "no NVIDIA driver is loaded on this machine: install one"};
-  EXPECT_EQ(lines(check_gpus(question)), "ok gpu: no NVIDIA driver: CPU only -> \n");
+  EXPECT_EQ(lines(check_gpus(question)), "ok gpu: no NVIDIA driver, CPU only -> \n");
   question.device = "cuda";
   expect_in(lines(check_gpus(question)), {"fail gpu: ", "install one"});
   question.device = "auto";
@@ -239,8 +239,8 @@ TEST(DoctorGpus, AreToldWithTheirLinks) {
   question.ranks_on_host = 3;
   const std::string all = lines(check_gpus(question));
   expect_in(all, {"ok cuda: driver 550.1 for CUDA 12.4, runtime 12.6 ", "ok gpu: GPU 2: NVIDIA H100, 80 GiB",
-                  "ok links: by NVLink: GPUs 0-1 ", "ok links: by PCIe, directly: GPUs 0-2 ",
-                  "warn links: only through the host's memory: GPUs 1-2 -> sums", "ok nccl: NCCL 2.28.9 "});
+                  "ok links: NVLink: GPUs 0-1 ", "ok links: direct PCIe access: GPUs 0-2 ",
+                  "warn links: through host memory only: GPUs 1-2 -> all-reduces", "ok nccl: NCCL 2.28.9 "});
   EXPECT_EQ(all.find("fail"), std::string::npos) << all;
   question.facts.gpus[0].generation = 75;
   question.nccl = "";

@@ -68,7 +68,7 @@ TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
     return message_of<InputError>([&] { rows(write(bytes)); });
   };
   expect_in(refusal(packed({{"a.csv", text}, {"b.csv", text}}, "tar", "gzip")), {"contains several files"});
-  expect_in(refusal(packed({}, "zip", "none")), {"holds no file"});
+  expect_in(refusal(packed({}, "zip", "none")), {"contains no file"});
   const std::string cut = packed({{"x", std::string(300'000, 'a')}}, "raw", "gzip");
   expect_in(refusal(cut.substr(0, cut.size() / 2)), {"truncated"});
 }

@@ -35,7 +35,7 @@ TEST_F(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
       lines_of(place.program("recommend small.yaml --top 60 --quiet --user " + lines[3].user).out).size(),
       60U);
   expect_refused(place.program("recommend small.yaml --user nobody"),
-                 "user nobody is not among the 20 test users");
+                 "--user nobody: not among the 20 test users");
 }
 
 TEST_F(Recommend, ReadsUsersThatTheModelNeverSaw) {
@@ -45,7 +45,7 @@ TEST_F(Recommend, ReadsUsersThatTheModelNeverSaw) {
   place.write("new.csv", "user,item\r\nann," + known[0].item + "\r\nann," + known[1].item + "\r\nbob," +
                              known[2].item + "\r\nann,no-such-item\r\nann," + known[0].item + "\r\n");
   const Result result = place.succeed("recommend small.yaml --input new.csv --top 1000");
-  expect_in(result.err, {"new.csv: 1 lines name items that the model does not know (no-such-item)"});
+  expect_in(result.err, {"new.csv: skipped 1 lines with unknown items (no-such-item)"});
   std::set<std::string> ann;
   std::set<std::string> bob;
   for (const Recommended& line : lines_of(result.out)) (line.user == "ann" ? ann : bob).insert(line.item);
@@ -70,7 +70,7 @@ TEST_F(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
     ASSERT_EQ(result.code, 0) << way << ": " << result.err;
     EXPECT_EQ(place.read("other.tsv"), place.read("one.tsv")) << way;
   }
-  expect_refused(place.ranks(2, "recommend small.yaml --user nobody"), "user nobody is not among");
+  expect_refused(place.ranks(2, "recommend small.yaml --user nobody"), "--user nobody: not among");
 }
 
 // Each has the same users, and as many items.
@@ -86,7 +86,7 @@ TEST_F(Recommend, RanksThatReadOtherFilesAreToldApart) {
   for (const std::string other : {"b.csv", "c.csv"}) {
     const Result result = place.two_ranks(program + "a.csv", program + other);
     EXPECT_EQ(result.code, 2) << other;
-    EXPECT_EQ(count(result.err, "give all ranks the same files"), 1) << result.err;
+    EXPECT_EQ(count(result.err, "pass the same files to all ranks"), 1) << result.err;
     EXPECT_EQ(result.out, "");
   }
   const std::string one = program + "a.csv --exclude ";
@@ -112,9 +112,9 @@ TEST_F(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
   place.write("list", "item\n" + a + "\n" + b + "\nnothing\n\n" + c + "\n");
   const std::string command = "recommend small.yaml --input new.csv ";
   const Result result = place.succeed(command + "--include list --top 5");
-  expect_in(result.err, {"2 lines name items that the model does not know (nowhere, never)",
-                         "--include list: 1 lines name items that the model does not know (nothing)",
-                         "1 users have no item that the model knows (bob)"});
+  expect_in(result.err, {"skipped 2 lines with unknown items (nowhere, never)",
+                         "--include list: skipped 1 lines with unknown items (nothing)",
+                         "1 users have no known items (bob)"});
   const auto lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 2U + 3U) << "ann has one of the three";
   for (const Recommended& line : lines) {
@@ -140,13 +140,13 @@ TEST_F(Recommend, WritesWhatTheNameOfTheOutputSays) {
   EXPECT_EQ(place.read("top"), commas);
   place.succeed(command + "top.h5");
   EXPECT_EQ(place.read("top.h5").substr(1, 3), "HDF");
-  expect_refused(place.program(command + "top.parquet"), "Parquet is not written here");
+  expect_refused(place.program(command + "top.parquet"), "Parquet is not supported");
   EXPECT_EQ(place.program("recommend small.yaml --format hdf5").code, 2) << "not to standard output";
   EXPECT_EQ(place.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }
 
 TEST_F(Recommend, RefusesWhatItCannotRead) {
-  expect_refused(place.program("recommend small.yaml --set name=new"), "there is no checkpoint");
+  expect_refused(place.program("recommend small.yaml --set name=new"), "best.h5 does not exist; train first");
   place.write("bad.csv", "ann,1\nann\n");
   expect_refused(place.program("recommend small.yaml --input bad.csv --output o.tsv"),
                  "bad.csv:2: must have a user in column 0 and an item in column 1");
