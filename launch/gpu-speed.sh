@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# The part `benchmark` of launch/gpu-check, which reads this file and lends it step, row, asked_for, configuration and
-# its settings.
+# The part `benchmark` of launch/gpu-check, which sources this file and defines step, row, asked_for, configuration and
+# the settings.
 
-# value LOG LABEL FIELD: that field, behind the label, of a line of the program's table.
+# value LOG LABEL FIELD: prints field FIELD after LABEL in the benchmark table of a log.
 value() {
   awk -v label="$2" -v field="$3" '
     /^benchmark on / { table = 1 }
@@ -10,7 +10,7 @@ value() {
     table && index($0, label " ") == 1 { split(substr($0, length(label) + 1), word, " "); print word[field]; exit }' "$1"
 }
 
-# The program's table in one line: speed, phases, and shares of what the machine can do.
+# benchmark_numbers LOG: prints the benchmark table in one line: speed, phases, and percentages of peak rates.
 benchmark_numbers() {
   local log=$1 phase time phases=
   [ -n "$(value "$log" training 1)" ] || return 0
@@ -23,11 +23,11 @@ benchmark_numbers() {
     "$(value "$log" 'weights and moments' 3)" "$(value "$log" 'peak GPU memory' 1)"
 }
 
-# larger A B, ratio A B: of numbers, either of which may be missing.
+# larger A B, ratio A B: print the larger number and the ratio; empty arguments count as 0.
 larger() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { print (a + 0 > b + 0 ? a : b) }'; }
 ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (b + 0 > 0) printf "%.2f", a / b; else printf "-" }'; }
 
-# Users per second that are aimed at on one H100.
+# target_of NAME: prints the target on one H100, in users per second, if there is one.
 target_of() {
   case $1 in
     bf16-500) echo 900000 ;;
@@ -35,24 +35,25 @@ target_of() {
   esac
 }
 
-# A Python whose PyTorch sees the GPU and that reads the same data, or nothing, with the reason in `why`.
+# find_opponent: sets `python` and `opponent` for the PyTorch baseline; fails, with the reason in `why`, if Python has no
+# PyTorch with CUDA or no h5py.
 find_opponent() {
   python=${VAECF_PYTHON:-python3}
   opponent=$root/tools/opponents/torch_multvae.py
   if [ ! -f "$opponent" ]; then
     why="no $opponent"
   elif ! command -v "$python" >/dev/null 2>&1; then
-    why="no $python in PATH; VAECF_PYTHON names another"
-  elif ! why=$("$python" -c 'import h5py, torch, sys; sys.exit(not torch.cuda.is_available() and "PyTorch sees no GPU")' \
+    why="no $python in PATH; set VAECF_PYTHON"
+  elif ! why=$("$python" -c 'import h5py, torch, sys; sys.exit(not torch.cuda.is_available() and "PyTorch finds no GPU")' \
     2>&1); then
-    why="$python: ${why##*$'\n'}; VAECF_PYTHON names another"
+    why="$python: ${why##*$'\n'}; set VAECF_PYTHON to another Python"
   else
     return 0
   fi
   return 1
 }
 
-# run_theirs NAME PRECISION BATCH ARGUMENT...: PyTorch's users per second go to `theirs`, empty where it failed.
+# run_theirs NAME PRECISION BATCH ARGUMENT...: sets `theirs` to the users per second of PyTorch; empty if it failed.
 run_theirs() {
   theirs=
   step "$1" "$python" "$opponent" --data "$out/ml20m-size.h5" --device cuda --benchmark --precision "$2" --batch "$3" \
@@ -60,8 +61,8 @@ run_theirs() {
   theirs=$(sed -n 's/.*"event": "benchmark".*"users_per_second_median": \([0-9.e+]*\).*/\1/p' "$out/$1.log")
 }
 
-# One line of the table for this precision and batch: the faster of two runs, in turn with PyTorch's where there is one.
-# PyTorch runs with and without a graph; the fastest of its runs counts.
+# benchmark_pair PRECISION BATCH: adds rows with the faster of two runs, interleaved with PyTorch if available. PyTorch
+# runs with and without a CUDA graph, and its fastest run counts.
 benchmark_pair() {
   local name=$1-$2 round variant rate best=0 best_log='' best_theirs=0 failure='' target detail
   for round in 1 2; do
@@ -80,12 +81,12 @@ benchmark_pair() {
     fi
   done
   if [ -n "$failure" ] || [ -z "$best_log" ]; then
-    row benchmark "$1, batch $2" FAILED "${failure:-no figures, see $out/benchmark-$name-1.log}"
+    row benchmark "$1, batch $2" FAILED "${failure:-no results, see $out/benchmark-$name-1.log}"
     return
   fi
   detail=$(benchmark_numbers "$best_log")
   target=$(target_of "$name")
-  if [ -n "$target" ]; then detail="$detail; $(ratio "$best" "$target") x the $target of an H100's target"; fi
+  if [ -n "$target" ]; then detail="$detail; $(ratio "$best" "$target") x the H100 target of $target"; fi
   row benchmark "$1, batch $2" ok "$detail"
   if [ "$name" = bf16-24576 ]; then
     row benchmark 'full ranking' ok \
@@ -93,15 +94,15 @@ benchmark_pair() {
   fi
   if [ "$against" = 0 ]; then return; fi
   if [ "$(larger "$best_theirs" 0)" = 0 ]; then
-    row benchmark "$1, batch $2, PyTorch" FAILED "no figures, see $out/torch-$name-auto-1.log"
+    row benchmark "$1, batch $2, PyTorch" FAILED "no results, see $out/torch-$name-auto-1.log"
   else
     row benchmark "$1, batch $2, PyTorch" ok \
-      "$best_theirs users/s; ours $(ratio "$best" "$best_theirs") x as many, target 3"
+      "$best_theirs users/s; vaecf_dist $(ratio "$best" "$best_theirs") x as fast, target 3"
   fi
 }
 
-# The settings of configs/ml20m-nvidia.yaml, validation and the last checkpoint included: one every 50 epochs, some 1.5 s,
-# would measure the disk.
+# Runs the settings of configs/ml20m-nvidia.yaml with validation and the last checkpoint. A checkpoint every 50 epochs,
+# about 1.5 s, would measure the disk.
 benchmark_epochs() {
   local seconds
   configuration "$out/nvidia.yaml" "$out/ml20m-size.h5" 'name: ml20m-nvidia' \
@@ -116,9 +117,9 @@ benchmark_epochs() {
   seconds=$(sed -n 's/.*"event":"end".*"epoch":400,.*"seconds":\([0-9.e+]*\).*/\1/p' \
     "$out/curve-runs/ml20m-nvidia/metrics.jsonl" 2>/dev/null) || true
   if [ -n "$seconds" ]; then
-    row benchmark '400 epochs of ml20m-nvidia' ok "$seconds s, $took with start and loading; target 25.9 s"
+    row benchmark '400 epochs of ml20m-nvidia' ok "$seconds s, $took including startup and loading; target 25.9 s"
   else
-    row benchmark '400 epochs of ml20m-nvidia' FAILED "it did not come to epoch 400, see $out/ml20m-nvidia.log"
+    row benchmark '400 epochs of ml20m-nvidia' FAILED "did not reach epoch 400, see $out/ml20m-nvidia.log"
   fi
 }
 
@@ -130,7 +131,7 @@ part_benchmark() {
     row benchmark 'data' FAILED "$why"
     return
   fi
-  if find_opponent; then against=1; else row benchmark 'PyTorch beside ours' 'left out' "$why"; fi
+  if find_opponent; then against=1; else row benchmark 'PyTorch comparison' 'left out' "$why"; fi
   configuration "$out/benchmark.yaml" "$out/ml20m-size.h5" 'name: benchmark'
   for precision in bf16 tf32 fp32; do
     if ! asked_for "benchmark:$precision"; then continue; fi

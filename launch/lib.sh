@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the scripts here and .ci/run share. Source it; it sets `root` and stands in that folder afterwards.
+# Functions shared by the scripts here and .ci/run, to be sourced. Sets `root` to the repository and changes to it.
 
-unset CDPATH  # with it cd says where it went, and may go elsewhere
+unset CDPATH  # with CDPATH, cd prints the folder and may choose another one
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 
@@ -9,8 +9,8 @@ if [ -t 2 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
 say() { printf '%s\n' "${bold}==> $*${plain}" >&2; }
 fail() { printf '%s\n' "launch: $*" >&2; exit 1; }
 
-# run COMMAND...: in a process group of its own, so that one signal to this script becomes exactly one signal to
-# all of the command (mpirun then ends its ranks), and the script waits for it.
+# run COMMAND...: runs the command in a separate process group and waits for it, so that one signal to this script
+# becomes exactly one signal to all processes of the command (mpirun then ends its ranks).
 child=
 gentle=
 run() {
@@ -27,13 +27,13 @@ start() {
   set +m
 }
 
-# run_gently COMMAND...: for training. The first TERM, INT or HUP to this script becomes USR1 to the command (mpirun
-# hands it on to all ranks): they write a checkpoint and end with 75, which is this function's result then. Another
-# INT ends everything at once; further TERMs do nothing, as whoever ends a whole group often sends several.
+# run_gently COMMAND...: runs a training command with a graceful stop. The first TERM, INT or HUP to this script becomes
+# USR1 to the command, which mpirun forwards to all ranks: they write a checkpoint and exit with 75, which this function
+# returns. A second INT ends everything immediately. Further TERMs are ignored, because job managers often send several.
 run_gently() {
   local status=0
   gentle=yes
-  # Ctrl-C may well have ended whoever reads what is said from here on, as in `launch/train ... | tee log`.
+  # Ctrl-C may also have ended the reader of the output, as in `launch/train ... | tee log`.
   trap '' PIPE
   start "$@"
   started=$SECONDS
@@ -41,7 +41,7 @@ run_gently() {
     signalled=
     status=0
     wait "$child" || status=$?
-    # A signal to this script ends the wait, not the command.
+    # A signal to this script ends `wait`, but not the command.
     if [ -z "$signalled" ]; then break; fi
     pass_request_on
   done
@@ -50,11 +50,11 @@ run_gently() {
   return "$status"
 }
 
-# USR1 ends a program that is only just starting, or is lost on it.
+# USR1 would end a program that is still starting, or be ignored by it.
 seconds_to_start=${VAECF_SECONDS_TO_START:-3}
 pass_request_on() {
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$child"; do sleep 0.1; done
-  # Of several requests in a row one counts.
+  # Repeated requests within 10 s count once.
   if [ "$gentle" = passed ] && [ $((SECONDS - passed)) -lt 10 ]; then return; fi
   gentle=passed
   passed=$SECONDS
@@ -67,13 +67,13 @@ on_signal() {  # signal, exit code
   signalled=yes
   if [ "$gentle" = yes ]; then
     gentle=asked
-    say "stopping at the next step, with a checkpoint; press Ctrl-C to end at once" || true
+    say "stopping after this step with a checkpoint; press Ctrl-C again to end immediately" || true
   elif [ "$1" = INT ]; then
-    say "ending at once" || true
+    say "ending immediately" || true
     stop TERM "$2"
   fi
 }
-# mpirun gives its ranks one second between TERM and KILL.
+# mpirun sends its ranks KILL one second after TERM.
 seconds_to_obey=5
 seconds_to_end=3
 stop() {  # signal, exit code
@@ -83,7 +83,7 @@ stop() {  # signal, exit code
     family=$(descendants "$child" || true)
     kill -s "$1" -- "-$child" 2>/dev/null || true
     await_end "$seconds_to_obey"
-    kill -s TERM -- "-$child" 2>/dev/null || true  # whoever of the group ignored the signal
+    kill -s TERM -- "-$child" 2>/dev/null || true  # processes of the group that ignored the signal
     await_end "$seconds_to_end"
     if ! ended "$child"; then
       # shellcheck disable=SC2086
@@ -100,9 +100,9 @@ await_end() {  # seconds
     sleep 0.1
   done
 }
-# A process that is gone, or that only waits to be collected.
+# ended PID: succeeds if the process does not exist, or is a zombie.
 ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
-# All processes below one: mpirun gives its ranks groups of their own.
+# descendants PID: lists all descendants of a process, because mpirun starts its ranks in separate process groups.
 descendants() {
   { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v of="$1" '
     { id = $1; sub(/^.*\) [^ ]+ /, ""); parent[id] = $1 }
@@ -119,8 +119,8 @@ trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
 trap 'on_signal TERM 138' USR1
 
-# find_program FILE: sets `program` to it, or, where it is empty, to vaecf_dist as built here or installed. `here` is
-# where the user stands, `wrong` what complains.
+# find_program FILE: sets `program` to FILE or, if that is empty, to vaecf_dist as built here or installed. Requires
+# `here`, the folder of the user, and the function `wrong`.
 find_program() {
   program=$1
   if [ -z "$program" ]; then
@@ -129,13 +129,14 @@ find_program() {
     done
   fi
   (cd "$here" && command -v "$program" >/dev/null 2>&1) ||
-    wrong "$program is not there: build it (launch/quickstart does), or name it with --program"
+    wrong "$program does not exist; build it (launch/build), or set --program"
 }
 
-# nproc would take OMP_NUM_THREADS for the number of cores.
+# cores: prints the number of cores. nproc would print OMP_NUM_THREADS instead.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
-# GPUs that a rank may use. nvidia-smi lists all, CUDA_VISIBLE_DEVICES the visible ones up to the first that is none.
+# gpus: prints the number of usable GPUs: those of nvidia-smi that CUDA_VISIBLE_DEVICES lists before its first invalid
+# entry.
 gpus() {
   local all number=0 gpu
   all=$( (nvidia-smi -L 2>/dev/null || true) | grep -c '^GPU' || true)
@@ -147,12 +148,12 @@ gpus() {
   echo "$((number < all ? number : all))"
 }
 
-# A C++ compile of ours takes up to about 1.5 GiB: fewer at a time where memory is short.
+# build_jobs: prints the number of parallel compile jobs: one per core, but at most one per 1.5 GiB of memory.
 build_jobs() {
   local jobs memory
   if [ -n "${CMAKE_BUILD_PARALLEL_LEVEL:-}" ]; then echo "$CMAKE_BUILD_PARALLEL_LEVEL"; return; fi
   jobs=$(cores)
-  # A container may have less than its host.
+  # The limit of a container may be lower than the memory of the host.
   memory=$(awk '/^MemAvailable:/ { kib = $2 } FILENAME ~ /memory.max/ && $1 ~ /^[0-9]+$/ && $1 / 1024 < kib { kib = $1 / 1024 }
     END { print int(kib / 1572864) }' /proc/meminfo $(ls /sys/fs/cgroup/memory.max 2>/dev/null) 2>/dev/null || echo "$jobs")
   if [ "${memory:-$jobs}" -lt "$jobs" ]; then jobs=$memory; fi
@@ -160,7 +161,7 @@ build_jobs() {
   echo "$jobs"
 }
 
-# missing_packages GROUP...: those of launch/packages that are neither installed nor replaced by a program in PATH.
+# missing_packages GROUP...: lists packages that are not installed, unless the program that replaces them is in PATH.
 missing_packages() {
   local group package program release installed
   release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null || true)
@@ -173,11 +174,11 @@ missing_packages() {
   done < <(grep -v '^#' launch/packages)
 }
 
-# install_packages GROUP...: installs only what is missing; without the right to, says exactly what to ask for.
+# install_packages GROUP...: installs missing packages. Without root permission, fails with the command to run.
 install_packages() {
   if [ "${VAECF_SKIP_PACKAGES:-0}" = 1 ]; then return; fi
   if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
-    say "not a Debian or Ubuntu system: going on with what is here (launch/packages lists what is needed)"
+    say "not a Debian or Ubuntu system: no packages are installed (launch/packages lists those needed)"
     return
   fi
   local packages as_root=() kept=() name
@@ -186,47 +187,47 @@ install_packages() {
   local line="apt-get install --no-install-recommends ${packages[*]}"
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null 2>&1; then
-      fail "packages are missing, and there is neither root nor sudo. Ask an administrator for:
+      fail "packages are missing, and sudo is not installed. Ask an administrator to run:
     $line
-  or, where their contents are installed in another way, set VAECF_SKIP_PACKAGES=1."
+  or, if their contents are installed in another way, set VAECF_SKIP_PACKAGES=1."
     fi
     if ! sudo -n true 2>/dev/null && [ ! -t 0 ]; then
-      fail "packages are missing, and sudo wants a password, which cannot be asked for here. Run first:
+      fail "packages are missing, and sudo needs a password, but there is no terminal. Run first:
     sudo $line"
     fi
     as_root=(sudo)
-    # What sudo would not hand on.
+    # sudo does not pass these variables on.
     for name in http_proxy https_proxy no_proxy; do
       if [ -n "${!name:-}" ]; then kept+=("$name=${!name}"); fi
     done
   fi
   say "installing ${packages[*]}"
-  # sudo may ask for a password: in the foreground, where the terminal is.
+  # In the foreground, because sudo may ask for a password.
   "${as_root[@]}" env ${kept[@]+"${kept[@]}"} DEBIAN_FRONTEND=noninteractive apt-get -qq update ||
-    say "apt-get update failed: trying with the lists that are here"
+    say "apt-get update failed; using the existing package lists"
   "${as_root[@]}" env ${kept[@]+"${kept[@]}"} DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 -y \
     install --no-install-recommends "${packages[@]}" >&2 ||
-    fail "installing packages failed (see above). By hand: $line"
+    fail "installing packages failed (see above); run it by hand: $line"
 }
 
-# at_least HAVE WANTED: version numbers.
+# at_least VERSION MINIMUM: succeeds if VERSION is at least MINIMUM.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# What cmake would not say of itself: which package a program is of, and that a compiler is too old.
+# check_tools: fails if a build tool is missing, naming its package, or if g++ is too old.
 check_tools() {
   local tool have
   for tool in cmake ninja "${CXX:-c++}" mpirun; do
     command -v "$tool" >/dev/null 2>&1 ||
-      fail "$tool is not in PATH. Debian and Ubuntu: apt-get install $(awk -v t="$tool" '$3 == t { print $2 }' launch/packages)"
+      fail "$tool is not in PATH; on Debian and Ubuntu run: apt-get install $(awk -v t="$tool" '$3 == t { print $2 }' launch/packages)"
   done
   have=$("${CXX:-c++}" -dumpfullversion 2>/dev/null || "${CXX:-c++}" -dumpversion)
   if "${CXX:-c++}" --version | grep -q "Free Software" && ! at_least "$have" 12; then
-    fail "g++ is $have, needed is 12 for C++20: name a newer one in the variable CXX"
+    fail "g++ must be at least 12, for C++20, got $have; set the variable CXX to a newer one"
   fi
 }
 
-# configure FOLDER ARGUMENTS...: several files are compiled at once, and more where cores are few: most of the time goes
-# to what files share. A folder keeps what it was made with.
+# configure FOLDER ARGUMENTS...: configures a build folder. New folders use unity builds, with larger batches on fewer
+# cores, because most compile time is spent in shared headers. Existing folders keep their settings.
 configure() {
   local folder=$1 units=() at_once=6
   shift
@@ -236,22 +237,22 @@ configure() {
   esac
   if [ ! -f "$folder/CMakeCache.txt" ]; then units=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=$at_once); fi
   run cmake -S . -B "$folder" ${units[@]+"${units[@]}"} "$@" >&2 ||
-    fail "configuring failed: the lines above say what is missing; remove $folder if it is of another tree"
+    fail "configuring failed (see above); remove $folder if it belongs to another source tree"
 }
 
-# build_program FOLDER ARGUMENTS...: vaecf_dist alone, with these arguments for cmake.
+# build_program FOLDER ARGUMENTS...: builds only vaecf_dist, with these arguments for cmake.
 build_program() {
   local folder=$1 tests=()
   shift
   check_tools
-  # A folder that launch/test made also holds the tests: leave them in, build only the program.
+  # A folder of launch/test has the tests enabled; they stay enabled, but only the program is built.
   if [ ! -f "$folder/CMakeCache.txt" ]; then tests=(-DVAECF_TESTS=OFF); fi
   configure "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "${tests[@]}" "$@"
   say "building $folder/bin/vaecf_dist"
   run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist >&2 || fail "the build failed"
 }
 
-# mpi_settings RANKS: prepares the environment and the array `mpi` for `RANKS` ranks on this one machine.
+# mpi_settings RANKS: sets the environment and the array `mpi` for RANKS ranks on this machine.
 mpi_settings() {
   local ranks=$1 threads
   threads=$(($(cores) / ranks))
@@ -259,14 +260,14 @@ mpi_settings() {
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$threads}
   mpi=(mpirun -np "$ranks")
   if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
-    # By default two ranks would be bound to one core each, and a machine that counts one slot would refuse them.
+    # By default, Open MPI binds each of two ranks to one core, and rejects more ranks than slots.
     mpi+=(--bind-to none --oversubscribe)
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    # Without ssh Open MPI looks for a way to other machines that nobody asked for.
+    # Without ssh, Open MPI searches for a launcher for other machines, which is not needed here.
     if ! command -v ssh >/dev/null 2>&1 && ! command -v rsh >/dev/null 2>&1; then
       export OMPI_MCA_plm=${OMPI_MCA_plm:-isolated}
     fi
   fi
-  # Spinning at barriers is ruinous where ranks share cores.
+  # Spinning at barriers is very slow if ranks share cores.
   if [ "$(cores)" -lt $((ranks * OMP_NUM_THREADS)) ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
 }

@@ -124,8 +124,7 @@ Findings check_pace(const io::Json& measured);
 /// Returns the report, identical on all ranks. Collective. Its keys are:
 /// - `version`, `ranks`, and `hosts` by rank;
 /// - `ok`, `warn`, `fail`: the number of findings of each severity;
-/// - `findings` of all ranks, with equal ones merged and their `ranks` and `hosts` listed, grouped by
-/// subject;
+/// - `findings` of all ranks, grouped by subject; equal ones are merged and list their `ranks` and `hosts`;
 /// - `measured`: for each kind of device, throughput by rank and all-reduce times.
 /// Adds a failure if hosts have different datasets under the same name.
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
