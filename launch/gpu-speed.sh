@@ -35,8 +35,8 @@ target_of() {
   esac
 }
 
-# find_opponent: sets `python` and `opponent` for the PyTorch baseline; fails, with the reason in `why`, if Python has no
-# PyTorch with CUDA or no h5py.
+# find_opponent: sets `python` and `opponent` for the PyTorch baseline; fails, with the reason in `why`, if Python has
+# no PyTorch with CUDA or no h5py.
 find_opponent() {
   python=${VAECF_PYTHON:-python3}
   opponent=$root/tools/opponents/torch_multvae.py

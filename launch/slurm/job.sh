@@ -89,8 +89,8 @@ run() {
   return "$status"
 }
 
-# run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run writes
-# a checkpoint, and the job is requeued.
+# run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run
+# writes a checkpoint, and the job is requeued.
 run_job() {
   local resume=(--resume auto) argument status=0 from_file=
   if [ $# -eq 0 ]; then refuse 'usage: sbatch [OPTIONS] FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi

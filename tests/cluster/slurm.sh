@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# A Slurm cluster of the hosts of hosts.sh: n1 and n2, each with a slurmd of its own, and slurmctld on n1. No cgroups, no
-# accounting. Partition `high` takes nodes away from `low`. Source it after `two_hosts`; the configuration holds for
-# Slurm 22.05 (Debian 12) and 23.11 (Ubuntu 24.04).
+# A Slurm cluster of the two hosts of hosts.sh: n1 and n2, each with a slurmd, and slurmctld on n1, without cgroups and
+# accounting. Partition `high` preempts `low`. To be sourced after `two_hosts`; the configuration is valid for Slurm
+# 22.05 (Debian 12) and 23.11 (Ubuntu 24.04).
 
 slurm_starts() {
   local folder=$work/slurm
@@ -9,7 +9,7 @@ slurm_starts() {
   chmod 700 "$folder/munge"
   head -c 1024 /dev/urandom >"$folder/munge/key"
   chmod 600 "$folder/munge/key"
-  # One for both hosts: it is reached by a file.
+  # One munged serves both hosts, through a socket file.
   munged --force --socket "$folder/munge.socket" --key-file "$folder/munge/key" --log-file "$folder/munged.log" \
     --pid-file "$folder/munge/pid" --seed-file "$folder/munge/seed" >"$folder/start.log" 2>&1 || return 1
   export SLURM_CONF=$folder/slurm.conf
@@ -56,15 +56,15 @@ TEXT
 }
 slurm_is_up() { [ "$(sinfo -h -p low -t idle -o %D 2>/dev/null)" = 2 ]; }
 
-# field JOB NAME: of `scontrol show job`.
+# field JOB NAME: prints a field of `scontrol show job`.
 field() { scontrol show job "$1" 2>/dev/null | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1; }
 in_state() { [ "$(field "$1" JobState)" = "$2" ]; }
 is_over() { case $(field "$1" JobState) in COMPLETED | FAILED | CANCELLED* | TIMEOUT | NODE_FAIL) ;; *) return 1 ;; esac; }
-# finishes JOB EXPECTED-STATE EXPECTED-CODE: within a minute.
+# finishes JOB STATE CODE: checks that the job ends within 90 s, with this state and exit code.
 finishes() {
-  await 90 is_over "$1" || { echo "job $1 does not end: $(field "$1" JobState), $(field "$1" Reason)"; return 1; }
+  await 90 is_over "$1" || { echo "job $1 did not end: $(field "$1" JobState), $(field "$1" Reason)"; return 1; }
   if ! in_state "$1" "$2" || [ "$(field "$1" ExitCode)" != "$3:0" ]; then
-    echo "job $1 ends as $(field "$1" JobState), $(field "$1" ExitCode), not $2, $3:0"
+    echo "job $1 must end as $2, $3:0, got $(field "$1" JobState), $(field "$1" ExitCode)"
     return 1
   fi
 }

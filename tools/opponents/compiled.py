@@ -1,4 +1,4 @@
-"""What makes the PyTorch opponent fast on a GPU: a compiled softmax, and a training step as a CUDA graph."""
+"""GPU optimizations of the PyTorch baseline: a compiled softmax, and a training step as a CUDA graph."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 
 
 def softmax_gradient(logits, lengths):
-    """log(sum(exp)) of each row, and N_u softmax in the logits' own type: made to be one compiled kernel."""
+    """Returns log(sum(exp)) of each row, and N_u softmax in the dtype of the logits; compiles to one kernel."""
     wide = logits.float()
     log_sums = torch.logsumexp(wide, dim=1)
     gradient = torch.exp(wide - log_sums.unsqueeze(1)) * lengths.float().unsqueeze(1)
@@ -14,8 +14,8 @@ def softmax_gradient(logits, lengths):
 
 
 class CapturedStep:
-    """A training step over padded interactions, as a CUDA graph on a GPU. For speed only: beta and Adam's epsilon stay
-    what they were when it was captured."""
+    """A training step over padded interactions, captured as a CUDA graph. For speed measurements only: beta and Adam's
+    epsilon keep their values at capture time."""
 
     def __init__(self, model, adam, rows, options):
         self.model, self.adam, self.rows = model, adam, rows
@@ -28,12 +28,13 @@ class CapturedStep:
         self.graph = None
 
     def eager(self):
+        """Runs the step without the graph."""
         loss, _, _ = self.model.loss(*self.rows.gather_padded(self.users, self.capacity), self.beta)
         loss.backward()
         self.adam.step()
 
     def capture(self):
-        """After some steps that make what is made once. Gradients then lie in the graph's own memory."""
+        """Captures the graph after three warm-up steps. Gradients are then in the memory pool of the graph."""
         self.model.train()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -48,16 +49,17 @@ class CapturedStep:
             self.eager()
 
     def run(self, users):
+        """Replays the step for these users."""
         self.users.copy_(users)
         self.graph.replay()
 
 
 def captured_step(model, adam, rows, options):
-    """The step as a CUDA graph, or nothing and why."""
+    """Returns the step as a CUDA graph, or None, and its state: on, off, or the reason of the failure."""
     if options.device != "cuda" or options.graph == "off":
         return None, "off"
     if options.batch > rows.count:
-        return None, "off: less than a batch of users"
+        return None, "off: fewer users than a batch"
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     try:
         step = CapturedStep(model, adam, rows, options)
@@ -73,7 +75,7 @@ def captured_step(model, adam, rows, options):
 
 
 def compile_kernel(model, options):
-    """Compiles the softmax with its gradient and tries it, where asked for; says how that went."""
+    """Compiles and tries the softmax with its gradient, if requested. Returns on, off, or the reason of the failure."""
     if options.compile == "off" or (options.compile == "auto" and options.device != "cuda"):
         return "off"
     try:
@@ -82,5 +84,5 @@ def compile_kernel(model, options):
                torch.ones(options.batch, dtype=torch.int64, device=options.device))
         model.kernel = kernel
         return "on"
-    except Exception as error:  # whatever a compiler, or its absence, may raise
+    except Exception as error:  # a compiler, or its absence, may raise any exception
         return "failed: " + (str(error).splitlines() or [type(error).__name__])[0]

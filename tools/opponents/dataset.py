@@ -1,7 +1,7 @@
-"""Data for the opponents: a dataset of vaecf_dist, a MovieLens file split as Liang et al. do, or random rows.
+"""Data for the baseline: a dataset of vaecf_dist, a MovieLens file with the split of Liang et al., or random rows.
 
-Independent of the C++ program, and so a check of its splitter. Each matrix is a pair (indptr int64, indices int64);
-matrices are called as in a dataset of vaecf_dist: train, validation/fold_in, validation/held_out, test/...
+Independent of the C++ program, so that it checks the split of vaecf_dist. Each matrix is a pair (indptr int64, indices
+int64); matrices are named as in a dataset of vaecf_dist: train, validation/fold_in, validation/held_out, test/...
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def rows_to_csr(rows, columns, count):
-    """CSR of unsorted (row, column) pairs; columns ascending within a row."""
+    """Returns (indptr, indices) of unsorted (row, column) pairs, with columns ascending within a row."""
     order = np.lexsort((columns, rows))
     indptr = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=count), out=indptr[1:])
@@ -19,6 +19,7 @@ def rows_to_csr(rows, columns, count):
 
 
 def load_hdf5(path):
+    """Reads a dataset of vaecf_dist. Returns the number of items and the matrices by name."""
     import h5py
     with h5py.File(path, "r") as file:
         def matrix(name):
@@ -29,7 +30,7 @@ def load_hdf5(path):
 
 
 def read_ratings(path):
-    """MovieLens ratings.dat (user::item::rating::time) or ratings.csv: users, items, ratings in file order."""
+    """Reads MovieLens ratings.dat (user::item::rating::time) or ratings.csv. Returns users, items, ratings in file order."""
     with open(path, "rb") as file:
         text = file.read()
     if path.endswith(".csv"):
@@ -41,13 +42,16 @@ def read_ratings(path):
 
 
 def first_of_each(values):
-    """Distinct values in order of first appearance."""
+    """Returns the distinct values in order of first appearance."""
     distinct, first = np.unique(values, return_index=True)
     return distinct[np.argsort(first)]
 
 
 def split_liang2018(users, items, ratings, options):
-    """Liang's strong-generalisation split, exact to numpy's legacy generator: items, matrices, facts."""
+    """Splits as Liang et al. (strong generalization), bit-exact through numpy's legacy generator.
+
+    Returns the number of items, the matrices by name, and counts and checksums to compare.
+    """
     keep = ratings >= options.min_rating
     users, items = users[keep], items[keep]
     _, first = np.unique(np.stack([users, items]), axis=1, return_index=True)
@@ -96,7 +100,7 @@ def split_liang2018(users, items, ratings, options):
 
 
 def synthesize(options):
-    """Users with a skewed item popularity and about --per-user items each; for speed only, nothing to learn."""
+    """Generates users with a skewed item popularity and about --per-user items each, for speed measurements only."""
     random = np.random.RandomState(1)
     users, items = options.synthetic_users, options.synthetic_items
     counts = np.clip(random.lognormal(math.log(options.per_user) - 0.5, 1.0, users), 4, items // 4).astype(np.int64)

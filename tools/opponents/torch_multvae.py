@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Mult-VAE as an expert writes it in PyTorch: the opponent that vaecf_dist is compared with.
+"""An optimized Mult-VAE in PyTorch: the baseline that vaecf_dist is compared with.
 
-Same model, loss, annealing, initialisation, optimiser, split and metrics as vaecf_dist (Liang et al., WWW 2018),
-independent code and random numbers, so both quality and speed can be compared. Sparse input by embedding bag over
-the kept items; output layer dense, its softmax gradient written in place of the log-probabilities; Adam in
-TensorFlow's form by PyTorch's own Adam (fused where this PyTorch has it). CPU, or GPU where there is one.
-PyTorch 1.13 to 2.x, NumPy; h5py for --data FILE.h5.
+It has the same model, loss, annealing, initialization, optimizer, split and metrics as vaecf_dist (Liang et al., WWW
+2018), but independent code and random numbers, so that quality and speed can be compared. The sparse input is an
+embedding bag over the kept items. The output layer is dense, and its softmax gradient overwrites the
+log-probabilities. Adam has TensorFlow's epsilon and uses PyTorch's Adam, fused if available. Runs on CPU or GPU.
+Requires PyTorch 1.13 to 2.x and NumPy, and h5py for --data FILE.h5.
 
-On a GPU all data are resident, bf16 products take fp32 master weights rounded on the spot (what autocast does), the
-softmax with its gradient is one kernel by torch.compile, and --benchmark runs the whole step as a CUDA graph, its
-interactions padded to a fixed number. Where this PyTorch cannot compile or capture, the run says so and goes on
-without; --compile off and --graph off do so by choice. Steps are timed in blocks, so that the host runs ahead.
+On a GPU all data are resident, bf16 products use fp32 master weights cast on the fly (as in autocast), the softmax
+with its gradient is one kernel by torch.compile, and --benchmark runs the whole step as a CUDA graph, with the
+interactions padded to a fixed number. If this PyTorch cannot compile or capture, the run reports this and continues
+without; --compile off and --graph off disable both. Steps are timed in blocks, so that the host can run ahead.
 
     torch_multvae.py --data data/ml1m.h5 --epochs 200
     torch_multvae.py --data ml-1m/ratings.dat --validation-users 500 --test-users 500 --epochs 200
     torch_multvae.py --synthetic-users 20000 --benchmark --precision bf16 --threads 2
     torch_multvae.py --data data/ml20m.h5 --device cuda --benchmark --precision bf16 --batch 24576
 
-Prints JSON, one object a line: data, epoch (one each), then test or benchmark.
+Prints JSON, one object per line: data, one epoch per epoch, then test or benchmark.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Rows:
         self.count = len(matrix[0]) - 1
 
     def gather(self, users):
-        """Row number within the batch and item of each entry, and the rows' lengths."""
+        """Returns the row in the batch and the item of each entry, the row lengths, and None."""
         lengths = self.lengths[users]
         ends = lengths.cumsum(0)
         rows = torch.repeat_interleave(torch.arange(len(users), device=lengths.device), lengths)
@@ -56,7 +56,7 @@ class Rows:
         return rows, self.indices[entries], lengths, None
 
     def gather_padded(self, users, capacity):
-        """The same with `capacity` entries, the last of them not `valid`: nothing in it depends on the data's sizes."""
+        """Like gather(), but padded to `capacity` entries, with a mask of valid entries: no shape depends on the data."""
         lengths = self.lengths[users]
         ends = lengths.cumsum(0)
         slots = torch.arange(capacity, device=lengths.device)
@@ -71,9 +71,9 @@ class Rows:
 # Model.
 
 class SoftmaxLayer(torch.autograd.Function):
-    """Output layer with its multinomial loss: sum over users of -sum_i x_ui log_softmax(h W' + b)_i.
+    """Output layer with multinomial loss: the sum over users of -sum_i x_ui log_softmax(h W' + b)_i.
 
-    `kernel` is compiled.softmax_gradient, or None: then in place, op by op. `valid` is None where all entries are.
+    `kernel`: compiled.softmax_gradient, or None for separate in-place operations. `valid`: None if all entries are valid.
     """
 
     @staticmethod
@@ -97,7 +97,7 @@ class SoftmaxLayer(torch.autograd.Function):
 
     @staticmethod
     def backward(context, scale):
-        # The loss is divided by the batch once, here, on the small side of each product.
+        # `scale`, one over the batch size, is applied to the smaller operand of each product.
         hidden, weight, gradient, d_bias = context.saved_tensors
         scale = scale.float()
         d_hidden = gradient.mm(weight).float() * scale
@@ -106,6 +106,8 @@ class SoftmaxLayer(torch.autograd.Function):
 
 
 class MultVae(torch.nn.Module):
+    """Mult-VAE with tanh layers; `hidden` widths are mirrored in the decoder. Products are computed in `dtype`."""
+
     def __init__(self, items, hidden, latent, dropout, dtype):
         super().__init__()
         self.keep, self.dtype, self.latent, self.kernel = 1.0 - dropout, dtype, latent, None
@@ -124,10 +126,11 @@ class MultVae(torch.nn.Module):
                 torch.nn.init.trunc_normal_(tensor, std=0.001, a=-0.002, b=0.002)
 
     def dense(self, layer, x):
+        """Applies a linear layer in the dtype of products; returns fp32."""
         return F.linear(x.to(self.dtype), layer.weight.to(self.dtype), layer.bias.to(self.dtype)).float()
 
     def encode(self, rows, columns, lengths, valid=None):
-        """mu, logvar. In training the dropped items are left out of the bag, or weigh nothing where it is padded."""
+        """Returns mu, logvar. In training, dropped items are removed from the bag, or have weight 0 if it is padded."""
         kept = torch.rand(len(rows), device=rows.device) < self.keep if self.training and self.keep < 1.0 else None
         weights = None
         if valid is not None:
@@ -145,13 +148,13 @@ class MultVae(torch.nn.Module):
         return h[:, :self.latent], h[:, self.latent:]
 
     def decode(self, z):
-        """The last hidden layer; the output layer belongs to the loss."""
+        """Returns the last hidden layer; the output layer is part of the loss."""
         for layer in self.decoder[:-1]:
             z = torch.tanh(self.dense(layer, z))
         return z
 
     def loss(self, rows, columns, lengths, valid, beta):
-        """Mean loss per user, and the sums of its two terms."""
+        """Returns the mean loss per user, and the sums of nll and KL over users."""
         mu, logvar = self.encode(rows, columns, lengths, valid)
         z = mu + torch.randn_like(mu) * torch.exp(0.5 * logvar)
         output = self.decoder[-1]
@@ -161,7 +164,7 @@ class MultVae(torch.nn.Module):
         return (nll + beta * kl) / len(lengths), nll.detach(), kl.detach()
 
     def scores(self, rows, columns, lengths, _):
-        """fp32 scores from the latent mean; the user's own items get -inf."""
+        """Returns fp32 scores from the latent mean; the user's own items have -inf."""
         mu, _ = self.encode(rows, columns, lengths)
         scores = F.linear(self.decode(mu), self.decoder[-1].weight, self.decoder[-1].bias)
         scores.view(-1)[rows * scores.shape[1] + columns] = -math.inf
@@ -169,16 +172,16 @@ class MultVae(torch.nn.Module):
 
 
 class TensorFlowAdam:
-    """PyTorch's Adam with TensorFlow's epsilon, which stands outside the bias corrections."""
+    """PyTorch's Adam with TensorFlow's epsilon, which is added outside the bias corrections."""
 
     def __init__(self, parameters, options):
         parameters = list(parameters)
         settings = dict(lr=options.learning_rate, betas=(0.9, options.beta2), eps=1e-8)
         if options.device == "cuda":
-            settings["capturable"] = True  # so that a step may become part of a CUDA graph
+            settings["capturable"] = True  # so that a step can be captured in a CUDA graph
         try:
             self.adam = torch.optim.Adam(parameters, fused=True, **settings)
-        except (TypeError, RuntimeError):  # no fused Adam for this device in this PyTorch
+        except (TypeError, RuntimeError):  # this PyTorch has no fused Adam for this device
             self.adam = torch.optim.Adam(parameters, **settings)
         self.beta2, self.updates = options.beta2, 0
 
@@ -192,7 +195,7 @@ class TensorFlowAdam:
 # Metrics.
 
 def best_items(scores, count):
-    """(B, count) items, higher score first, ties to the lower item."""
+    """Returns the items (B, count) with the highest scores, best first; for equal scores, the lower item first."""
     count = min(count, scores.shape[1])
     values, items = torch.topk(scores, min(count + 1, scores.shape[1]), dim=1)
     ties = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -math.inf)).any(dim=1)
@@ -204,7 +207,7 @@ def best_items(scores, count):
 
 @torch.no_grad()
 def evaluate(model, fold_in, held_out, batch):
-    """Means over the users that have a target: NDCG@100, Recall@20, Recall@50, with standard errors."""
+    """Returns NDCG@100, Recall@20, Recall@50 with standard errors, as means over users with at least one target."""
     model.eval()
     discount = 1.0 / torch.log2(torch.arange(2, 102, dtype=torch.float64, device=fold_in.indices.device))
     ideal = torch.cumsum(discount, 0)
@@ -232,15 +235,18 @@ def evaluate(model, fold_in, held_out, batch):
 # Runs.
 
 def say(event, **fields):
+    """Prints an event as one line of JSON."""
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
 def batches(count, batch, device):
+    """Returns the users 0 to count - 1 in random order, in batches."""
     order = torch.randperm(count, device=device)
     return [order[begin:begin + batch] for begin in range(0, count, batch)]
 
 
 def train_step(model, adam, rows, users, options):
+    """Runs one update; returns the sums of nll and KL over users, and beta."""
     beta = min(options.anneal_cap, adam.updates / options.anneal_steps)
     model.train()
     loss, nll, kl = model.loss(*rows.gather(users), beta)
@@ -252,6 +258,7 @@ def train_step(model, adam, rows, users, options):
 
 
 def train(model, adam, data, options):
+    """Trains all epochs, then tests the weights of the best validation NDCG@100."""
     best, best_epoch, best_weights = -1.0, 0, None
     for epoch in range(1, options.epochs + 1):
         begin = time.perf_counter()
@@ -278,6 +285,7 @@ def train(model, adam, data, options):
 
 
 def benchmark(model, adam, data, options):
+    """Times training steps of full batches."""
     def now():
         if options.device == "cuda":
             torch.cuda.synchronize()
@@ -295,7 +303,7 @@ def benchmark(model, adam, data, options):
         for _ in range(steps):
             users = next(source)
             step.run(users) if step else train_step(model, adam, data["train"], users, options)
-    # A GPU is waited for after each block of steps only: it must not run dry in between.
+    # The host waits for the GPU only after each block of steps, so that the GPU is never idle.
     block = options.block or (20 if options.device == "cuda" else 1)
     run(options.warmup)
     seconds, processor = [], []
@@ -327,7 +335,7 @@ def arguments():
     add("--validation-users", type=int, default=10000)
     add("--test-users", type=int, default=10000)
     add("--split-seed", type=int, default=98765)
-    add("--synthetic-users", type=int, default=0, help="make data of this many users instead of reading --data")
+    add("--synthetic-users", type=int, default=0, help="number of synthetic users, instead of --data")
     add("--synthetic-items", type=int, default=20108)
     add("--per-user", type=float, default=73)
     add("--hidden", type=int, nargs="*", default=[600])
@@ -341,26 +349,26 @@ def arguments():
     add("--anneal-steps", type=float, default=200000)
     add("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="tf32: CUDA only")
     add("--seed", type=int, default=98765)
-    add("--threads", type=int, default=0, help="0: PyTorch's own choice")
+    add("--threads", type=int, default=0, help="number of threads; 0: PyTorch's default")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add("--benchmark", action="store_true", help="time steps instead of training")
-    add("--warmup", type=int, default=5, help="steps left out by --benchmark")
-    add("--steps", type=int, default=30, help="steps timed by --benchmark")
-    add("--block", type=int, default=0, help="steps between two waits in --benchmark; 0: 20 on a GPU, else 1")
+    add("--warmup", type=int, default=5, help="warm-up steps of --benchmark")
+    add("--steps", type=int, default=30, help="timed steps of --benchmark")
+    add("--block", type=int, default=0, help="steps between synchronizations in --benchmark; 0: 20 on a GPU, else 1")
     add("--compile", choices=("auto", "on", "off"), default="auto", help="torch.compile; auto: on a GPU")
     add("--graph", choices=("auto", "off"), default="auto", help="CUDA graph of the step in --benchmark")
     options = parser.parse_args()
     if not options.hidden:
-        parser.error("--hidden needs at least one width")
+        parser.error("--hidden: must have at least one width")
     if not options.data and not options.synthetic_users:
-        parser.error("give --data FILE or --synthetic-users N")
+        parser.error("set --data FILE or --synthetic-users N")
     if options.device == "auto":
         options.device = "cuda" if torch.cuda.is_available() else "cpu"
     return options
 
 
 def keep_freed_memory():
-    """Has glibc reuse large blocks: otherwise every step pays page faults for hundreds of MB of temporaries."""
+    """Makes glibc reuse large blocks, which avoids page faults for hundreds of MB of temporaries in every step."""
     try:
         libc = ctypes.CDLL("libc.so.6")
         for option, value in ((-4, 0), (-1, 2**31 - 1), (-8, 1)):  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_ARENA_MAX
@@ -386,7 +394,7 @@ def main():
     data = {name: Rows(matrix, options.device) for name, matrix in matrices.items()}
     facts.update(items=items, train_users=data["train"].count, train_events=len(data["train"].indices))
     say("data", **facts)
-    torch.set_flush_denormal(True)  # moments of rare items decay into denormals, which are slow
+    torch.set_flush_denormal(True)  # moments of rare items decay to denormals, which are slow
     dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
     model = MultVae(items, options.hidden, options.latent, options.dropout, dtype).to(options.device)
     options.compiled = compile_kernel(model, options)
