@@ -30,7 +30,7 @@ class Prepare : public ProgramTest {
   }
 };
 
-TEST_F(Prepare, WritesTheDatasetAndSaysWhatItKept) {
+TEST_F(Prepare, WritesTheDatasetAndPrintsTheCounts) {
   const Result first = place.succeed("prepare c.yaml");
   expect_in(first.out, {"120"});
   EXPECT_TRUE(place.exists("out/made.h5"));
@@ -44,7 +44,7 @@ TEST_F(Prepare, WritesTheDatasetAndSaysWhatItKept) {
   expect_in(place.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
 }
 
-TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
+TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFile) {
   expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
   place.write("ratings.csv", "");
   expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
@@ -58,7 +58,7 @@ TEST_F(Prepare, RefusesBadRatingsAndLeavesNothing) {
   EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
 }
 
-TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
+TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   place.write("c.yaml", prepare_config);
   place.write("ratings.csv", made_ratings(20));
   place.write("other.csv", made_ratings(20));
@@ -107,7 +107,7 @@ TEST_F(Outputs, NeverTakeThePlaceOfWhatIsReadOrOfOtherFiles) {
   place.succeed(synthesize);
 }
 
-TEST_F(TestUsers, AreAskedForBeforeTraining) {
+TEST_F(TestUsers, MissingTestUsersAreAnErrorBeforeTraining) {
   place.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
   expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
@@ -116,7 +116,7 @@ TEST_F(TestUsers, AreAskedForBeforeTraining) {
 }
 
 // Three items are too few for one to be held out.
-TEST_F(TestUsers, MustHaveWhatCanBeFound) {
+TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
   std::string lines = "user,item\n";
   for (int user = 0; user < 60; ++user) {
     for (int k = 0; k < 3; ++k) lines += format("{},{}\n", user, (user + 7 * k) % 30);
@@ -137,19 +137,19 @@ TEST_F(TestUsers, MustHaveWhatCanBeFound) {
             {"holds no validation users that have a held-out item: the last epoch"});
 }
 
-TEST_F(Prepare, OddLinesAreShownAndLeftOutUnlessStrict) {
+TEST_F(Prepare, MalformedLinesAreReportedAndSkippedUnlessStrict) {
   place.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
   const Result result = place.succeed("prepare c.yaml");
   expect_in(result.err, {"ratings.csv:122: '21,1,nan,0'"});
   expect_in(result.out, {"1 dropped: the rating is not a finite number"});
 }
 
-TEST_F(Prepare, CompressesAsTold) {
+TEST_F(Prepare, CompressionIsApplied) {
   place.succeed("prepare c.yaml --set data.prepare.compression=1");
   EXPECT_EQ(count(place.program("inspect out/made.h5").out, "deflate 1"), 1);
 }
 
-TEST_F(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {
+TEST_F(Prepare, EventsBeyondMemoryAreSpilledToATemporaryFile) {
   place.write("ratings.csv", made_ratings(200));
   const Result result = place.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
   expect_in(result.err, {"temporary file beside out/made.h5"});
@@ -158,7 +158,7 @@ TEST_F(Prepare, WhatDoesNotFitIntoMemoryGoesToDiskAndIsGoneAfterwards) {
   EXPECT_EQ(place.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);
 }
 
-TEST_F(Dataset, MissingForeignOrTruncatedFilesAreRefused) {
+TEST_F(Dataset, MissingForeignOrTruncatedFilesAreErrors) {
   expect_refused(place, "small.yaml --set data.file=none.h5", 2, "none.h5");
   expect_refused(place, "small.yaml --set data.file=", 2, "data.file");
   const std::string whole = place.read("data.h5");
@@ -170,13 +170,13 @@ TEST_F(Dataset, MissingForeignOrTruncatedFilesAreRefused) {
   EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
 }
 
-TEST_F(Disk, NoPermissionIsARunningFailure) {
+TEST_F(Disk, UnwritableFolderEndsWithExitCode1) {
   // Not even root makes a folder below a file.
   expect_refused(place, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
   expect_refused(place, "synthesize data.h5/x/made.h5 --users 3000 --items 200", 1, "data.h5/x");
 }
 
-TEST_F(Disk, AFullOneLeavesNoPartUnderTheFinalName) {
+TEST_F(Disk, FullDiskLeavesNoPartialFiles) {
   const auto before = place.files();
   // The limit on file sizes stands for the full disk: 8 blocks of 1024 bytes.
   const auto within = [&](int blocks, const std::string& arguments) {

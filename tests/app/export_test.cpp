@@ -54,7 +54,7 @@ std::vector<double> layer(const SafeTensors& file, const std::string& name, cons
   return y;
 }
 
-TEST_F(Export, SafetensorsHoldWhatScores) {
+TEST_F(Export, SafetensorsReproduceTheScores) {
   place.succeed("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
   const SafeTensors file(place.read("out/m.safetensors"));
   EXPECT_EQ(file.header().at("encoder_2.weight").at("shape").dump(), "[16,16]");
@@ -82,7 +82,7 @@ TEST_F(Export, SafetensorsHoldWhatScores) {
   for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
 }
 
-TEST_F(Export, OnnxScoresAsRecommendDoes) {
+TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
   for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]"}) {
     const std::string settings = shape;
     place.succeed("small.yaml --train --quiet --set name=shaped " + settings);
@@ -96,7 +96,7 @@ TEST_F(Export, OnnxScoresAsRecommendDoes) {
   }
 }
 
-TEST_F(Export, RefusesWhatItCannotDo) {
+TEST_F(Export, InvalidArgumentsAreErrors) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
   EXPECT_EQ(place.program(command + "m.pt").code, 2);
   EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is no checkpoint";
@@ -111,7 +111,7 @@ TEST_F(Export, RefusesWhatItCannotDo) {
 }
 
 // Latin-1: in JSON both would be the same text, and each the wrong item's.
-TEST_F(Export, IdsThatJsonCannotHoldGoIntoSafetensorsOnly) {
+TEST_F(Export, NonUtf8IdsAreExportedToSafetensorsOnly) {
   std::string ratings = "user,item\n";
   for (int user = 0; user < 12; ++user) {
     for (const char* item : {"\xe9", "\xe8", "a", "b", "c"})

@@ -34,7 +34,7 @@ std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv)
   return lists;
 }
 
-TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
+TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   make_run_with_features(place);
   expect_in(place.succeed("small.yaml --quiet").out, {"features alone"});
   const auto number = [&](const std::string& key) {
@@ -76,7 +76,7 @@ TEST_F(FeaturesOfUsers, CarryThoseWhoHaveNothing) {
                  "features of users, and model.features is off; set it to auto");
 }
 
-TEST_F(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
+TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
   place.make_small_run();
   place.succeed("small.yaml --train --quiet");
   place.write("people.csv", "user,age,country\nann,1,1\n");
@@ -91,7 +91,7 @@ TEST_F(FeaturesOfUsers, AreRefusedByAModelThatKnowsNone) {
                  "was trained without user features; omit --users");
 }
 
-TEST_F(FeaturesOfUsers, CountInPredictions) {
+TEST_F(FeaturesOfUsers, ChangeTheScalingPrediction) {
   make_run_with_features(place);
   place.write("machine.yaml",
               "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
@@ -101,7 +101,7 @@ TEST_F(FeaturesOfUsers, CountInPredictions) {
       << "64 more rows of the first layer";
 }
 
-TEST_F(FeaturesOfUsers, GoIntoExportedModels) {
+TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
   make_run_with_features(place);
   place.succeed("small.yaml --train --quiet --set train.epochs=2");
   const std::string command = "export runs/small/checkpoints/best.h5 --quiet --output ";

@@ -7,7 +7,7 @@ namespace {
 
 using Inspect = TrainedRun;
 
-TEST_F(Inspect, TellsDatasetsFromCheckpoints) {
+TEST_F(Inspect, DistinguishesDatasetsAndCheckpoints) {
   const Result data = place.succeed("inspect data.h5");
   expect_in(data.out, {"items: 60", "test/held_out"});
   EXPECT_EQ(count(data.out, "items of a train user") + count(data.out, "train users of an item"), 2);
@@ -26,12 +26,12 @@ TEST_F(Inspect, TellsDatasetsFromCheckpoints) {
   EXPECT_EQ(place.program("inspect runs/small/checkpoints/best.h5").code, 2) << "a damaged checkpoint";
 }
 
-TEST_F(Inspect, NamesNoMetricWhereNoneChose) {
+TEST_F(Inspect, OmitsTheMetricWithoutValidation) {
   place.succeed("small.yaml --train --quiet --set validation.every=0");
   expect_in(place.program("inspect runs/small/checkpoints/best.h5").out, {"best: always the last epoch\n"});
 }
 
-TEST_F(Inspect, WaitsForNoPipe) {
+TEST_F(Inspect, PipesAreErrors) {
   const Result made = place.bash("mkfifo pipe pipe.jsonl; mkdir run; mkfifo run/metrics.jsonl");
   ASSERT_EQ(made.code, 0) << made.err;
   for (const char* const path : {"pipe", "pipe.jsonl", "run"}) {
@@ -41,7 +41,7 @@ TEST_F(Inspect, WaitsForNoPipe) {
   }
 }
 
-TEST_F(Inspect, DrawsTheCurvesOfARun) {
+TEST_F(Inspect, ListsTheCurvesOfARun) {
   expect_in(place.succeed("inspect runs/small").out,
             {"ndcg@10 of validation users by epoch; best ", "loss of train users by epoch; last ",
              "end: epochs after 2 epochs, 8 steps"});

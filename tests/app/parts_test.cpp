@@ -37,7 +37,7 @@ TEST(CommandLine, NoFlagMeansTrainAndTest) {
   EXPECT_TRUE(line.test && line.benchmark);
 }
 
-TEST(CommandLine, OptionsStandBeforeAndAfterTheFile) {
+TEST(CommandLine, OptionsMayPrecedeAndFollowTheFile) {
   const CommandLine line = parse({"--set", "a=1", "c.yaml", "--set", "b=[1, 2]", "-v"});
   EXPECT_EQ(line.config, "c.yaml");
   EXPECT_EQ(line.overrides, (std::vector<std::string>{"a=1", "b=[1, 2]"}));
@@ -52,7 +52,7 @@ TEST(CommandLine, OptionsStandBeforeAndAfterTheFile) {
   EXPECT_EQ(recommend.verbosity, Verbosity::quiet);
 }
 
-TEST(CommandLine, HelpOfEachSubcommandEndsWithExamplesThatParse) {
+TEST(CommandLine, HelpOfEachCommandEndsWithValidExamples) {
   const std::vector<std::pair<const char*, Command>> commands = {
       {"prepare", Command::prepare}, {"synthesize", Command::synthesize}, {"recommend", Command::recommend},
       {"inspect", Command::inspect}, {"export", Command::export_model},   {"doctor", Command::doctor},
@@ -85,7 +85,7 @@ TEST(CommandLine, HelpOfEachSubcommandEndsWithExamplesThatParse) {
   }
 }
 
-TEST(CommandLine, SaysWhichNumbersItTakes) {
+TEST(CommandLine, InvalidNumberErrorNamesTheRange) {
   const auto refusal = [](const std::vector<const char*>& words) {
     const Outcome outcome = attempt([&] { parse(words); });
     EXPECT_EQ(outcome.code, ExitCode::bad_input);
@@ -102,12 +102,12 @@ TEST(CommandLine, SaysWhichNumbersItTakes) {
             18446744073709551615U);
 }
 
-TEST(CommandLine, ADashIsStandardOutput) {
+TEST(CommandLine, DashMeansStandardOutput) {
   EXPECT_EQ(parse({"recommend", "c.yaml", "--output", "-"}).recommend.output, "");
   EXPECT_EQ(parse({"recommend", "c.yaml", "--output", "a-b"}).recommend.output, "a-b");
 }
 
-TEST(Outcome, TurnsExceptionsIntoCodes) {
+TEST(Outcome, AttemptConvertsExceptionsToExitCodes) {
   EXPECT_TRUE(attempt([] {}).ok());
   EXPECT_EQ(attempt([] { throw InputError("a"); }).code, ExitCode::bad_input);
   EXPECT_EQ(attempt([] { throw RunError("b"); }).message, "b");
@@ -132,7 +132,7 @@ TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
   EXPECT_THROW(progress_style(false, true, "fancy"), InputError);
 }
 
-TEST(Progress, RateAndTimeLeft) {
+TEST(Progress, RateAndRemainingTime) {
   EXPECT_EQ(rate_text(0, 0, 100000, "users", 5.0), "");
   EXPECT_EQ(rate_text(0, 25000, 100000, "users", 20.0), "1,250 users/s, 1:00 left");
   EXPECT_EQ(rate_text(0, 50, 100000, "users", 20.0), "2.5 users/s, 11:06:20 left");
@@ -152,7 +152,7 @@ std::string written(const std::function<void(std::FILE*)>& work) {
   return text;
 }
 
-TEST(Progress, BarIsRedrawnSeldomCutOffByTheTerminalAndWiped) {
+TEST(Progress, BarIsRedrawnRarelyAndErased) {
   const std::string text = written([](std::FILE* file) {
     TextProgress bar(file, ProgressStyle::bar);
     bar.begin("epoch 1/2", 1000, "users");
@@ -165,7 +165,7 @@ TEST(Progress, BarIsRedrawnSeldomCutOffByTheTerminalAndWiped) {
   EXPECT_TRUE(text.ends_with("\r\033[K"));
 }
 
-TEST(Progress, LinesComeByTenthsAndNotForShortWork) {
+TEST(Progress, LinesArePrintedPerTenthExceptForShortWork) {
   const std::string text = written([](std::FILE* file) {
     TextProgress lines(file, ProgressStyle::lines, 0.0);
     lines.begin("epoch 1/2", 1000, "users");
@@ -180,7 +180,7 @@ TEST(Progress, LinesComeByTenthsAndNotForShortWork) {
   EXPECT_EQ(text.find("epoch 2/2"), std::string::npos) << text;
 }
 
-TEST(ThreadBinding, RanksShareTheCoresOfTheirHost) {
+TEST(ThreadBinding, FairThreadsDivideTheCoresOfAHost) {
   EXPECT_EQ(fair_threads({8, 8}, 1), 8);
   EXPECT_EQ(fair_threads({8, 8}, 3), 2);
   EXPECT_EQ(fair_threads({2, 8}, 1), 2) << "bound to two cores";
@@ -189,7 +189,7 @@ TEST(ThreadBinding, RanksShareTheCoresOfTheirHost) {
   EXPECT_EQ(fair_threads({2, 2}, 4), 1);
 }
 
-TEST(ThreadBinding, AdvisesOnlyWhereThreadsAreLost) {
+TEST(ThreadBinding, AdviceOnlyIfThreadsAreLost) {
   EXPECT_EQ(binding_advice({2, 2}, 1, 0, 2), "");
   EXPECT_EQ(binding_advice({1, 2}, 2, 0, 1), "") << "two ranks share two cores";
   EXPECT_EQ(binding_advice({1, 8}, 1, 1, 1), "") << "one thread was asked for";

@@ -7,7 +7,7 @@ namespace {
 
 using Usage = ProgramTest;
 
-TEST_F(Usage, HelpVersionAndReferenceGoToStandardOutput) {
+TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
   expect_in(place.succeed("--help").out,
             {"--train", "--set", "prepare", "synthesize", "recommend", "inspect", "--help-config"});
   EXPECT_EQ(place.program("--version").out.rfind("vaecf_dist ", 0), 0U);
@@ -16,7 +16,7 @@ TEST_F(Usage, HelpVersionAndReferenceGoToStandardOutput) {
   place.succeed("recommend --help");
 }
 
-TEST_F(Usage, MistakesCostExitCodeTwoOneLineAndAHint) {
+TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
   for (const char* arguments :
        {"", "--trian c.yaml", "c.yaml d.yaml", "prepare", "synthesize", "synthesize o.h5 --users many",
         "recommend c.yaml --split some", "recommend c.yaml --top 0",
@@ -30,7 +30,7 @@ TEST_F(Usage, MistakesCostExitCodeTwoOneLineAndAHint) {
   }
 }
 
-TEST_F(Usage, ConfigurationMistakesNameFileAndLine) {
+TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
   place.write("c.yaml", "name: x\ntrain:\n  batch_sise: 5\n");
   place.write("d.yaml", "name: x\n");
   EXPECT_EQ(place.program("c.yaml").err,
@@ -43,7 +43,7 @@ TEST_F(Usage, ConfigurationMistakesNameFileAndLine) {
                  "VAECF_PROGRESS: must be bar, lines or none, got \"fancy\"");
 }
 
-TEST_F(Usage, FilesThatAreNoConfigurationAreRefusedInOneShortSentence) {
+TEST_F(Usage, FileThatIsNoConfigurationIsOneShortError) {
   std::string lines = "user,item,rating\n";
   while (lines.size() < 500000) lines += "1,2,3.5\n";
   place.write("ratings.csv", lines);

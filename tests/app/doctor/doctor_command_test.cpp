@@ -8,7 +8,7 @@ namespace {
 
 using Doctor = ProgramTest;
 
-TEST_F(Doctor, LooksAtOneProcess) {
+TEST_F(Doctor, ChecksASingleProcess) {
   const Result result = place.succeed("doctor");
   for (const char* part :
        {"ok    launch            1 rank on 1 host", "GEMM, fp32", "GEMM, bf16", "memory  ", " 0 failed\n"}) {
@@ -18,7 +18,7 @@ TEST_F(Doctor, LooksAtOneProcess) {
   EXPECT_TRUE(place.files().empty());
 }
 
-TEST_F(Doctor, SpeaksOnceForAllRanks) {
+TEST_F(Doctor, OneRankPrintsTheReportOfAllRanks) {
   place.make_small_run();
   const Result result = place.ranks(2, "doctor --json small.yaml");
   ASSERT_EQ(result.code, 0) << result.out << result.err;
@@ -44,7 +44,7 @@ TEST_F(Doctor, SpeaksOnceForAllRanks) {
   EXPECT_EQ(place.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
 }
 
-TEST_F(Doctor, FailsWhereSomethingHasToBeMended) {
+TEST_F(Doctor, FailedCheckEndsWithExitCode1) {
   place.make_small_run();
   const Result missing = place.ranks(2, "doctor --quick -q small.yaml --set data.file=none.h5");
   EXPECT_EQ(missing.code, 1) << missing.err;
@@ -52,7 +52,7 @@ TEST_F(Doctor, FailsWhereSomethingHasToBeMended) {
   expect_refused(place.ranks(2, "doctor --quick small.yaml --set data.fil=none.h5"), "data.fil is not a key");
 }
 
-TEST_F(Doctor, TellsOfRanksThatMpiDidNotJoin) {
+TEST_F(Doctor, ReportsRanksThatMpiDidNotJoin) {
   // As a launcher leaves them that speaks another protocol.
   const Result first = place.bash("PMI_RANK=0 PMI_SIZE=2 $PROGRAM doctor --quick -q");
   EXPECT_EQ(first.code, 1) << first.err;

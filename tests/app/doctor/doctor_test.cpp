@@ -44,7 +44,7 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST(DoctorHost, EachTroubleIsAWarningWithAdvice) {
+TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   const std::string good = lines(check_host(good_host(), 8, true));
   EXPECT_EQ(good.find("warn"), std::string::npos) << good;
   HostFacts facts = good_host();
@@ -65,7 +65,7 @@ TEST(DoctorHost, EachTroubleIsAWarningWithAdvice) {
   expect_in(lines(check_host(facts, 1, false)), {"ok /dev/shm: "});
 }
 
-TEST(DoctorHost, ReadsWhatTheSystemSays) {
+TEST(DoctorHost, ReadsProcAndControlGroups) {
   const testing::TemporaryFolder folder;
   const auto& root = folder.path();
   write_file(root / "proc/cpuinfo",
@@ -89,7 +89,7 @@ TEST(DoctorHost, ReadsWhatTheSystemSays) {
   EXPECT_TRUE(facts.infiniband);
 }
 
-TEST(DoctorHost, ReadsTheOlderControlGroupsAndNone) {
+TEST(DoctorHost, ReadsControlGroupsV1AndNone) {
   const testing::TemporaryFolder folder;
   const auto& root = folder.path();
   write_file(root / "proc/meminfo", "MemTotal: 8388608 kB\n");
@@ -111,7 +111,7 @@ TEST(DoctorHost, ReadsTheOlderControlGroupsAndNone) {
   expect_limits(2.0);
 }
 
-TEST(DoctorRanks, SaysWhereTheyAre) {
+TEST(DoctorRanks, LaunchListsRanksByHost) {
   const RankPlace a{"node1", {0, 1}, 4, 2};
   const RankPlace b{"node2", {0, 1, 2, 3}, 4, 4};
   expect_in(lines(check_launch({a, b}, "")),
@@ -119,13 +119,13 @@ TEST(DoctorRanks, SaysWhereTheyAre) {
   expect_in(lines(check_launch({a, a, b}, "")), {"warn launch: ", "hosts with 1 ranks and with 2"});
 }
 
-TEST(DoctorRanks, GivesTheFlagWhereThreadsAreLost) {
+TEST(DoctorRanks, TightBindingIsAWarningWithTheOption) {
   expect_in(lines({check_binding({"node1", {5}, 8, 1}, 2, 0)}),
             {"warn binding: core 5 of 8 available, 1 thread -> ", "--bind-to none, or --map-by slot:PE=4"});
   EXPECT_EQ(check_binding({"node1", {0, 1, 2, 3}, 8, 4}, 2, 0).health, Health::ok);
 }
 
-TEST(DoctorRanks, FindsCoresThatRanksFightOver) {
+TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
   const RankPlace first{"node1", {0, 1}, 4, 2};
   const RankPlace second{"node1", {2, 3}, 4, 2};
   const RankPlace other{"node2", {0, 1}, 4, 2};
@@ -136,7 +136,7 @@ TEST(DoctorRanks, FindsCoresThatRanksFightOver) {
   expect_in(lines(check_oversubscription({first, first, first, other})), {"start at most 2 ranks"});
 }
 
-TEST(DoctorRanks, TellEachOtherWhereTheyAre) {
+TEST(DoctorRanks, GatherPlacesReturnsAllRanks) {
   comm::run_ranks(3, [](comm::Communicator& ranks) {
     const auto places = gather_places(ranks, ranks.rank());
     ASSERT_EQ(places.size(), 3U);
@@ -148,7 +148,7 @@ TEST(DoctorRanks, TellEachOtherWhereTheyAre) {
   });
 }
 
-TEST(DoctorReport, MakesEqualFindingsOne) {
+TEST(DoctorReport, EqualFindingsAreMerged) {
   comm::run_ranks(3, [](comm::Communicator& ranks) {
     Findings mine = {{"a", Health::ok, "same", "", About::rank}, {"b", Health::ok, "same", "", About::rank}};
     if (ranks.rank() == 1) mine[0] = {"a", Health::fail, "other", "do", About::rank};
@@ -167,7 +167,7 @@ TEST(DoctorReport, MakesEqualFindingsOne) {
   });
 }
 
-TEST(DoctorReport, HostsMustSeeTheSameData) {
+TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
   comm::run_ranks(2, [](comm::Communicator& ranks) {
     Findings mine = {{"data", Health::ok, "first", "", About::host}};
     EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 0);
@@ -176,7 +176,7 @@ TEST(DoctorReport, HostsMustSeeTheSameData) {
   });
 }
 
-TEST(DoctorFindings, ListsAreShort) {
+TEST(DoctorFindings, NumbersAreFormattedAsRanges) {
   EXPECT_EQ(list_of({}), "");
   EXPECT_EQ(list_of({4}), "4");
   EXPECT_EQ(list_of({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
@@ -188,7 +188,7 @@ const io::Json measured_rates = {{"device", "cpu"},
                                  {"memory_gbytes", {3, 3, 3}},
                                  {"all_reduce", {{{"bytes", 8}, {"seconds", 1e-6}}}}};
 
-TEST(DoctorReport, SaysWhoIsMeant) {
+TEST(DoctorReport, TableNamesRanksAndHosts) {
   auto report = io::Json::parse(
       R"({"version": "1", "hosts": ["x", "x", "y"], "ok": 2, "warn": 2, "fail": 1, "findings": [
     {"subject": "all", "health": "ok", "text": "one", "advice": "", "about": "all", "ranks": [0], "hosts": ["x"]},
@@ -209,14 +209,14 @@ TEST(DoctorReport, SaysWhoIsMeant) {
   EXPECT_EQ(quiet.find("GFLOP"), std::string::npos) << quiet;
 }
 
-TEST(DoctorReport, FindsTheSlowRank) {
+TEST(DoctorReport, SlowRankIsAWarning) {
   expect_in(lines(check_pace(measured_rates)), {"warn pace: on cpu, ranks 2: down to 5 GFLOP/s"});
   auto even = measured_rates;
   even["fp32_gflops"][2] = 9.0;
   EXPECT_TRUE(check_pace(even).empty());
 }
 
-TEST(DoctorGpus, AreNotMissedWhereThereIsNoDriver) {
+TEST(DoctorGpus, MissingDriverIsAFailureOnlyIfRequired) {
   GpuQuestion question;
   question.availability = {true, 0, "no NVIDIA driver is loaded on this machine: install one"};
   EXPECT_EQ(lines(check_gpus(question)), "ok gpu: no NVIDIA driver, CPU only -> \n");
@@ -229,7 +229,7 @@ TEST(DoctorGpus, AreNotMissedWhereThereIsNoDriver) {
   expect_in(lines(check_gpus(question)), {"warn gpu: "});
 }
 
-TEST(DoctorGpus, AreToldWithTheirLinks) {
+TEST(DoctorGpus, GpusAndLinksAreReported) {
   GpuQuestion question;
   question.availability = {true, 3, ""};
   question.facts = {12040, 12060, {}, {{0, 1, true, true}, {0, 2, true, false}, {1, 2, false, false}}};
@@ -248,7 +248,7 @@ TEST(DoctorGpus, AreToldWithTheirLinks) {
 }
 
 // As by srun --gpus-per-task 1, each rank may see one GPU, another one than the others.
-TEST(DoctorGpus, BelongToOneRankEach) {
+TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
   GpuQuestion question;
   question.availability = {true, 1, ""};
   question.facts = {13000, 13000, {{"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90}}, {}};
@@ -264,7 +264,7 @@ TEST(DoctorGpus, BelongToOneRankEach) {
   EXPECT_EQ(lines(check_gpus(question)).find("share"), std::string::npos);
 }
 
-TEST(DoctorLibraries, ComplainOfSlowTransports) {
+TEST(DoctorLibraries, SlowTransportsAreAWarning) {
   const Finding slow = check_mpi("Open MPI", "TCP", 2, true);
   EXPECT_EQ(slow.health, Health::warn);
   EXPECT_EQ(check_mpi("Open MPI", "TCP", 1, true).health, Health::ok);
@@ -273,7 +273,7 @@ TEST(DoctorLibraries, ComplainOfSlowTransports) {
   EXPECT_EQ(check_mpi("thread level single: no overlap", "TCP", 1, false).health, Health::warn);
 }
 
-TEST(DoctorDisk, LooksAtTheRunFolderThatIsOrWillBe) {
+TEST(DoctorDisk, RunFolderMayExistOrNot) {
   const testing::TemporaryFolder folder;
   const std::string run = folder.path() / "runs" / "name";
   EXPECT_EQ(check_run_folder(run, 1).health, Health::ok);
@@ -283,7 +283,7 @@ TEST(DoctorDisk, LooksAtTheRunFolderThatIsOrWillBe) {
   EXPECT_EQ(check_run_folder(run, 1).health, Health::fail);
 }
 
-TEST(DoctorDisk, NoDatasetIsAFailure) {
+TEST(DoctorDisk, MissingDatasetIsAFailure) {
   EXPECT_EQ(check_data("none.h5").health, Health::fail);
 }
 

@@ -44,7 +44,7 @@ class ListFiles : public ::testing::Test {
   std::string last_location_;
 };
 
-TEST_F(ListFiles, FieldsOfCsvMayStandInQuotes) {
+TEST_F(ListFiles, CsvFieldsMayBeQuoted) {
   const std::string path = write(
       "\xEF\xBB\xBF"
       "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n");
@@ -52,11 +52,11 @@ TEST_F(ListFiles, FieldsOfCsvMayStandInQuotes) {
   EXPECT_EQ(last_location_, path + ":5");
 }
 
-TEST_F(ListFiles, TsvKnowsNoQuotes) {
+TEST_F(ListFiles, TsvHasNoQuotes) {
   EXPECT_EQ(rows(write("ann\t\"Heat\", 1995\n")), (Rows{{"ann", "\"Heat\", 1995"}}));
 }
 
-TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
+TEST_F(ListFiles, CompressedFilesAndSingleFileArchivesAreRead) {
   using testing::packed;
   const std::string text = "user,item\r\nann,10\r\nann,20\r\n";
   for (const std::string& bytes :
@@ -73,7 +73,7 @@ TEST_F(ListFiles, MayBeCompressedOrTheOnlyFileOfAnArchive) {
   expect_in(refusal(cut.substr(0, cut.size() / 2)), {"truncated"});
 }
 
-TEST_F(ListFiles, MayBeAPipe) {
+TEST_F(ListFiles, PipesAreRead) {
   const std::string pipe = (folder_.path() / "pipe").string();
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(pipe) << "ann,10\nann,20\n"; });
@@ -101,7 +101,7 @@ TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   EXPECT_EQ(list.unknown.text(), "7");
 }
 
-TEST(Strangers, OnlyTheFirstFewAreNamed) {
+TEST(Strangers, TextListsTheFirstFiveNames) {
   Strangers strangers;
   for (int i = 0; i < 20; ++i) strangers.add(std::string(1, static_cast<char>('a' + i % 5)));
   EXPECT_EQ(strangers.text(), "a, b, c, d, e");
@@ -114,7 +114,7 @@ TEST(Strangers, OnlyTheFirstFewAreNamed) {
 }
 
 // One a line, or behind the user, titles are often written without quotes.
-TEST_F(ListFiles, TitlesMayHoldCommas) {
+TEST_F(ListFiles, TitlesMayContainCommas) {
   const io::IdList ids{{10, 20, 30}, {}};
   const io::IdList titles{{}, {"Matrix, The (1999)", "Matrix", "\"Great Performances\" Cats (1998)"}};
   const ItemNames names(ids, titles);
@@ -146,7 +146,7 @@ std::string read_as(const data::SourceOptions& source, const ItemNames& names, c
   }
 }
 
-TEST_F(ListFiles, HistoriesAreReadAsTheDataSetIsDescribed) {
+TEST_F(ListFiles, HistoriesUseTheLayoutOfTheSource) {
   const ItemNames names({{10, 20, 30}, {}}, {{}, {"Heat", "Twins, The; old", "Id"}});
   data::SourceOptions shop;
   shop.format = "delimited";
@@ -187,7 +187,7 @@ TEST_F(ListFiles, HistoriesAreReadAsTheDataSetIsDescribed) {
 }
 
 // Any text may be an id there.
-TEST_F(ListFiles, AHeaderBesideTextIdsIsKnownByItsNamesOrTheDescription) {
+TEST_F(ListFiles, HeaderWithStringIdsIsDetectedByColumnNames) {
   const ItemNames names({{}, {"a", "b"}});
   data::SourceOptions source;
   const auto as = [&](const std::string& text) { return read_as(source, names, write(text)); };
@@ -202,7 +202,7 @@ TEST_F(ListFiles, AHeaderBesideTextIdsIsKnownByItsNamesOrTheDescription) {
 }
 
 // Users of validation and test may be train users, in any order: each comes once, with all that is known.
-TEST_F(ListFiles, EverybodyComesOnce) {
+TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   const std::string path = (folder_.path() / "data.h5").string();
   {
     io::DatasetWriter writer(path);

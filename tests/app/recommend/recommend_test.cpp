@@ -11,7 +11,7 @@ namespace {
 
 using Recommend = TrainedRun;
 
-TEST_F(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
+TEST_F(Recommend, EveryUserOfTheSplitGetsTheTopItems) {
   place.succeed("recommend small.yaml --top 3 --output out/top.tsv --quiet");
   const auto lines = lines_of(place.read("out/top.tsv"));
   EXPECT_EQ(lines.size(), 20U * 3U);
@@ -38,7 +38,7 @@ TEST_F(Recommend, GivesEveryUserOfTheSplitTheTopItems) {
                  "--user nobody: not among the 20 test users");
 }
 
-TEST_F(Recommend, ReadsUsersThatTheModelNeverSaw) {
+TEST_F(Recommend, ReadsNewUsers) {
   // Item ids as the dataset has them, out of a first answer.
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 5").out);
   ASSERT_GE(known.size(), 5U);
@@ -57,7 +57,7 @@ TEST_F(Recommend, ReadsUsersThatTheModelNeverSaw) {
 }
 
 // More users than go through the model together, and groups and shares of them that no kernel's tile divides.
-TEST_F(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
+TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
   place.make_small_run(611);
   place.succeed("small.yaml --train --quiet");
   const std::string command = "$PROGRAM recommend small.yaml --split all --top 4 --quiet --output ";
@@ -74,7 +74,7 @@ TEST_F(Recommend, IsTheSameOnAnyNumberOfRanksAndThreads) {
 }
 
 // Each has the same users, and as many items.
-TEST_F(Recommend, RanksThatReadOtherFilesAreToldApart) {
+TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
   place.write("a.csv", "user,item\nann," + known[0].item + "\n");
@@ -102,7 +102,7 @@ TEST_F(Recommend, RanksThatReadOtherFilesAreToldApart) {
   EXPECT_EQ(place.two_ranks(model + "best.h5", model + "copy.h5").code, 0);
 }
 
-TEST_F(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
+TEST_F(Recommend, IncludeAndExcludeListsAndPopularItems) {
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
   const std::string& a = known[0].item;
@@ -129,7 +129,7 @@ TEST_F(Recommend, MarksWhatIsOnlyPopularAndKeepsToItsLists) {
   expect_refused(place.program(command + "--include nothing"), "no item is left to recommend");
 }
 
-TEST_F(Recommend, WritesWhatTheNameOfTheOutputSays) {
+TEST_F(Recommend, OutputFormatFollowsTheExtension) {
   const std::string command = "recommend small.yaml --top 3 --quiet --output ";
   place.succeed(command + "top.tsv");
   place.succeed(command + "top.csv");
@@ -145,7 +145,7 @@ TEST_F(Recommend, WritesWhatTheNameOfTheOutputSays) {
   EXPECT_EQ(place.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }
 
-TEST_F(Recommend, RefusesWhatItCannotRead) {
+TEST_F(Recommend, InvalidInputsAreErrors) {
   expect_refused(place.program("recommend small.yaml --set name=new"), "best.h5 does not exist; train first");
   place.write("bad.csv", "ann,1\nann\n");
   expect_refused(place.program("recommend small.yaml --input bad.csv --output o.tsv"),

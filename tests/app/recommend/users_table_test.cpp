@@ -24,7 +24,7 @@ class UsersTable : public ProgramTest {
   }
 };
 
-TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
+TEST_F(UsersTable, PrepareHashesFeaturesAndInspectListsThem) {
   const Result made = place.succeed("prepare c.yaml");
   expect_in(
       made.out,
@@ -37,7 +37,7 @@ TEST_F(UsersTable, PrepareHashesItAndInspectShowsIt) {
   expect_in(place.succeed("prepare c.yaml").out, {"features of 1 of 20 users"});
 }
 
-TEST_F(UsersTable, WhatCannotBeReadIsRefused) {
+TEST_F(UsersTable, InvalidTableIsAnError) {
   expect_refused(place.program("prepare c.yaml --quiet --set data.source.users.path=none.csv"),
                  "none.csv: no such file; check the path of the user table (data.source.users.path)");
   expect_refused(place.program("prepare c.yaml --quiet --strict"),

@@ -16,7 +16,7 @@ std::string refusal(const std::vector<RankDevice>& ranks) {
   return message_of<InputError>([&] { check_devices(ranks, false); });
 }
 
-TEST(DeviceMap, DevicesOfTheirOwnAreFine) {
+TEST(DeviceMap, SeparateDevicesAreAccepted) {
   EXPECT_EQ(shared_devices({}), "");
   EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}}, false), "");
   EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-2"}}, false), "");
@@ -25,7 +25,7 @@ TEST(DeviceMap, DevicesOfTheirOwnAreFine) {
   EXPECT_EQ(check_devices({{"a", "cpu", ""}, {"a", "cpu", ""}, {"b", "cpu", ""}}, false), "");
 }
 
-TEST(DeviceMap, SharedGpusAreRefusedWithTheMapAndTheFixUnlessAllowed) {
+TEST(DeviceMap, SharedGpusAreAnErrorUnlessAllowed) {
   expect_in(refusal({{"a", "cuda", "GPU-1"},
                      {"b", "cuda", "GPU-1"},
                      {"a", "cuda", "GPU-2"},
@@ -38,13 +38,13 @@ TEST(DeviceMap, SharedGpusAreRefusedWithTheMapAndTheFixUnlessAllowed) {
             {"ranks 0-1 of a share GPU-1", "timings are meaningless"});
 }
 
-TEST(DeviceMap, AllRanksComputeOnTheSameKind) {
+TEST(DeviceMap, MixedCpuAndGpuRanksAreAnError) {
   expect_in(refusal({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}),
             {"rank 1 on b uses cpu, but rank 0 on a uses cuda"});
   EXPECT_THROW(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}, true), InputError);
 }
 
-TEST(DeviceMap, RanksLearnOfEachOther) {
+TEST(DeviceMap, GatherDevicesReturnsAllRanks) {
   comm::run_ranks(3, [](comm::Communicator& communicator) {
     config::Config config;
     config.backend.device = device::DeviceChoice::cpu;

@@ -17,7 +17,7 @@ std::string refusal(const BackendOptions& options) {
   return message_of<InputError>([&] { make_engine(options); });
 }
 
-TEST(MakeEngine, CudaSaysWhatIsMissing) {
+TEST(MakeEngine, UnavailableCudaErrorNamesTheReason) {
   const cuda::Availability gpus = cuda::availability();
   if (gpus.devices > 0) GTEST_SKIP() << "nothing is missing: " << gpus.devices << " GPU(s)";
   EXPECT_EQ(refusal({.device = device::DeviceChoice::cuda}),
@@ -26,12 +26,12 @@ TEST(MakeEngine, CudaSaysWhatIsMissing) {
   expect_in(fp16, {gpus.reason});
 }
 
-TEST(MakeEngine, AutoTakesGpusWhereThereAre) {
+TEST(MakeEngine, AutoSelectsGpusIfAvailable) {
   const BackendOptions options{.threads = 1};
   EXPECT_EQ(make_engine(options)->facts().device, cuda::availability().devices > 0 ? "cuda" : "cpu");
 }
 
-TEST(MakeEngine, PlainLoopsAreForTheCpu) {
+TEST(MakeEngine, PortableKernelsRequireTheCpu) {
   expect_in(refusal({.device = device::DeviceChoice::cuda, .kernels = device::Kernels::portable}),
             {"backend.kernels: portable is for CPUs"});
   const auto engine = make_engine({.kernels = device::Kernels::portable, .threads = 1});

@@ -24,7 +24,7 @@ std::vector<Json> epochs_of(const std::string& text) {
   return epochs;
 }
 
-TEST_F(OlderVersion, CheckpointOfItGoesOnToTheSameLossesAndIsExported) {
+TEST_F(OlderVersion, CheckpointResumesWithTheSameLosses) {
   ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
   const Result result = place.succeed("config.yaml --train --resume checkpoint.h5");
   EXPECT_EQ(count(result.err, "resuming from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;

@@ -49,7 +49,7 @@ TEST_F(Served, Benchmark) {
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"server_wire_bytes\":"), 2);
 }
 
-TEST_F(Served, BadSettingsComeFromOneRank) {
+TEST_F(Served, OneRankReportsInvalidSettings) {
   const auto expect = [&](int ranks, const std::string& arguments, const std::string& message) {
     const std::string line = "small.yaml" + served + arguments;
     expect_refused(ranks == 1 ? place.program(line) : place.ranks(ranks, line), message);
@@ -67,7 +67,7 @@ std::string ended_run(const std::string& arguments, const std::string& kill) {
          until_first_epoch + kill + "; wait $job; echo \"code $?\"";
 }
 
-TEST_F(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
+TEST_F(Served, StopsOnRequestAndResumesWithAnyStrategy) {
   for (const std::string& how : {served, asynchronous}) {
     const Workplace place;
     place.make_small_run();
@@ -86,7 +86,7 @@ TEST_F(Served, StopsOnRequestAndGoesOnByAnyStrategy) {
 }
 
 // Its workers wait for it, inside MPI.
-TEST_F(Served, AKilledServerEndsAll) {
+TEST_F(Served, KilledServerEndsAllRanks) {
   const Result result = place.bash(
       ended_run(asynchronous + "--set validation.every=0", "kill -KILL $(pgrep -P $job | tail -n 1)"));
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
@@ -96,7 +96,7 @@ TEST_F(Served, AKilledServerEndsAll) {
 }
 
 // The server stands still: the workers wait for it until the watchdog ends the run.
-TEST_F(Served, AServerThatHangsIsNamedAndEndsAll) {
+TEST_F(Served, HangingServerIsReportedAndEndsTheRun) {
   const Result result =
       place.bash(ended_run(served + "--set distributed.warn_after=1 --set distributed.timeout=2",
                            "server=$(pgrep -P $job | tail -n 1); kill -STOP $server"));

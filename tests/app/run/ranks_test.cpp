@@ -7,7 +7,7 @@ namespace {
 
 using Ranks = SmallRun;
 
-TEST_F(Ranks, TrainAndTestSpeakOnce) {
+TEST_F(Ranks, OnlyOneRankPrints) {
   const Result result = place.succeed("small.yaml", 2);
   EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
   EXPECT_EQ(count(result.err, "backend: "), 1) << result.err;
@@ -24,7 +24,7 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
                  "--test: runs/small/checkpoints/best.h5 does not exist");
 }
 
-TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
+TEST_F(Ranks, SetupErrorOnOneRankEndsAllRanks) {
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && extra=\"$EXTRA\"\nexec $PROGRAM small.yaml $extra\n");
   const auto with_extra = [&](const std::string& extra) {
@@ -41,7 +41,7 @@ TEST_F(Ranks, OneRanksOwnTroubleEndsAll) {
   expect_refused(with_extra("--benchmark"), "start all ranks with the same command");
 }
 
-TEST_F(Ranks, AFullDiskEndsAll) {
+TEST_F(Ranks, FullDiskEndsAllRanks) {
   // The limit is rank 0's, who writes; shared memory files of MPI would hit it too, hence TCP.
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
@@ -53,7 +53,7 @@ TEST_F(Ranks, AFullDiskEndsAll) {
 
 // Numbers of epochs of their own: both tests look for processes by their command lines, at the same time
 // perhaps.
-TEST_F(Ranks, CtrlCEndsAllWithoutTraces) {
+TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
   // mpirun is waited for by its shell; what it started must be gone with it.
   const Result result = place.bash(
       "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
@@ -72,7 +72,7 @@ TEST_F(Ranks, CtrlCEndsAllWithoutTraces) {
   }
 }
 
-TEST_F(Ranks, AKilledOneEndsAll) {
+TEST_F(Ranks, KilledRankEndsAllRanks) {
   const Result result = place.bash(
       "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000002 --set validation.every=0 & "
       "job=$!\n" +

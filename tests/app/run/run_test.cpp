@@ -21,7 +21,7 @@ TEST_F(Program, TrainsThenTestsWithoutAFlag) {
 }
 
 // As after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
-TEST_F(Program, GoesOnWhereNobodyReadsWhatItSays) {
+TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --train --set train.epochs=30 2>&1 | true; echo \"code ${PIPESTATUS[0]}\"");
   EXPECT_EQ(result.out, "code 0\n") << result.err;
@@ -29,7 +29,7 @@ TEST_F(Program, GoesOnWhereNobodyReadsWhatItSays) {
 }
 
 // Or the first file that is opened would get what is said.
-TEST_F(Program, ClosedStreamsAreNoFilesOfTheRun) {
+TEST_F(Program, ClosedStandardStreamsAreNotReused) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --timeline line.json <&- >&- 2>&-; echo \"code $?\"; head -c 1 line.json");
   EXPECT_EQ(result.out.substr(0, 7), "code 0\n") << result.out;
@@ -37,7 +37,7 @@ TEST_F(Program, ClosedStreamsAreNoFilesOfTheRun) {
   EXPECT_EQ(place.read("runs/small/metrics.jsonl").front(), '{');
 }
 
-TEST_F(Program, TooManyThreadsAreRefused) {
+TEST_F(Program, TooManyThreadsAreAnError) {
   expect_refused(place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train"),
                  "OMP_NUM_THREADS: must be at most 4096, got 99999999999");
 }
@@ -51,7 +51,7 @@ TEST_F(Program, BenchmarkPrintsPhases) {
   }
 }
 
-TEST_F(Program, PeakMemoryIsNotThatOfTheShellBefore) {
+TEST_F(Program, PeakMemoryExcludesTheParentShell) {
   const Result result =
       place.bash("printf -v large '%*s' 300000000 ''\nexec $PROGRAM small.yaml --benchmark --quiet");
   const std::string label = "peak memory";

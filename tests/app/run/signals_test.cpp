@@ -30,7 +30,7 @@ void make_run_of_products(const Workplace& place) {
 
 const std::string two_avx2_threads = "export OMP_NUM_THREADS=2 ONEDNN_MAX_CPU_ISA=AVX2\n";
 
-TEST(Signals, EveryThreadBlocksThemButTheOneThatWaits) {
+TEST(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
   const Workplace place;
   make_run_of_products(place);
   // Prints, for each thread of each rank: its name and the masks of blocked and of caught signals.
@@ -81,7 +81,7 @@ std::vector<std::vector<float>> tensors(const std::string& path) {
   return all;
 }
 
-TEST(Signals, ABurstOfThemChangesNoBit) {
+TEST(Signals, SignalBurstDoesNotChangeWeights) {
   for (const std::string ranks : {"", "", "", "", "$MPIRUN -np 2 ", "$MPIRUN -np 2 "}) {
     const Workplace place;
     make_run_of_products(place);

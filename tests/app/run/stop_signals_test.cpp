@@ -22,7 +22,7 @@ void send(int number) {
   kill(getpid(), number);
 }
 
-TEST(StopSignals, Usr1MayComeOftenAndLate) {
+TEST(StopSignals, RepeatedAndLateUsr1IsAccepted) {
   StopFlag flag;
   {
     const StopSignals signals(flag);
@@ -33,7 +33,7 @@ TEST(StopSignals, Usr1MayComeOftenAndLate) {
   EXPECT_TRUE(flag.requested());
 }
 
-TEST(StopSignals, ATermOnTheWayOutOfAStoppedRunIsNothing) {
+TEST(StopSignals, TermAfterAStoppedRunIsIgnored) {
   StopFlag flag;
   {
     StopSignals signals(flag);
@@ -47,7 +47,7 @@ TEST(StopSignals, ATermOnTheWayOutOfAStoppedRunIsNothing) {
   EXPECT_TRUE(flag.requested());
 }
 
-TEST(StopSignalsDeathTest, TheSecondOneEnds) {
+TEST(StopSignalsDeathTest, SecondSignalEndsTheProcess) {
   const auto twice = [](int first, int second, int seconds = 0) {
     StopFlag flag;
     StopSignals signals(flag);
@@ -67,7 +67,7 @@ TEST(StopSignalsDeathTest, TheSecondOneEnds) {
 }
 
 // A shell starts jobs in the background with INT ignored.
-TEST(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
+TEST(StopSignalsDeathTest, InitiallyIgnoredIntIsARequestLater) {
   const auto run = [] {
     std::signal(SIGINT, SIG_IGN);
     StopFlag flag;
@@ -83,7 +83,7 @@ TEST(StopSignalsDeathTest, AnIntThatWasIgnoredIsARequestLater) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(7), "");
 }
 
-TEST(StopSignalsDeathTest, WithOtherRanksAnIntIsTheLaunchersAffair) {
+TEST(StopSignalsDeathTest, IntEndsTheProcessByDefault) {
   const auto interrupted = [] {
     StopFlag flag;
     const StopSignals signals(flag);

@@ -45,7 +45,7 @@ TEST_F(Stop, Usr1ToMpirunReachesAllRanks) {
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST_F(Stop, ASecondRunInTheFolderOfOneAtWorkIsRefused) {
+TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n" + until_first_epoch +
       "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
@@ -63,13 +63,13 @@ TEST_F(Stop, Usr1ToOneRankStopsAll) {
       "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST_F(Stop, TermToTheRanksAsFromSrun) {
+TEST_F(Stop, TermToAllRanksAsFromSrun) {
   expect_stopped(place,
                  place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
-TEST_F(Stop, LeavesTheTimelineOfAllRanks) {
+TEST_F(Stop, WritesTheTimelineOfAllRanks) {
   const Result result =
       place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
@@ -89,7 +89,7 @@ TEST_F(Stop, LeavesTheTimelineOfAllRanks) {
 }
 
 // It kills the ranks a second later.
-TEST_F(Stop, AfterTermToMpirunTheNextRunGoesOn) {
+TEST_F(Stop, RunResumesAfterTermToMpirun) {
   const Result result = place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
   EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
   EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
@@ -101,7 +101,7 @@ TEST_F(Stop, AfterTermToMpirunTheNextRunGoesOn) {
 }
 
 // Rank 0 alone reads and writes checkpoints: the others may be on hosts that do not see them.
-TEST_F(Resume, RunFoldersThatOnlyRankZeroSees) {
+TEST_F(Resume, RunFolderOnRankZeroOnly) {
   place.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
   for (const std::string arguments :
        {"--train", "--train --resume auto", "--train --resume auto --set train.epochs=3", "--test"}) {
@@ -113,7 +113,7 @@ TEST_F(Resume, RunFoldersThatOnlyRankZeroSees) {
   EXPECT_FALSE(place.exists("elsewhere/runs"));
 }
 
-TEST_F(Stop, AloneTermAndIntAskForIt) {
+TEST_F(Stop, SingleProcessStopsOnTermAndInt) {
   for (const char* signal : {"TERM", "INT", "USR1"}) {
     SCOPED_TRACE(signal);
     const Workplace place;
@@ -139,12 +139,12 @@ TEST_F(Stop, BeforeTheFirstStep) {
   }
 }
 
-TEST_F(Resume, WithoutACheckpointTrainsFromTheStart) {
+TEST_F(Resume, WithoutCheckpointStartsFromScratch) {
   const Result result = place.succeed("small.yaml --resume auto");
   EXPECT_EQ(count(result.err, "contains no valid checkpoint; starting from scratch"), 1) << result.err;
 }
 
-TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
+TEST_F(Resume, DifferentConfigurationIsAnErrorOnAllRanks) {
   place.succeed("small.yaml --train");
   for (const int ranks : {1, 3}) {
     const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
@@ -158,7 +158,7 @@ TEST_F(Resume, AContradictionIsRefusedOnAllRanks) {
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
 }
 
-TEST_F(Resume, PassesOverADamagedCheckpointAndSaysWhy) {
+TEST_F(Resume, DamagedCheckpointIsSkippedWithAWarning) {
   place.succeed("small.yaml --train");
   place.bash(
       "rm runs/small/checkpoints/best.h5\n"
