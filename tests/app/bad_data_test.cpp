@@ -21,7 +21,7 @@ void expect_refused(const Workplace& place, const std::string& arguments, int co
   expect_refused(place.program(arguments + " --quiet"), part, code);
 }
 
-/// There are a configuration, and ratings that fit it.
+/// A test with a configuration and its ratings.
 class Prepare : public ProgramTest {
  protected:
   Prepare() {
@@ -100,7 +100,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   }
   EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
   place.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");
-  place.succeed("prepare c.yaml --quiet --set data.file=data.h5");  // a dataset of ours
+  place.succeed("prepare c.yaml --quiet --set data.file=data.h5");  // a dataset of prepare may be replaced
   const std::string synthesize =
       "synthesize cut.h5 --users 300 --items 60 --interactions-per-user 12 --quiet";
   place.succeed(synthesize + " --replace");
@@ -115,7 +115,7 @@ TEST_F(TestUsers, MissingTestUsersAreAnErrorBeforeTraining) {
   place.succeed("small.yaml --train --quiet");
 }
 
-// Three items are too few for one to be held out.
+// With three items per user, none is held out.
 TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
   std::string lines = "user,item\n";
   for (int user = 0; user < 60; ++user) {
@@ -171,14 +171,14 @@ TEST_F(Dataset, MissingForeignOrTruncatedFilesAreErrors) {
 }
 
 TEST_F(Disk, UnwritableFolderEndsWithExitCode1) {
-  // Not even root makes a folder below a file.
+  // Not even root can create a folder below a file.
   expect_refused(place, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
   expect_refused(place, "synthesize data.h5/x/made.h5 --users 3000 --items 200", 1, "data.h5/x");
 }
 
 TEST_F(Disk, FullDiskLeavesNoPartialFiles) {
   const auto before = place.files();
-  // The limit on file sizes stands for the full disk: 8 blocks of 1024 bytes.
+  // A limit on file sizes (8 blocks of 1024 bytes) simulates a full disk.
   const auto within = [&](int blocks, const std::string& arguments) {
     return place.bash(format("ulimit -f {}; $PROGRAM {} --quiet", blocks, arguments));
   };
@@ -186,7 +186,8 @@ TEST_F(Disk, FullDiskLeavesNoPartialFiles) {
   EXPECT_EQ(place.files(), before);
   const Result trained = within(8, "small.yaml");
   expect_refused(trained, "vaecf_dist: training is done, but", 1);
-  EXPECT_EQ(count(trained.err, "\n"), 3) << trained.err;  // and a warning for each epoch's checkpoint
+  EXPECT_EQ(count(trained.err, "\n"), 3)
+      << trained.err;  // includes a warning for the checkpoint of each epoch
   for (const std::string& file : place.files())
     EXPECT_EQ(file.find("checkpoints"), std::string::npos) << file;
 

@@ -1,8 +1,8 @@
-"""Scores users by an exported ONNX model and compares with what `recommend` wrote.
+"""Compares the scores of an exported ONNX model with the output of `recommend`.
 
 usage: export_check.py MODEL.onnx SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
-SEEN.csv: lines user,item. RECOMMENDED.tsv: `recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. Exit code 77
-where no onnx is there.
+SEEN.csv: lines user,item. RECOMMENDED.tsv: `recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. The exit code
+is 77 if Python has no onnx.
 """
 import csv
 import json
@@ -29,7 +29,7 @@ except ImportError as missing:
 
 
 def xxh64(text, seed):
-    """XXH64 of fewer than 32 bytes, by its definition."""
+    """Returns the XXH64 hash of fewer than 32 bytes, computed by its definition."""
     p1, p2, p3, p4, p5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
                           0x27D4EB2F165667C5)
     mask = (1 << 64) - 1

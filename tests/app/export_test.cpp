@@ -12,7 +12,7 @@ namespace {
 
 using Export = TrainedRun;
 
-/// A safetensors file, read by its definition.
+/// A reader of safetensors files, independent of the program.
 class SafeTensors {
  public:
   explicit SafeTensors(std::string bytes) : bytes_(std::move(bytes)) {
@@ -39,7 +39,7 @@ class SafeTensors {
   io::Json header_;
 };
 
-/// x (rows) times a layer, with tanh or without.
+/// Applies a layer to the vector x, with or without tanh.
 std::vector<double> layer(const SafeTensors& file, const std::string& name, const std::vector<double>& x,
                           bool tanh) {
   const auto weight = file.read<float>(name + ".weight");
@@ -99,7 +99,7 @@ TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
 TEST_F(Export, InvalidArgumentsAreErrors) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
   EXPECT_EQ(place.program(command + "m.pt").code, 2);
-  EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is no checkpoint";
+  EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is not a checkpoint";
   EXPECT_EQ(place.program(command + "/dev/null/m.onnx").code, 1);
   place.succeed("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet");
   expect_refused(place.program(command + "m.onnx --data other.h5"), "pass the training dataset with --data");
@@ -110,7 +110,7 @@ TEST_F(Export, InvalidArgumentsAreErrors) {
   place.succeed(command + "m.onnx --data moved.h5 --quiet");
 }
 
-// Latin-1: in JSON both would be the same text, and each the wrong item's.
+// Latin-1 ids: in JSON both would become the same string.
 TEST_F(Export, NonUtf8IdsAreExportedToSafetensorsOnly) {
   std::string ratings = "user,item\n";
   for (int user = 0; user < 12; ++user) {

@@ -1,4 +1,4 @@
-// What is known of users, from a made-up table to recommendations.
+// User features, from a synthetic table to recommendations.
 #include "app/program.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using FeaturesOfUsers = ProgramTest;
 
-/// Makes a small run with two columns of users, and a model that learns from them.
+/// Creates the files of a small run with two columns of user features and history dropout.
 void make_run_with_features(const Workplace& place) {
   place.make_small_run();
   place.succeed(
@@ -24,7 +24,7 @@ void make_run_with_features(const Workplace& place) {
       "0.01}/' small.yaml");
 }
 
-/// Users' items in order, with the scores as text.
+/// Returns the items of each user in order, as "item score".
 std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv) {
   std::map<std::string, std::vector<std::string>> lists;
   std::istringstream lines(tsv);
@@ -44,14 +44,14 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   const double noise = number("cold_ndcg@10_se") + number("popularity_ndcg@10_se");
   EXPECT_GT(number("cold_ndcg@10"), number("popularity_ndcg@10") + 2.0 * noise);
 
-  // The values are text to the hash: another table may have them in another order, and more columns.
+  // Values are hashed as strings, so another table may have other columns in another order.
   place.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
   const Result all = place.succeed("recommend small.yaml --users people.csv --top 5");
   expect_in(all.err, {"3 users have no known items; their recommendations are based on features alone",
                       "1 users have no known items and no known features (old)"});
   auto lists = lists_of(all.out);
   ASSERT_EQ(lists.size(), 4U);
-  EXPECT_EQ(lists["ann"], lists["bob"]) << "who are alike";
+  EXPECT_EQ(lists["ann"], lists["bob"]) << "equal features";
   EXPECT_NE(lists["ann"], lists["eve"]);
   EXPECT_EQ(count(lists["old"][0], "nan"), 1);
 
@@ -62,7 +62,7 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   const auto with_items = lists_of(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
-  EXPECT_NE(with_items.at("ann"), with_items.at("zoe")) << "of whom no feature is known";
+  EXPECT_NE(with_items.at("ann"), with_items.at("zoe")) << "zoe has no features";
   const Result alone = place.program("recommend small.yaml --input new.csv --top 5 --quiet");
   EXPECT_EQ(lists_of(alone.out).at("zoe"), with_items.at("zoe"));
   EXPECT_EQ(count(lists_of(alone.out).at("bob")[0], "nan"), 1);

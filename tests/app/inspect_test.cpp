@@ -52,14 +52,14 @@ TEST_F(Inspect, ListsTheCurvesOfARun) {
   EXPECT_EQ(none.code, 2);
   expect_in(none.err, {"available: ndcg@10, recall@5"});
   EXPECT_EQ(place.program("inspect data.h5 --metric ndcg@10").code, 2);
-  // Of another program or version, torn, with numbers that are none.
+  // From another version, truncated, and with a null metric.
   place.write("a.jsonl",
               "{\"event\":\"start\",\"config\":\"warp: 9\"}\n"
               "{\"event\":\"validation\",\"epoch\":1,\"ndcg@3\":null}\n"
               "{\"event\":\"validation\",\"epoch\":2,\"ndcg@3\":0.5}\n{\"event\":\"valid");
   expect_in(place.succeed("inspect a.jsonl").out,
             {"ndcg@3 of validation users by epoch; best 0.5 in epoch 2"});
-  // Long curves show some points and the last.
+  // Long curves list about 20 points and the last one.
   std::string epochs;
   for (int epoch = 1; epoch <= 199; ++epoch)
     epochs += "{\"event\":\"epoch\",\"epoch\":" + std::to_string(epoch) + ",\"loss\":7.5}\n";

@@ -81,7 +81,8 @@ TEST(CommandLine, HelpOfEachCommandEndsWithValidExamples) {
       ++examples;
     }
     EXPECT_GE(examples, 2) << help;
-    EXPECT_FALSE(std::getline(lines, text)) << "help of " << name << " goes on after its examples: " << text;
+    EXPECT_FALSE(std::getline(lines, text))
+        << "help of " << name << " continues after its examples: " << text;
   }
 }
 
@@ -116,10 +117,10 @@ TEST(Outcome, AttemptConvertsExceptionsToExitCodes) {
   const Outcome unlookable =
       attempt([] { std::ignore = std::filesystem::file_size(std::string(5000, 'a')); });
   EXPECT_EQ(unlookable.code, ExitCode::bad_input);
-  EXPECT_EQ(unlookable.message.find("aaa"), 0U) << "the path, and no word of an internal error";
+  EXPECT_EQ(unlookable.message.find("aaa"), 0U) << "the message must begin with the path";
   const auto alone = comm::make_self_communicator();
   EXPECT_EQ(agree(*alone, {}), ExitCode::done);
-  EXPECT_EQ(agree(*alone, {ExitCode::bad_input, "as it should be"}), ExitCode::bad_input);
+  EXPECT_EQ(agree(*alone, {ExitCode::bad_input, "expected message"}), ExitCode::bad_input);
 }
 
 TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
@@ -136,12 +137,12 @@ TEST(Progress, RateAndRemainingTime) {
   EXPECT_EQ(rate_text(0, 0, 100000, "users", 5.0), "");
   EXPECT_EQ(rate_text(0, 25000, 100000, "users", 20.0), "1,250 users/s, 1:00 left");
   EXPECT_EQ(rate_text(0, 50, 100000, "users", 20.0), "2.5 users/s, 11:06:20 left");
-  // What a run before this one did took none of this one's time.
+  // Units of an earlier run do not count for the rate.
   EXPECT_EQ(rate_text(70000, 70000, 100000, "users", 5.0), "");
   EXPECT_EQ(rate_text(70000, 80000, 100000, "users", 10.0), "1,000 users/s, 0:20 left");
 }
 
-/// Returns what `work` writes to a file.
+/// Returns the text that `work` writes to a file.
 std::string written(const std::function<void(std::FILE*)>& work) {
   std::FILE* file = std::tmpfile();
   work(file);
@@ -158,7 +159,7 @@ TEST(Progress, BarIsRedrawnRarelyAndErased) {
     bar.begin("epoch 1/2", 1000, "users");
     for (int i = 0; i < 1000; ++i) bar.update(i);
     bar.end();
-    bar.update(5);  // after the end: nothing
+    bar.update(5);  // ignored after end()
   });
   expect_in(text, {"\r\033[?7lepoch 1/2  [------------------------]   0 %  \033[K\033[?7h\r"});
   EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 4);
@@ -192,7 +193,7 @@ TEST(ThreadBinding, FairThreadsDivideTheCoresOfAHost) {
 TEST(ThreadBinding, AdviceOnlyIfThreadsAreLost) {
   EXPECT_EQ(binding_advice({2, 2}, 1, 0, 2), "");
   EXPECT_EQ(binding_advice({1, 2}, 2, 0, 1), "") << "two ranks share two cores";
-  EXPECT_EQ(binding_advice({1, 8}, 1, 1, 1), "") << "one thread was asked for";
+  EXPECT_EQ(binding_advice({1, 8}, 1, 1, 1), "") << "one thread was requested";
   expect_in(binding_advice({1, 8}, 2, 0, 1), {"1 of 8 cores", "--bind-to none", "--map-by slot:PE=4"});
   expect_in(binding_advice({1, 8}, 2, 3, 3), {"slot:PE=3"});
 }

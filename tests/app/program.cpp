@@ -23,12 +23,12 @@ std::string read_file(const std::filesystem::path& path) {
 
 Workplace::Workplace() {
   std::filesystem::create_directory(folder_ / "w");
-  // The build may lie in a folder with a blank in its name; what the scripts call does not.
+  // The path of the build folder may contain spaces; that of the link does not.
   std::filesystem::create_symlink(VAECF_PROGRAM, folder_ / "vaecf_dist");
 }
 
 Result Workplace::bash(const std::string& line, int seconds) const {
-  // Leak checking is off: MPI and its helpers keep memory to the end of the process.
+  // Leak checking is off because MPI does not free all memory.
   const std::string settings =
       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
       "OMP_WAIT_POLICY=passive\n"
@@ -116,7 +116,7 @@ std::vector<Recommended> lines_of(const std::string& tsv) {
   for (std::string score; in >> score;) {
     Recommended line{score, "", 0.0};
     in >> line.item >> score;
-    line.score = std::stod(score);  // streams read no "nan"
+    line.score = std::stod(score);  // streams cannot parse "nan"
     lines.push_back(line);
   }
   return lines;

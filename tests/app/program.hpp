@@ -9,38 +9,41 @@
 #include <string>
 #include <vector>
 
-/// The real program, called as a user calls it.
+/// Runs the real program, as a user would.
 namespace vaecf::app {
 
+/// Exit code and output of a process.
 struct Result {
-  int code = -1;  ///< 124: it ran past its time
+  int code = -1;  ///< 124: time limit exceeded
   std::string out;
   std::string err;
 };
 
-/// A folder of its own for one test, and the program run inside it. The folder goes with the object.
+/// A temporary folder for one test, and functions that run the program in it. The destructor removes the
+/// folder.
 class Workplace {
  public:
   Workplace();
 
-  /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks on shared cores.
+  /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks that may share cores.
   Result bash(const std::string& line, int seconds = 60) const;
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
-  /// Does so, on some ranks where it is told how many, and expects that it ends with 0.
+  /// Runs the program, under mpirun if `ranks` > 0, and expects exit code 0.
   Result succeed(const std::string& arguments, int ranks = 0) const;
+  /// Runs the program on `count` ranks.
   Result ranks(int count, const std::string& arguments) const;
-  /// Two ranks that do different things. (mpirun A : B would say so, but ends in a crash as of Open MPI 5.0.)
+  /// Runs two ranks with different lines of bash. (mpirun A : B crashes in Open MPI 5.0.)
   Result two_ranks(const std::string& first_line, const std::string& second_line) const;
 
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
   bool exists(const std::string& name) const;
   std::string path(const std::string& name) const { return (folder_ / "w" / name).string(); }
-  /// Every file below the folder, sorted.
+  /// Returns all files below the folder, sorted.
   std::vector<std::string> files() const;
 
-  /// data.h5, and small.yaml that trains on it in a blink.
+  /// Creates data.h5, and small.yaml, which trains on it in less than a second.
   void make_small_run(int users = 200) const;
 
  private:
@@ -48,47 +51,50 @@ class Workplace {
   const std::filesystem::path& folder_ = temporary_.path();
 };
 
+/// A test with an empty folder.
 class ProgramTest : public ::testing::Test {
  protected:
   const Workplace place;
 };
 
-/// A small run can be made.
+/// A test with the files of make_small_run().
 class SmallRun : public ProgramTest {
  protected:
   SmallRun() { place.make_small_run(); }
 };
 
-/// A small run was trained.
+/// A test with a trained small run.
 class TrainedRun : public SmallRun {
  protected:
   TrainedRun() { place.succeed("small.yaml --train --quiet"); }
 };
 
-/// Expects that the program ended with `code` and one message, which holds `part`.
+/// Expects exit code `code`, no output, and one error message that contains `part`.
 void expect_refused(const Result& result, const std::string& part, int code = 2);
 
+/// One line of recommendations.
 struct Recommended {
   std::string user;
   std::string item;
   double score = 0.0;
 };
 
-/// The lines of what `recommend` wrote as TSV.
+/// Parses the TSV output of `recommend`.
 std::vector<Recommended> lines_of(const std::string& tsv);
 
-/// Bash: waits until the small run has finished an epoch, 20 seconds at most.
+/// Bash code that waits until the small run has finished an epoch, at most 20 seconds.
 inline const std::string until_first_epoch =
     "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
     "done\n";
 
+/// Returns the number of non-overlapping occurrences of `part`.
 int count(const std::string& text, const std::string& part);
 
-/// Ratings of `users` users in the format movielens_csv, six each, all of them high.
+/// Returns ratings in the format movielens_csv: six of each user, all positive.
 std::string made_ratings(int users);
 
-/// Compares the scores of m.onnx with those of top.tsv, for the users of `input`; skips the test where no
-/// Python has onnx.
+/// Compares `scores` scores of m.onnx with those in top.tsv; `input`: table of user features or empty. Skips
+/// the test if Python has no onnx.
 void expect_same_scores(const Workplace& place, const std::string& input, int scores);
 
 }  // namespace vaecf::app

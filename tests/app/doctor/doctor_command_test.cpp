@@ -53,7 +53,7 @@ TEST_F(Doctor, FailedCheckEndsWithExitCode1) {
 }
 
 TEST_F(Doctor, ReportsRanksThatMpiDidNotJoin) {
-  // As a launcher leaves them that speaks another protocol.
+  // The environment of a launcher with a different process-management interface.
   const Result first = place.bash("PMI_RANK=0 PMI_SIZE=2 $PROGRAM doctor --quick -q");
   EXPECT_EQ(first.code, 1) << first.err;
   expect_in(first.out, {"fail  launch            a launcher started 2 processes"});

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
 
-/// A host that nothing is wrong with.
+/// Returns the facts of a host without problems.
 HostFacts good_host() {
   HostFacts facts;
   facts.name = "node1";
@@ -31,7 +31,7 @@ HostFacts good_host() {
   return facts;
 }
 
-/// "warn memory: 1 GiB -> end other programs", a line for each finding.
+/// Formats each finding as a line "warn memory: 1 GiB -> end other programs".
 std::string lines(const Findings& findings) {
   std::string all;
   for (const Finding& one : findings)
@@ -61,7 +61,7 @@ TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   expect_in(lines(check_host(facts, 8, true)), {"warn memlock: "});
   facts.infiniband = true;
   expect_in(lines(check_host(facts, 8, false)), {"warn memlock: "});
-  // One rank alone talks to nobody.
+  // A single rank does not need shared memory.
   expect_in(lines(check_host(facts, 1, false)), {"ok /dev/shm: "});
 }
 
@@ -130,7 +130,7 @@ TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
   const RankPlace second{"node1", {2, 3}, 4, 2};
   const RankPlace other{"node2", {0, 1}, 4, 2};
   EXPECT_EQ(lines(check_oversubscription({first, second, other})), "ok oversubscription: none -> \n");
-  // Enough cores in all, but two ranks were bound to the same.
+  // The host has enough cores, but two ranks are bound to the same ones.
   expect_in(lines(check_oversubscription({first, first, other})),
             {"warn oversubscription: node1: 4 threads of 2 ranks share 2 cores -> ", "OMP_NUM_THREADS=1"});
   expect_in(lines(check_oversubscription({first, first, first, other})), {"start at most 2 ranks"});
@@ -160,7 +160,7 @@ TEST(DoctorReport, EqualFindingsAreMerged) {
       all += io::text_at(one, "subject") + io::text_at(one, "text") + one["ranks"].dump() + " ";
       EXPECT_EQ(one["hosts"].get<std::vector<std::string>>(), std::vector<std::string>{ranks.host()});
     }
-    EXPECT_EQ(all, "asame[0,2] aother[1] bsame[0,1,2] c[2] ") << "subjects stay together";
+    EXPECT_EQ(all, "asame[0,2] aother[1] bsame[0,1,2] c[2] ") << "findings are grouped by subject";
     EXPECT_EQ(report["ok"], 2);
     EXPECT_EQ(report["warn"], 1);
     EXPECT_EQ(report["fail"], 1);
@@ -193,14 +193,14 @@ TEST(DoctorReport, TableNamesRanksAndHosts) {
       R"({"version": "1", "hosts": ["x", "x", "y"], "ok": 2, "warn": 2, "fail": 1, "findings": [
     {"subject": "all", "health": "ok", "text": "one", "advice": "", "about": "all", "ranks": [0], "hosts": ["x"]},
     {"subject": "hosts", "health": "warn", "text": "two", "about": "host", "ranks": [0, 2], "hosts": ["x", "y"]},
-    {"subject": "host", "health": "warn", "text": "three", "advice": "mend", "about": "host", "ranks": [0], "hosts": ["x"]},
+    {"subject": "host", "health": "warn", "text": "three", "advice": "fix", "about": "host", "ranks": [0], "hosts": ["x"]},
     {"subject": "rank", "health": "fail", "text": "four", "about": "rank", "ranks": [0, 1], "hosts": ["x"]},
     {"subject": "ranks", "health": "ok", "text": "five", "about": "rank", "ranks": [0, 1, 2], "hosts": ["x", "y"]}]})");
   report["measured"] = {measured_rates};
   expect_in(
       to_table(report, false),
       {"ok    all               one\n", "warn  hosts             two\n", "warn  host              x: three\n",
-       "-> mend\n", "fail  rank              ranks 0-1 on x: four\n", "ok    ranks             five\n",
+       "-> fix\n", "fail  rank              ranks 0-1 on x: four\n", "ok    ranks             five\n",
        "25.0 GFLOP/s in total, 5.0 to 10.0 per rank", "all-reduce of        8 bytes",
        "2 ok, 2 warnings, 1 failed\n"});
   const std::string quiet = to_table(report, true);
@@ -247,7 +247,7 @@ TEST(DoctorGpus, GpusAndLinksAreReported) {
   expect_in(lines(check_gpus(question)), {"fail gpu: GPU 0: ", "fail nccl: "});
 }
 
-// As by srun --gpus-per-task 1, each rank may see one GPU, another one than the others.
+// With srun --gpus-per-task 1, each rank has a different visible GPU.
 TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
   GpuQuestion question;
   question.availability = {true, 1, ""};

@@ -25,7 +25,7 @@ class ListFiles : public ::testing::Test {
     return path;
   }
 
-  /// All fields of all lines.
+  /// The fields of all lines.
   using Rows = std::vector<std::vector<std::string>>;
   Rows rows(const std::string& path) {
     Rows all;
@@ -87,8 +87,8 @@ TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   const ItemNames names(ids, titles);
   EXPECT_EQ(names.find("30"), 2);
   EXPECT_EQ(names.find("Heat (1995)"), 0);
-  EXPECT_EQ(names.find("Twins"), -1) << "two have this title";
-  EXPECT_EQ(names.find("10"), 0) << "an id goes before a title";
+  EXPECT_EQ(names.find("Twins"), -1) << "two items have this title";
+  EXPECT_EQ(names.find("10"), 0) << "ids take precedence over titles";
   EXPECT_EQ(names.find("50"), -1);
   const Histories histories =
       read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), {}, names);
@@ -110,10 +110,10 @@ TEST(Strangers, TextListsTheFirstFiveNames) {
   EXPECT_EQ(strangers.times(), 21);
   Strangers long_named;
   for (int i = 0; i < 2; ++i) long_named.add(std::string(100, 'a'));
-  EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "once, although it was cut";
+  EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "listed once, truncated";
 }
 
-// One a line, or behind the user, titles are often written without quotes.
+// Titles are often written without quotes, one per line or after the user.
 TEST_F(ListFiles, TitlesMayContainCommas) {
   const io::IdList ids{{10, 20, 30}, {}};
   const io::IdList titles{{}, {"Matrix, The (1999)", "Matrix", "\"Great Performances\" Cats (1998)"}};
@@ -123,14 +123,14 @@ TEST_F(ListFiles, TitlesMayContainCommas) {
   EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 2}));
   EXPECT_EQ(list.unknown.times(), 1);
   EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
-      << "further columns mean nothing";
+      << "further columns are ignored";
   const Histories histories = read_histories(
       write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), {}, names);
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));
   EXPECT_EQ(histories.unknown.times(), 0);
 }
 
-/// "USER:COLUMN.." of what is read, or the refusal.
+/// Returns the histories as "USER:COLUMN.." or the error message.
 std::string read_as(const data::SourceOptions& source, const ItemNames& names, const std::string& path) {
   try {
     const Histories histories = read_histories(path, source, names);
@@ -186,7 +186,7 @@ TEST_F(ListFiles, HistoriesUseTheLayoutOfTheSource) {
   EXPECT_EQ(as(dat, "user,artist\nann,10\n"), "ann:0");
 }
 
-// Any text may be an id there.
+// With string ids, any field may be an id.
 TEST_F(ListFiles, HeaderWithStringIdsIsDetectedByColumnNames) {
   const ItemNames names({{}, {"a", "b"}});
   data::SourceOptions source;
@@ -201,7 +201,7 @@ TEST_F(ListFiles, HeaderWithStringIdsIsDetectedByColumnNames) {
   expect_in(as("eve,new\nann,a\n"), {"found eve, new, expected who, what (or user, item)"});
 }
 
-// Users of validation and test may be train users, in any order: each comes once, with all that is known.
+// Validation and test users may also be train users, in any order; each is listed once with all items.
 TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   const std::string path = (folder_.path() / "data.h5").string();
   {

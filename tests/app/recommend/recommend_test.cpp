@@ -27,7 +27,7 @@ TEST_F(Recommend, EveryUserOfTheSplitGetsTheTopItems) {
   const auto alone = lines_of(one.out);
   ASSERT_EQ(alone.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(alone[i].item, lines[3 + i].item);
-  // The user's own items are left out unless they are to be kept.
+  // The user's own items are excluded unless --keep-seen is set.
   const auto kept = lines_of(
       place.program("recommend small.yaml --top 60 --keep-seen --quiet --user " + lines[3].user).out);
   EXPECT_EQ(kept.size(), 60U);
@@ -39,7 +39,7 @@ TEST_F(Recommend, EveryUserOfTheSplitGetsTheTopItems) {
 }
 
 TEST_F(Recommend, ReadsNewUsers) {
-  // Item ids as the dataset has them, out of a first answer.
+  // Known item ids, from a first call.
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 5").out);
   ASSERT_GE(known.size(), 5U);
   place.write("new.csv", "user,item\r\nann," + known[0].item + "\r\nann," + known[1].item + "\r\nbob," +
@@ -49,14 +49,14 @@ TEST_F(Recommend, ReadsNewUsers) {
   std::set<std::string> ann;
   std::set<std::string> bob;
   for (const Recommended& line : lines_of(result.out)) (line.user == "ann" ? ann : bob).insert(line.item);
-  EXPECT_EQ(ann.size() + 1, bob.size()) << "all unseen items, fewer than asked for";
+  EXPECT_EQ(ann.size() + 1, bob.size()) << "all unseen items, fewer than requested";
   EXPECT_FALSE(ann.contains(known[0].item));
   EXPECT_FALSE(ann.contains(known[1].item));
   EXPECT_TRUE(ann.contains(known[2].item));
   EXPECT_FALSE(bob.contains(known[2].item));
 }
 
-// More users than go through the model together, and groups and shares of them that no kernel's tile divides.
+// More users than one batch of the model, in numbers that are not multiples of a kernel's tile.
 TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
   place.make_small_run(611);
   place.succeed("small.yaml --train --quiet");
@@ -73,7 +73,7 @@ TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
   expect_refused(place.ranks(2, "recommend small.yaml --user nobody"), "--user nobody: not among");
 }
 
-// Each has the same users, and as many items.
+// The numbers of users and items are equal on both ranks.
 TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
   const auto known = lines_of(place.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
@@ -90,7 +90,7 @@ TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
     EXPECT_EQ(result.out, "");
   }
   const std::string one = program + "a.csv --exclude ";
-  EXPECT_EQ(place.two_ranks(one + "a.txt", one + "b.txt").code, 2) << "other items left out";
+  EXPECT_EQ(place.two_ranks(one + "a.txt", one + "b.txt").code, 2) << "different excluded items";
   EXPECT_EQ(place.two_ranks(one + "a.txt", one + "a.txt").code, 0);
   const std::string model = program + "a.csv --checkpoint runs/small/checkpoints/";
   ASSERT_EQ(place
@@ -98,7 +98,7 @@ TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
                       "for file in epoch-*.h5; do cmp -s best.h5 $file || cp $file other.h5; done")
                 .code,
             0);
-  EXPECT_EQ(place.two_ranks(model + "best.h5", model + "other.h5").code, 2) << "another model";
+  EXPECT_EQ(place.two_ranks(model + "best.h5", model + "other.h5").code, 2) << "different models";
   EXPECT_EQ(place.two_ranks(model + "best.h5", model + "copy.h5").code, 0);
 }
 
@@ -155,7 +155,7 @@ TEST_F(Recommend, InvalidInputsAreErrors) {
   EXPECT_EQ(place.program("recommend small.yaml --input empty.csv").code, 2);
   EXPECT_EQ(place.program("recommend small.yaml --input none.csv").code, 2);
   EXPECT_EQ(place.program("recommend small.yaml --checkpoint data.h5").code, 2)
-      << "a dataset is no checkpoint";
+      << "a dataset is not a checkpoint";
   EXPECT_EQ(place.program("recommend small.yaml --output /dev/null/o.tsv").code, 1);
 }
 

@@ -11,7 +11,7 @@ constexpr const char* features_config =
     "  source: {format: movielens_csv, path: ratings.csv, users: {path: people.csv, user_column: who}}\n"
     "  prepare: {min_user_items: 1, validation_users: 2, test_users: 2, features: [country, band]}\n";
 
-/// Users 1 to 20 with six items each, and what is known of all but user 20.
+/// A test with users 1 to 20 with six items each, and a table of features of all but user 20.
 class UsersTable : public ProgramTest {
  protected:
   UsersTable() {

@@ -20,7 +20,7 @@ TEST(DeviceMap, SeparateDevicesAreAccepted) {
   EXPECT_EQ(shared_devices({}), "");
   EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}}, false), "");
   EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-2"}}, false), "");
-  // Other hosts may count alike.
+  // Hosts may have equal ids.
   EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cuda", "GPU-1"}}, false), "");
   EXPECT_EQ(check_devices({{"a", "cpu", ""}, {"a", "cpu", ""}, {"b", "cpu", ""}}, false), "");
 }

@@ -14,7 +14,7 @@ using OlderVersion = ProgramTest;
 
 using io::Json;
 
-/// The lines of a JSON-lines text that hold a loss.
+/// Returns the events with a loss.
 std::vector<Json> epochs_of(const std::string& text) {
   std::vector<Json> epochs;
   std::istringstream lines(text);

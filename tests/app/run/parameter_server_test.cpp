@@ -12,7 +12,7 @@ using Served = SmallRun;
 const std::string served = " --set distributed.strategy=parameter_server ";
 const std::string asynchronous = served + "--set distributed.updates=asynchronous ";
 
-/// "ndcg@10" of each validation, to four digits, of run `name`.
+/// Returns the ndcg@10 of each validation of run `name`, to four digits.
 std::string curve(const Workplace& place, const std::string& name) {
   std::istringstream lines(place.read("runs/" + name + "/metrics.jsonl"));
   std::string curve;
@@ -61,7 +61,8 @@ TEST_F(Served, OneRankReportsInvalidSettings) {
          "train.deterministic: true cannot be combined with distributed.updates: asynchronous");
 }
 
-/// Starts a run for ever in the background, waits for its first epoch, sends a signal, says how it ended.
+/// Returns bash code that starts a long run, waits for its first epoch, runs `kill`, and prints the exit
+/// code.
 std::string ended_run(const std::string& arguments, const std::string& kill) {
   return "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000000" + arguments + " & job=$!\n" +
          until_first_epoch + kill + "; wait $job; echo \"code $?\"";
@@ -85,7 +86,7 @@ TEST_F(Served, StopsOnRequestAndResumesWithAnyStrategy) {
   }
 }
 
-// Its workers wait for it, inside MPI.
+// The workers are blocked in MPI, waiting for the server.
 TEST_F(Served, KilledServerEndsAllRanks) {
   const Result result = place.bash(
       ended_run(asynchronous + "--set validation.every=0", "kill -KILL $(pgrep -P $job | tail -n 1)"));
@@ -95,7 +96,7 @@ TEST_F(Served, KilledServerEndsAllRanks) {
   EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
 }
 
-// The server stands still: the workers wait for it until the watchdog ends the run.
+// The server is suspended; the workers wait for it until the watchdog aborts the run.
 TEST_F(Served, HangingServerIsReportedAndEndsTheRun) {
   const Result result =
       place.bash(ended_run(served + "--set distributed.warn_after=1 --set distributed.timeout=2",

@@ -42,7 +42,8 @@ TEST_F(Ranks, SetupErrorOnOneRankEndsAllRanks) {
 }
 
 TEST_F(Ranks, FullDiskEndsAllRanks) {
-  // The limit is rank 0's, who writes; shared memory files of MPI would hit it too, hence TCP.
+  // Only rank 0, which writes files, has the limit. TCP is used because shared-memory files of MPI would
+  // exceed it.
   place.write("wrapper",
               "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
   const Result result =
@@ -51,10 +52,10 @@ TEST_F(Ranks, FullDiskEndsAllRanks) {
   EXPECT_FALSE(place.exists("runs/small/checkpoints/best.h5"));
 }
 
-// Numbers of epochs of their own: both tests look for processes by their command lines, at the same time
-// perhaps.
+// The next two tests find processes by their command lines and may run at the same time, so they use
+// different numbers of epochs.
 TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
-  // mpirun is waited for by its shell; what it started must be gone with it.
+  // When mpirun has ended, its ranks must have ended, too.
   const Result result = place.bash(
       "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
       "job=$!\n" +
@@ -82,7 +83,7 @@ TEST_F(Ranks, KilledRankEndsAllRanks) {
       "exit 0");
   EXPECT_EQ(result.out.find("code 0"), std::string::npos) << result.out;
   EXPECT_EQ(result.out.find("left over"), std::string::npos) << result.out;
-  // The launcher names it.
+  // The launcher reports the killed rank.
   expect_in(result.err, {"exited on signal 9"});
 }
 

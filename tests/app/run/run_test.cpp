@@ -14,13 +14,13 @@ TEST_F(Program, TrainsThenTestsWithoutAFlag) {
   for (const char* file : {"config.yaml", "metrics.jsonl", "checkpoints/best.h5"}) {
     EXPECT_TRUE(place.exists(std::string("runs/small/") + file)) << file;
   }
-  // The resolved configuration is a configuration, and --test alone finds the checkpoint.
+  // config.yaml is a valid configuration, and --test alone finds the checkpoint.
   const Result again = place.succeed("runs/small/config.yaml --test --quiet");
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(again.err, "");
 }
 
-// As after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
+// For example after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
 TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --train --set train.epochs=30 2>&1 | true; echo \"code ${PIPESTATUS[0]}\"");
@@ -28,7 +28,7 @@ TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"end\""), 1);
 }
 
-// Or the first file that is opened would get what is said.
+// Otherwise log lines would be written to the first file that is opened.
 TEST_F(Program, ClosedStandardStreamsAreNotReused) {
   const Result result = place.bash(
       "$PROGRAM small.yaml --timeline line.json <&- >&- 2>&-; echo \"code $?\"; head -c 1 line.json");

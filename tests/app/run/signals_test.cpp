@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-// Signals that arrive while threads compute. oneDNN's AVX2 products keep a heap address in the stack pointer
-// for most of this model's step: a handler that ran on such a thread would write its frame over heap data.
+// Signals that arrive while threads compute. oneDNN's AVX2 GEMMs keep a heap address in the stack pointer for
+// most of this model's step, so a handler on such a thread would overwrite heap data.
 namespace vaecf::app {
 namespace {
 
-/// Creates data.h5 and small.yaml: few items and wide layers, so that nearly all of a step is oneDNN's
-/// products.
+/// Creates data.h5 and small.yaml with few items and wide layers, so that nearly all of a step is spent in
+/// oneDNN's GEMMs.
 void make_run_of_products(const Workplace& place) {
   place.make_small_run(1200);
   place.write("small.yaml",
@@ -44,8 +44,7 @@ TEST(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
   EXPECT_EQ(count(result.out, "code 75"), 1) << result.out << result.err;
   const auto bit = [](int number) { return std::uint64_t{1} << (number - 1); };
   const std::uint64_t stop = bit(SIGUSR1) | bit(SIGTERM) | bit(SIGINT);
-  // Open MPI reports faults of the thread that they happen in; glibc keeps the first two real-time signals to
-  // itself.
+  // Open MPI handles faults in the thread that caused them; glibc reserves the first two real-time signals.
   const std::uint64_t harmless =
       bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGABRT) | bit(32) | bit(33);
   std::istringstream lines(result.out);
@@ -60,7 +59,7 @@ TEST(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
     ++threads;
     EXPECT_EQ(caught & ~harmless, 0U) << "a handler may run on a thread that computes: " << line;
     if (name == "stop signals") {
-      ++waiting;  // the kernel shows what sigwait waits for as not blocked
+      ++waiting;  // signals that sigwait waits for are listed as not blocked
     } else {
       EXPECT_EQ(blocked & stop, stop) << line;
     }
@@ -70,7 +69,7 @@ TEST(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
                         << result.out;
 }
 
-/// Every tensor of a checkpoint: weights and moments.
+/// Returns all tensors of a checkpoint: weights and moments.
 std::vector<std::vector<float>> tensors(const std::string& path) {
   const io::CheckpointFile file(path);
   std::vector<std::vector<float>> all;
@@ -85,8 +84,8 @@ TEST(Signals, SignalBurstDoesNotChangeWeights) {
   for (const std::string ranks : {"", "", "", "", "$MPIRUN -np 2 ", "$MPIRUN -np 2 "}) {
     const Workplace place;
     make_run_of_products(place);
-    // To the ranks themselves, as mpirun's own way out is not made for so many. The same steps without
-    // signals follow, with a checkpoint of each.
+    // The signals go to the ranks, because mpirun cannot forward so many. Then the same steps run without
+    // signals, with a checkpoint of each.
     const Result result = place.bash(
         two_avx2_threads + ranks + "$PROGRAM small.yaml --train --set run.checkpoint_every=0 & job=$!\n" +
         until_first_epoch +

@@ -17,7 +17,7 @@ void wait_until_requested(const StopFlag& flag) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
-/// Sends a signal to the process, as another process does: any thread that does not block it may take it.
+/// Sends a signal to the process; any thread that does not block it may receive it.
 void send(int number) {
   kill(getpid(), number);
 }
@@ -62,11 +62,11 @@ TEST(StopSignalsDeathTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(twice(SIGINT, SIGINT), ::testing::KilledBySignal(SIGINT), "");
   EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
   EXPECT_EXIT(twice(SIGTERM, SIGTERM, 3), ::testing::KilledBySignal(SIGTERM), "");
-  // As Slurm sends them when a job's time is over: one request.
+  // Slurm sends two at the time limit, which count as one request.
   EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::ExitedWithCode(7), "");
 }
 
-// A shell starts jobs in the background with INT ignored.
+// A shell starts background jobs with INT ignored.
 TEST(StopSignalsDeathTest, InitiallyIgnoredIntIsARequestLater) {
   const auto run = [] {
     std::signal(SIGINT, SIG_IGN);

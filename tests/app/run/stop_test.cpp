@@ -13,15 +13,15 @@ namespace {
 using Stop = SmallRun;
 using Resume = SmallRun;
 
-/// Starts `command` in the background, waits for its first epoch, sends `signal` to what `target` says, and
-/// prints how it ended.
+/// Returns bash code that starts `command` in the background, waits for its first epoch, sends `signal` to
+/// the processes `target`, and prints the exit code.
 std::string stopped_run(const std::string& command, const std::string& signal,
                         const std::string& target = "$job") {
   return command + " --train --test --set train.epochs=1000000 & job=$!\n" + until_first_epoch + "kill -" +
          signal + " " + target + "; wait $job; echo \"code $?\"";
 }
 
-/// All ended as asked, with one checkpoint of its end, and a run that goes on from there.
+/// Expects that the run stopped on request, and that it can be resumed; `ranks`: command to resume with.
 void expect_stopped(const Workplace& place, const Result& result, const std::string& ranks) {
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
   EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
@@ -79,7 +79,7 @@ TEST_F(Stop, WritesTheTimelineOfAllRanks) {
     if (event.at("ph").get<std::string>() == "X")
       ++seen[{event.at("pid").get<std::int64_t>(), event.at("name").get<std::string>()}];
   }
-  // Waits and the exchanges beside compute come from MPI.
+  // Waits and overlapped communication are recorded by the communicator.
   for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"}) {
     const int first = seen[{0, name}];
     const int second = seen[{1, name}];
@@ -88,7 +88,7 @@ TEST_F(Stop, WritesTheTimelineOfAllRanks) {
   }
 }
 
-// It kills the ranks a second later.
+// mpirun kills the ranks one second after TERM.
 TEST_F(Stop, RunResumesAfterTermToMpirun) {
   const Result result = place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
   EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
@@ -100,7 +100,7 @@ TEST_F(Stop, RunResumesAfterTermToMpirun) {
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
 }
 
-// Rank 0 alone reads and writes checkpoints: the others may be on hosts that do not see them.
+// Only rank 0 reads and writes checkpoints; the other ranks may be on hosts without access to them.
 TEST_F(Resume, RunFolderOnRankZeroOnly) {
   place.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
   for (const std::string arguments :
@@ -122,7 +122,7 @@ TEST_F(Stop, SingleProcessStopsOnTermAndInt) {
   }
 }
 
-// The configuration comes through a pipe, so that the request surely finds a run that has yet to begin.
+// The configuration is read from a pipe, so that the request arrives before training begins.
 TEST_F(Stop, BeforeTheFirstStep) {
   for (const char* signal : {"USR1", "TERM"}) {
     SCOPED_TRACE(signal);
@@ -153,7 +153,7 @@ TEST_F(Resume, DifferentConfigurationIsAnErrorOnAllRanks) {
         << result.err;
   }
   expect_refused(place.ranks(2, "small.yaml --resume none.h5"), "none.h5");
-  // What was there is there still.
+  // Existing files are unchanged.
   EXPECT_TRUE(place.exists("runs/small/checkpoints/epoch-0002.h5"));
   EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
 }
