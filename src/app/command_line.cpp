@@ -91,7 +91,7 @@ void add_run(CLI::App& app, CommandLine& line) {
   app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
   app.add_option(
          "--resume", line.resume,
-         "auto: resume from the newest valid checkpoint of the run folder, if any; FILE: from this checkpoint")
+         "auto: resume from the newest valid checkpoint of the run folder, if any; never: start from scratch; FILE: resume from this checkpoint")
       ->type_name("auto|never|FILE")
       ->capture_default_str();
   app.add_option("--timeline", line.timeline,

@@ -98,11 +98,11 @@ double TextProgress::share() const {
   return total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 0.0;
 }
 
-Voice make_voice(Verbosity verbosity, bool speaks) {
+Voice make_voice(Verbosity verbosity, bool prints) {
   const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
                                     std::getenv("VAECF_PROGRESS"));
-  Voice voice{Log(verbosity, speaks, style == ProgressStyle::bar), std::make_unique<Progress>()};
-  if (speaks && style != ProgressStyle::none) voice.progress = std::make_unique<TextProgress>(stderr, style);
+  Voice voice{Log(verbosity, prints, style == ProgressStyle::bar), std::make_unique<Progress>()};
+  if (prints && style != ProgressStyle::none) voice.progress = std::make_unique<TextProgress>(stderr, style);
   return voice;
 }
 

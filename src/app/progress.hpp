@@ -59,7 +59,7 @@ struct Voice {
   std::unique_ptr<Progress> progress;
 };
 
-/// Returns the log and progress of a rank, on standard error; without output unless `speaks`.
-Voice make_voice(Verbosity verbosity, bool speaks = true);
+/// Returns the log and progress of a rank, on standard error; without output unless `prints`.
+Voice make_voice(Verbosity verbosity, bool prints = true);
 
 }  // namespace vaecf::app

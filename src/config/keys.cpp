@@ -10,7 +10,7 @@ std::vector<Key> all_keys() {
   constexpr auto most_users = std::numeric_limits<std::int32_t>::max();
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
-      KEY("name", session.name, folder_name(), "runs go to run.directory/name"),
+      KEY("name", session.name, folder_name(), "name of the run; its folder is run.directory/name"),
       KEY("data.file", session.data.file,
           "path of the HDF5 dataset, written by prepare and read in training"),
       KEY("data.virtual_shards", session.data.virtual_shards, at_least(1),
@@ -90,7 +90,7 @@ std::vector<Key> all_keys() {
           "probability of dropping an input item in training"),
       KEY("model.history_dropout", session.model.history_dropout, below_one(),
           "probability of dropping all input items of a user in training, so that the model learns to use features alone; "
-          "0.1 if it serves users without a history"),
+          "recommended: 0.1 if the model serves users without interactions"),
       KEY("model.features", session.model.features,
           "use user features as additional input; auto: if the dataset has features"),
       KEY("train.epochs", session.train.epochs, at_least(1), "passes over the train users"),
@@ -152,7 +152,7 @@ std::vector<Key> all_keys() {
       KEY("backend.kernels", backend.kernels,
           "portable: plain loops on the CPU instead of library matrix products"),
       KEY("backend.threads", backend.threads, between(0, device::most_threads),
-          "threads per rank; 0: the cores it may use, divided among the ranks of its host"),
+          "threads per rank; 0: the available cores divided by the ranks of the host"),
       KEY("backend.resident", backend.resident,
           "cuda: keep the train users in GPU memory; off: read them from host memory; auto: on if they fit"),
       KEY("backend.graph", backend.graph,

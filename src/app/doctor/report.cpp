@@ -56,7 +56,7 @@ std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, con
 }
 
 /// Returns the ranks or hosts of a finding: "ranks 0-3 on node1: "; empty if it applies to all.
-std::string who(const io::Json& finding, const io::Json& report) {
+std::string scope_text(const io::Json& finding, const io::Json& report) {
   const auto ranks = finding["ranks"].get<std::vector<int>>();
   const auto hosts = finding["hosts"].get<std::vector<std::string>>();
   if (finding["about"] == "all" || ranks.size() == report["hosts"].size()) return "";
@@ -133,8 +133,8 @@ std::string to_table(const io::Json& report, bool quiet) {
   for (const io::Json& finding : report["findings"]) {
     const std::string health = io::text_at(finding, "health");
     if (quiet && health == "ok") continue;
-    text += format("{:<5} {:<17} {}{}\n", health, io::text_at(finding, "subject"), who(finding, report),
-                   io::text_at(finding, "text"));
+    text += format("{:<5} {:<17} {}{}\n", health, io::text_at(finding, "subject"),
+                   scope_text(finding, report), io::text_at(finding, "text"));
     const std::string advice = io::text_at(finding, "advice");
     if (!advice.empty()) text += format("{:24}-> {}\n", "", advice);
   }
