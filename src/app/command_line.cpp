@@ -141,7 +141,7 @@ void add_synthesize(CLI::App& app, CommandLine& line) {
       .add_option("--test-users", options.test_users,
                   "number of test users; default: a tenth of the users, at most 10,000")
       ->check(at_least(std::int64_t{0}));
-  command.add_option("--tastes", options.tastes, "number of latent groups of users")->capture_default_str();
+  command.add_option("--tastes", options.tastes, "number of latent taste groups")->capture_default_str();
   command
       .add_option("--user-columns", options.user_columns,
                   "number of user attributes to generate: country, age, occupation, gender, ..")
@@ -163,7 +163,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   auto& arguments = line.recommend;
   add_config(command, line, true);
   command.add_option("--checkpoint", arguments.checkpoint,
-                     "default: best.h5 of the configuration's run folder");
+                     "checkpoint to use; default: best.h5 of the run folder");
   auto* input = command.add_option(
       "--input", arguments.input,
       "file of user,item lines of new users, as TSV, CSV or described by data.source; items by id or title");
