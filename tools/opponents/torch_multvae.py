@@ -2,10 +2,9 @@
 """An optimized Mult-VAE in PyTorch: the baseline that vaecf_dist is compared with.
 
 It has the same model, loss, annealing, initialization, optimizer, split and metrics as vaecf_dist (Liang et al., WWW
-2018), but independent code and random numbers, so that quality and speed can be compared. The sparse input is an
-embedding bag over the kept items. The output layer is dense, and its softmax gradient overwrites the
-log-probabilities. Adam has TensorFlow's epsilon and uses PyTorch's Adam, fused if available. Runs on CPU or GPU.
-Requires PyTorch 1.13 to 2.x and NumPy, and h5py for --data FILE.h5.
+2018), but independent code and random numbers. The sparse input is an embedding bag over the kept items. The output
+layer is dense, and its softmax gradient overwrites the log-probabilities. Adam has TensorFlow's epsilon. Runs on CPU or
+GPU. Requires PyTorch 1.13 to 2.x and NumPy, and h5py for --data FILE.h5.
 
 On a GPU all data are resident, bf16 products use fp32 master weights cast on the fly (as in autocast), the softmax
 with its gradient is one kernel by torch.compile, and --benchmark runs the whole step as a CUDA graph, with the
@@ -106,8 +105,6 @@ class SoftmaxLayer(torch.autograd.Function):
 
 
 class MultVae(torch.nn.Module):
-    """Mult-VAE with tanh layers; `hidden` widths are mirrored in the decoder. Products are computed in `dtype`."""
-
     def __init__(self, items, hidden, latent, dropout, dtype):
         super().__init__()
         self.keep, self.dtype, self.latent, self.kernel = 1.0 - dropout, dtype, latent, None
@@ -126,7 +123,6 @@ class MultVae(torch.nn.Module):
                 torch.nn.init.trunc_normal_(tensor, std=0.001, a=-0.002, b=0.002)
 
     def dense(self, layer, x):
-        """Applies a linear layer in the dtype of products; returns fp32."""
         return F.linear(x.to(self.dtype), layer.weight.to(self.dtype), layer.bias.to(self.dtype)).float()
 
     def encode(self, rows, columns, lengths, valid=None):
@@ -235,12 +231,10 @@ def evaluate(model, fold_in, held_out, batch):
 # Runs.
 
 def say(event, **fields):
-    """Prints an event as one line of JSON."""
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
 def batches(count, batch, device):
-    """Returns the users 0 to count - 1 in random order, in batches."""
     order = torch.randperm(count, device=device)
     return [order[begin:begin + batch] for begin in range(0, count, batch)]
 
@@ -285,7 +279,6 @@ def train(model, adam, data, options):
 
 
 def benchmark(model, adam, data, options):
-    """Times training steps of full batches."""
     def now():
         if options.device == "cuda":
             torch.cuda.synchronize()
