@@ -124,7 +124,7 @@ Point read_named(const SessionOptions& options, const std::string& path) {
   const std::string folder = options.checkpoint_folder();
   if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
     throw InputError(format(
-        "{}: a run deletes or archives checkpoints in this folder; move the file to another folder first",
+        "{}: a new run deletes or archives checkpoints in this folder; move it to another folder first",
         path));
   }
   return {path, state_of(path, io::CheckpointFile(path))};

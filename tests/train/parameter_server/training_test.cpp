@@ -211,7 +211,7 @@ TEST_F(ParameterServer, InvalidSettingsThrow) {
          "distributed.servers: 1 leaves no worker among 1 ranks; start 2 ranks or more");
   expect(refusal(3, [](auto& d) { d.servers = 3; }), "distributed.servers: 3 leaves no worker among 3 ranks");
   expect(refusal(2, [](auto& d) { d.optimizer = comm::OptimizerPlacement::sharded; }),
-         "distributed.optimizer: sharded is a way of");
+         "distributed.optimizer: sharded requires distributed.strategy: allreduce");
 }
 
 /// A device that reports to be a GPU.
@@ -230,7 +230,7 @@ TEST_F(ParameterServer, GpuThrows) {
     const std::string message = message_of<InputError>([&] {
       check(options_, {communicator, engine, log, progress});
     });
-    EXPECT_NE(message.find("computes on cuda in fp32: set device to cpu"), std::string::npos) << message;
+    EXPECT_NE(message.find("computes on cuda in fp32; set device to cpu"), std::string::npos) << message;
   });
 }
 
