@@ -90,7 +90,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   for (const char* file : {"notes.txt", "mine.h5", "top.h5", "cut.h5", "runs/small/checkpoints/best.h5"}) {
     for (const char* command : {"prepare c.yaml --set data.file=", "prepare --force c.yaml --set data.file=",
                                 "synthesize --users 300 --items 60 --interactions-per-user 12 "}) {
-      expect_refused(place, std::string(command) + file, 2, "pass --replace to replace it");
+      expect_refused(place, std::string(command) + file, 2, "pass --replace to overwrite it");
     }
   }
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",

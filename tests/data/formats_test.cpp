@@ -173,7 +173,8 @@ TEST_F(Formats, AdjacencyLists) {
   const test::ReadSource counted =
       read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
   EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
-  EXPECT_EQ(counted.findings.list().at(0).what, "the number at its start is not that of the items behind it");
+  EXPECT_EQ(counted.findings.list().at(0).what,
+            "the count at its start differs from the number of items after it");
 }
 
 TEST_F(Formats, AdjacencyInSeveralFiles) {
