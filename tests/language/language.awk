@@ -1,0 +1,156 @@
+# Reads text files (paths relative to the repository's root) and prints each breach of these rules:
+#
+# person     no `nobody`, `whoever`, `somebody`, `everybody`, `rubbish` in src, include, docs and README.md, as whole words in
+#            any case (an underscore or a digit ends a word).
+# docstring  no docstring in src and include begins with `Of`, `What`, `Where`, `Who`, `Whether`, `As`, `By` or `The same`, in
+#            any case. A docstring begins at a line `///` whose previous line is not one, or at a trailing `///<`.
+# metaphor   no `twin`, `verb`, `room` (or their plurals), `newcomers`, `strangers` in any file or file name, in any case: as
+#            whole words (vaecf_room, cuda-twin) and as parts of CamelCase names (CudaTwinDevice).
+# spelling   US spelling of optimizer, initialize, initialization, normalize, synchronize, serialize, behavior, neighbor in src
+#            and include, also within words. Accepted: a line that contains the US spelling too, or the words "old spelling",
+#            since it reads files of older versions.
+# literal    no message in src and include is split in mid-sentence: see check_literals().
+BEGIN {
+  edge_before = "(^|[^a-z])"
+  edge_after = "([^a-z]|$)"
+  persons = edge_before "(nobody|whoever|somebody|everybody|rubbish)" edge_after
+  metaphors = edge_before "(twins?|verbs?|rooms?|newcomers|strangers)" edge_after
+  camel = "(Twins?|Verbs?|Rooms?|Newcomers|Strangers)"
+  openings = "^ *(of|what|where|who|whether|as|by|the same)([^a-z]|$)"
+  british = "optimiser|initialise|initialisation|normalise|synchronise|serialise|behaviour|neighbour"
+  bad = 0
+}
+
+function complain(line, text) { printf "%s:%d: %s\n", FILENAME, line, text; bad++ }
+
+# The part of `text` that matches `pattern`, without the characters at its edges.
+function found(text, pattern,   what) {
+  match(text, pattern)
+  what = substr(text, RSTART, RLENGTH)
+  gsub(/^[^A-Za-z]+|[^A-Za-z]+$/, "", what)
+  return what
+}
+
+function check_metaphors(line, text, where) {
+  if (tolower(text) ~ metaphors) complain(line, "`" found(tolower(text), metaphors) "`" where ": use the technical term")
+  else if (text ~ ("[a-z0-9]" camel edge_after)) complain(line, "`" found(text, camel) "`" where ": use the technical term")
+}
+
+function check_docstring(line,   at, text) {
+  text = ""
+  at = index(line, "///<")
+  if (line ~ /^[ \t]*\/\/\/</) {  # continues the docstring above
+    if (!in_docstring && !in_trailing) text = substr(line, at + 4)
+    in_trailing = 1
+  } else if (line ~ /^[ \t]*\/\/\//) {
+    if (!in_docstring) text = substr(line, index(line, "///") + 3)
+    in_docstring = 1
+    in_trailing = 0
+  } else {
+    if (at) text = substr(line, at + 4)
+    in_docstring = 0
+    in_trailing = at > 0
+  }
+  if (tolower(text) ~ openings) complain(FNR, "a docstring begins with `" found(text, "^ *[A-Za-z]+( same)?") "`")
+}
+
+function check_spelling(line,   text, us) {
+  text = tolower(line)
+  if (text !~ british || text ~ /old spelling/) return
+  us = british
+  gsub(/ise/, "ize", us)
+  gsub(/isa/, "iza", us)
+  gsub(/iour/, "ior", us)
+  gsub(/bour/, "bor", us)
+  if (text !~ us) complain(FNR, "`" found(text, british) "`: use the US spelling")
+}
+
+# Two string literals are adjacent if one ends a line (a comment or \ may follow) and the other begins the next. They must not be
+# the parts of one sentence. Accepted are therefore:
+# - a first literal that ends in `.`, `;`, `:`, `,`, `!`, `?` or a newline (\n), each with blanks after it or without;
+# - two literals of which one has no word (two letters in a row outside escape sequences): bytes, punctuation, markup.
+# The lines of a raw string count as one literal.
+function check_literals(line,   rest, begins, ends, at, delimiter, content, first, code) {
+  if (!raw && line !~ /"/) {
+    pending = 0
+    return
+  }
+  gsub(/'\\?"'/, "0", line)
+  begins = 0
+  ends = 0
+  code = ""
+  content = ""
+  first = ""
+  rest = line
+  while (1) {
+    if (raw) {
+      at = index(rest, raw_end)
+      if (!at) { content = content rest; pending = 0; return }
+      content = content substr(rest, 1, at - 1)
+      rest = substr(rest, at + length(raw_end))
+      raw = 0
+    } else {
+      if (!match(rest, /"|\/\//)) break
+      code = code substr(rest, 1, RSTART - 1)
+      if (substr(rest, RSTART, 2) == "//") { rest = ""; break }
+      rest = substr(rest, RSTART)
+      if (code ~ /(^|[^A-Za-z0-9_])(u8|u|U|L)?R$/) {
+        sub(/(u8|u|U|L)?R$/, "", code)
+        delimiter = substr(rest, 2, index(rest, "(") - 2)
+        raw_end = ")" delimiter "\""
+        rest = substr(rest, length(delimiter) + 3)
+        raw = 1
+        if (code ~ /^[ \t]*$/) begins = 1
+        content = ""
+        code = code "s"
+        continue
+      }
+      if (!match(rest, /^"([^"\\]|\\.)*"/)) break
+      content = substr(rest, 2, RLENGTH - 2)
+      rest = substr(rest, RLENGTH + 1)
+      if (code ~ /^[ \t]*$/) { begins = 1; first = content }
+      code = code "s"
+    }
+    ends = 1
+    if (first == "") first = content
+    if (rest ~ /^[ \t]*(\/\/.*|\\)?$/) break
+    ends = 0
+  }
+  if (pending && begins && !whole(last_content) && has_word(last_content) && has_word(first))
+    complain(FNR, "a message is split after \"" substr(last_content, length(last_content) - 19) "\": join the literals")
+  pending = ends
+  last_content = content
+}
+
+function whole(content) { return content ~ /([.;:,!?]|\\n)[ \t]*$/ }
+
+function has_word(content) {
+  gsub(/\\x[0-9A-Fa-f]*|\\[0-7]+|\\./, "", content)
+  return content ~ /[A-Za-z][A-Za-z]/
+}
+
+FNR == 1 {
+  in_docstring = in_trailing = raw = pending = 0
+  is_code = FILENAME ~ /^(src|include)\//
+  is_cxx = FILENAME ~ /\.(cpp|hpp|cu|cuh|in)$/
+  has_persons_rule = is_code || FILENAME ~ /^docs\// || FILENAME == "README.md"
+  check_metaphors(1, FILENAME, " in the file's name")
+  if (is_code) {
+    in_name = tolower(FILENAME)
+    if (in_name ~ british) complain(1, "`" found(in_name, british) "` in the file's name: use the US spelling")
+  }
+}
+{
+  check_metaphors(FNR, $0, "")
+  if (has_persons_rule && tolower($0) ~ persons)
+    complain(FNR, "`" found(tolower($0), persons) "`: name the rank, process, thread, caller or user")
+  if (is_code) {
+    check_spelling($0)
+    if (is_cxx) {
+      check_docstring($0)
+      check_literals($0)
+    }
+  }
+}
+
+END { exit bad > 0 }
