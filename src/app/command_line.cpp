@@ -56,16 +56,16 @@ void add_config(CLI::App& app, CommandLine& line, bool required) {
   add_set(app, line);
 }
 
-/// Returns a validator of integers from `least` on. CLI11's own range check prints limits with 300 digits,
-/// and converts -1 to the largest unsigned number.
+/// Returns a validator of integers from `min_value` on. CLI11's own range check prints limits with 300
+/// digits, and converts -1 to the largest unsigned number.
 template <class Number>
-CLI::Validator at_least(Number least) {
-  const auto check = [least](const std::string& text) {
+CLI::Validator at_least(Number min_value) {
+  const auto check = [min_value](const std::string& text) {
     Number value = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (stop == end && error == std::errc() && value >= least) return std::string();
-    return format("must be an integer from {} to {}, got {}", least, std::numeric_limits<Number>::max(),
+    if (stop == end && error == std::errc() && value >= min_value) return std::string();
+    return format("must be an integer from {} to {}, got {}", min_value, std::numeric_limits<Number>::max(),
                   text);
   };
   return {check, "NUMBER"};

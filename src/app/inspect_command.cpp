@@ -55,7 +55,7 @@ std::string text_of(const io::Attribute& attribute) {
   if (const auto* list = std::get_if<std::vector<double>>(&attribute)) {
     std::vector<std::string> numbers;
     for (const double number : *list) numbers.push_back(format("{}", number));
-    return joined(numbers);
+    return join(numbers);
   }
   return std::get<std::string>(attribute);
 }
@@ -231,7 +231,7 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
   std::string name = wanted.empty() ? selected : wanted;
   if (name.empty()) name = names.front();
   if (std::ranges::find(names, name) == names.end()) {
-    throw InputError(format("{}: contains no {}; available: {}", path, name, joined(names)));
+    throw InputError(format("{}: contains no {}; available: {}", path, name, join(names)));
   }
   const auto points = curve(events, "validation", name);
   if (points.empty()) return "";

@@ -66,9 +66,9 @@ int wanted_threads(const config::Config& config) {
   const char* variable = std::getenv("OMP_NUM_THREADS");
   if (config.backend.threads > 0 || variable == nullptr) return config.backend.threads;
   const long threads = std::strtol(variable, nullptr, 10);
-  if (threads > device::most_threads) {
+  if (threads > device::max_threads) {
     throw InputError(format("OMP_NUM_THREADS: must be at most {}, got {}; set it or backend.threads",
-                            device::most_threads, variable));
+                            device::max_threads, variable));
   }
   return static_cast<int>(threads);
 }

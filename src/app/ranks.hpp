@@ -41,7 +41,7 @@ int fair_threads(Cores cores, int ranks_on_host);
 std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running);
 
 /// Returns the number of threads set by backend.threads or OMP_NUM_THREADS; 0 if neither is set. Throws
-/// InputError if OMP_NUM_THREADS is above device::most_threads.
+/// InputError if OMP_NUM_THREADS is above device::max_threads.
 int wanted_threads(const config::Config& config);
 
 /// Returns the backend options of this rank: with its local rank, and with fair_threads() unless the user set

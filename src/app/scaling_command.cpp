@@ -99,9 +99,9 @@ void predict(const CommandLine& line) {
   }
   if (arguments.ranks.empty()) throw InputError("--predict: requires --ranks, e.g. --ranks 8,64,512");
   for (const int ranks : arguments.ranks) {
-    constexpr int most_ranks = 1'000'000;
-    if (ranks < 1 || ranks > most_ranks) {
-      throw InputError(format("--ranks: must be between 1 and {}, got {}", most_ranks, ranks));
+    constexpr int max_ranks = 1'000'000;
+    if (ranks < 1 || ranks > max_ranks) {
+      throw InputError(format("--ranks: must be between 1 and {}, got {}", max_ranks, ranks));
     }
   }
   const auto& distributed = config.session.distributed;

@@ -15,7 +15,7 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
                                               double budget, const Sums& sums) {
   using Clock = std::chrono::steady_clock;
   constexpr int rounds = 5;
-  constexpr double most_sums = 100.0;  // in a round
+  constexpr double max_sums = 100.0;  // in a round
   // Returns seconds per all-reduce on the slowest rank, so that all ranks make the same decisions.
   const auto time_of = [&](std::int64_t elements, int count) {
     communicator.barrier();
@@ -35,7 +35,7 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
     spent += best;
     const double share = std::max(0.0, budget - spent) / static_cast<double>(sizes.size() - i);
     const double enough = spent + share;
-    const int count = static_cast<int>(std::clamp(share / (rounds * std::max(best, 1e-9)), 1.0, most_sums));
+    const int count = static_cast<int>(std::clamp(share / (rounds * std::max(best, 1e-9)), 1.0, max_sums));
     for (int round = 0; round < rounds && (round == 0 || spent + best * count <= enough); ++round) {
       const double seconds = time_of(elements, count);
       spent += seconds * count;

@@ -25,11 +25,11 @@ class SelfCommunicator final : public Communicator {
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     std::ranges::copy(part, all.begin());
   }
-  Ticket start(const StartedCall& call, device::Completion) override {
+  Ticket start(const StartedCall& call, device::EventHandle) override {
     if (call.count > 0) std::memmove(call.out, call.in, call.bytes());
     return {started_++};
   }
-  device::Completion wait(Ticket ticket) override {
+  device::EventHandle wait(Ticket ticket) override {
     if (ticket.number < 0 || ticket.number >= started_)
       throw std::logic_error(
           vaecf::format("Communicator::wait: collective {} was never started", ticket.number));

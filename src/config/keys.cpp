@@ -7,7 +7,7 @@
 namespace vaecf::config {
 
 std::vector<Key> all_keys() {
-  constexpr auto most_users = std::numeric_limits<std::int32_t>::max();
+  constexpr auto max_users = std::numeric_limits<std::int32_t>::max();
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
       KEY("name", session.name, folder_name(), "name of the run; its folder is run.directory/name"),
@@ -58,9 +58,9 @@ std::vector<Key> all_keys() {
           "minimum number of items of a user, applied after min_item_users"),
       KEY("data.prepare.min_item_users", prepare.min_item_users, at_least(0),
           "minimum number of users of an item, applied before min_user_items"),
-      KEY("data.prepare.validation_users", prepare.validation_users, between(0, most_users),
+      KEY("data.prepare.validation_users", prepare.validation_users, between(0, max_users),
           "users held out for validation; weak splits: 0 disables validation, any other value means all users"),
-      KEY("data.prepare.test_users", prepare.test_users, between(0, most_users),
+      KEY("data.prepare.test_users", prepare.test_users, between(0, max_users),
           "users held out for the test; weak splits: 0 disables the test, any other value means all users"),
       KEY("data.prepare.held_out_fraction", prepare.held_out_fraction,
           Check{"greater than 0 and below 1", [](double fraction) { return fraction > 0 && fraction < 1; }},
@@ -151,7 +151,7 @@ std::vector<Key> all_keys() {
       KEY("device", backend.device, "compute device; auto: GPU if available"),
       KEY("backend.kernels", backend.kernels,
           "portable: plain loops on the CPU instead of library matrix products"),
-      KEY("backend.threads", backend.threads, between(0, device::most_threads),
+      KEY("backend.threads", backend.threads, between(0, device::max_threads),
           "threads per rank; 0: the available cores divided by the ranks of the host"),
       KEY("backend.resident", backend.resident,
           "cuda: keep the train users in GPU memory; off: read them from host memory; auto: on if they fit"),
@@ -166,7 +166,7 @@ std::vector<Key> all_keys() {
       KEY("distributed.wire", session.distributed.wire,
           "data type for communication: of gradients, and of weights if the optimizer is sharded or servers store them"),
       KEY("distributed.bucket_mib", session.distributed.bucket_mib,
-          between(comm::least_bucket_mib, comm::most_bucket_mib),
+          between(comm::min_bucket_mib, comm::max_bucket_mib),
           "size of the buckets in which gradients are reduced, in MiB"),
       KEY("distributed.overlap", session.distributed.overlap,
           "overlap the reduction with the backward pass; auto: on for GPUs; "

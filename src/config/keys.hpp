@@ -124,7 +124,7 @@ std::string write_value(const T& value) {
   if constexpr (List<T>) {
     std::vector<std::string> texts;
     for (const auto& element : value) texts.push_back(write_value(element));
-    return "[" + joined(texts) + "]";
+    return "[" + join(texts) + "]";
   } else if constexpr (NamedEnum<T>) {
     return write_text(to_string(value));
   } else if constexpr (std::same_as<T, std::string>) {
@@ -196,7 +196,7 @@ inline auto clip_norm() {
 }
 
 inline auto one_of(const std::vector<std::string>& choices) {
-  return Check{"one of " + joined(choices), [choices](const std::string& value) {
+  return Check{"one of " + join(choices), [choices](const std::string& value) {
                  return std::find(choices.begin(), choices.end(), value) != choices.end();
                }};
 }

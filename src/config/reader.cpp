@@ -147,7 +147,7 @@ class Reader {
       const char* culprit =
           places_.contains("validation.select") ? "validation.select" : "validation.metrics";
       fail(culprit, format("validation.select must be last or one of validation.metrics ({}), got {}",
-                           joined(metrics), validation.select));
+                           join(metrics), validation.select));
     }
     if (config_.session.train.patience == 0) return;
     if (validation.every == 0) {
@@ -267,7 +267,7 @@ class Reader {
     if (!meant.empty()) return message + format(" (did you mean {}?)", meant);
     if (siblings.empty()) return message + "; --help-config lists all keys";
     return message +
-           format("; keys of {}: {}", prefix.empty() ? "the file" : prefix.substr(0, dot), joined(siblings));
+           format("; keys of {}: {}", prefix.empty() ? "the file" : prefix.substr(0, dot), join(siblings));
   }
 
   /// Clears the other keys of a mutually exclusive group if the layer sets one. Throws InputError if it sets
@@ -286,7 +286,7 @@ class Reader {
       }
       if (also == nullptr) continue;
       fail(also->path, format("{} must have exactly one of {}, got {} and {}",
-                              given.path.substr(0, given.path.rfind('.')), joined(ways), leaf(given.path),
+                              given.path.substr(0, given.path.rfind('.')), join(ways), leaf(given.path),
                               leaf(also->path)));
     }
   }
@@ -304,16 +304,16 @@ class Reader {
 /// Returns the contents of a configuration file. Throws InputError if it cannot be read, is larger than 1
 /// MiB, or contains a zero byte.
 std::string file_text(const std::string& path) {
-  constexpr std::size_t longest = std::size_t{1} << 20;
-  std::string text(longest + 1, '\0');
+  constexpr std::size_t max_bytes = std::size_t{1} << 20;
+  std::string text(max_bytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
-  text.resize(static_cast<std::size_t>(file.read(text.data(), longest + 1).gcount()));
+  text.resize(static_cast<std::size_t>(file.read(text.data(), max_bytes + 1).gcount()));
   if (!file.is_open() || file.bad()) {
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
   }
-  if (text.size() > longest || text.find('\0') != std::string::npos) {
+  if (text.size() > max_bytes || text.find('\0') != std::string::npos) {
     throw InputError(format("{}: not a configuration ({}); use a YAML file such as configs/ml1m.yaml", path,
-                            text.size() > longest ? "larger than 1 MiB" : "binary"));
+                            text.size() > max_bytes ? "larger than 1 MiB" : "binary"));
   }
   return text;
 }

@@ -129,11 +129,11 @@ EpochRows EpochOrder::draw(std::int64_t epoch, int threads) const {
 }
 
 VirtualShards::VirtualShards(std::int64_t rows, int shards) : rows_(rows) {
-  constexpr int most_shards = 1 << 20;
-  if (shards < 1 || shards > most_shards) {
+  constexpr int max_shards = 1 << 20;
+  if (shards < 1 || shards > max_shards) {
     throw InputError(format(
         "data.virtual_shards must be between 1 and {}, got {}; choose at least the maximum number of ranks that will be used",
-        most_shards, shards));
+        max_shards, shards));
   }
   if (rows < 0) throw InputError(format("a dataset cannot have {} train users", rows));
 

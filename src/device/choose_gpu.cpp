@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <algorithm>
 
@@ -19,12 +19,12 @@ int choose_gpu(int devices, const BackendOptions& options) {
   return options.local_rank % devices;
 }
 
-std::string why_too_old(const std::vector<int>& generations) {
-  const auto newest = std::ranges::max_element(generations);
-  if (newest == generations.end() || *newest >= cuda::oldest_generation) return "";
+std::string why_too_old(const std::vector<int>& compute_capabilities) {
+  const auto newest = std::ranges::max_element(compute_capabilities);
+  if (newest == compute_capabilities.end() || *newest >= cuda::min_compute_capability) return "";
   return format(
       "the GPU of this machine has compute capability {}.{}, and this program needs {}.{} (A100) or newer; use another machine",
-      *newest / 10, *newest % 10, cuda::oldest_generation / 10, cuda::oldest_generation % 10);
+      *newest / 10, *newest % 10, cuda::min_compute_capability / 10, cuda::min_compute_capability % 10);
 }
 
 }  // namespace vaecf::device

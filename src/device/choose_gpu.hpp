@@ -13,6 +13,6 @@ namespace vaecf::device {
 int choose_gpu(int devices, const BackendOptions& options);
 
 /// Returns why none of these GPUs, given as compute capabilities times ten, can be used; empty if one can.
-std::string why_too_old(const std::vector<int>& generations);
+std::string why_too_old(const std::vector<int>& compute_capabilities);
 
 }  // namespace vaecf::device

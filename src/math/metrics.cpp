@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/math/metric_rows.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -60,8 +60,8 @@ std::string to_string(const Metric& metric) {
 }
 
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
-  OneLane lane;
-  return metric_row(lane, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);
+  SingleThread thread;
+  return user_metric(thread, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);
 }
 
 double MetricSums::mean() const {

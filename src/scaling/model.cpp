@@ -71,7 +71,7 @@ double ring_latency(const Machine& machine, int ranks) {
 }
 
 /// Returns the users per step of the rank with the most users.
-double most_users(const Setting& setting) {
+double max_users_per_rank(const Setting& setting) {
   const int shards = setting.virtual_shards;
   if (shards < setting.ranks) return setting.users / setting.ranks;
   const int most = (shards + setting.ranks - 1) / setting.ranks;
@@ -115,10 +115,10 @@ std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks
   };
   const auto [small, large] = std::minmax_element(probes.begin(), probes.end(), by_bytes);
   if (ranks < 2 || probes.empty() || small->bytes >= large->bytes) return std::nullopt;
-  const auto fastest = [&](double at_least_bytes) {
+  const auto fastest = [&](double min_bytes) {
     double seconds = std::numeric_limits<double>::infinity();
     for (const MeasuredExchange& probe : probes) {
-      if (probe.bytes >= at_least_bytes) seconds = std::min(seconds, probe.seconds);
+      if (probe.bytes >= min_bytes) seconds = std::min(seconds, probe.seconds);
     }
     return seconds;
   };
@@ -139,7 +139,7 @@ double wire_bytes(const Workload& workload, const Setting& setting) {
 Prediction predict(const StepCost& cost, const Workload& workload, const Machine& machine,
                    const Setting& setting) {
   Prediction result;
-  result.compute = cost.fixed + cost.per_user * most_users(setting);
+  result.compute = cost.fixed + cost.per_user * max_users_per_rank(setting);
   result.update =
       setting.ranks == 1 ? cost.update_alone : cost.update / (setting.sharded ? setting.ranks : 1);
   if (setting.ranks > 1) {

@@ -8,10 +8,10 @@ namespace vaecf {
 namespace {
 
 /// Returns what a log with these settings writes to standard error.
-std::string logged(Verbosity verbosity, bool enabled, bool over_bar = false) {
+std::string logged(Verbosity verbosity, bool enabled, bool shares_line_with_progress_bar = false) {
   testing::internal::CaptureStderr();
   {
-    Log log(verbosity, enabled, over_bar);
+    Log log(verbosity, enabled, shares_line_with_progress_bar);
     log.debug("debug {}", 1);
     log.info("info {{}} {}", 2);
     log.warn("warn {}", "{}");

@@ -8,14 +8,14 @@ namespace {
 
 TEST(TimelineRings, KeepNewestEventsPerTrackAndCountDropped) {
   Timeline timeline(3);
-  EXPECT_TRUE(timeline.take().first.empty());
+  EXPECT_TRUE(timeline.snapshot().first.empty());
   for (int i = 0; i < 8; ++i) timeline.add({"step", Track::compute, i, i + 1, "step", i});
   timeline.add({"epoch", Track::run, 0, 8});
-  const auto [events, dropped] = timeline.take();
+  const auto [events, dropped] = timeline.snapshot();
   EXPECT_EQ(dropped, 5);
   ASSERT_EQ(events.size(), 4U);
   EXPECT_STREQ(events[0].name, "epoch");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(events[static_cast<std::size_t>(1 + i)].number, 5 + i);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(events[static_cast<std::size_t>(1 + i)].arg_value, 5 + i);
 }
 
 TEST(TimelineSpans, NestAndUseTheRanksClock) {
@@ -28,14 +28,14 @@ TEST(TimelineSpans, NestAndUseTheRanksClock) {
     now = 120;
   }
   const Timeline::Span nowhere(nullptr, Track::run, "off");
-  const auto events = timeline->take().first;
+  const auto events = timeline->snapshot().first;
   ASSERT_EQ(events.size(), 2U);
   EXPECT_STREQ(events[0].name, "inner");
   EXPECT_EQ(events[0].begin, 110);
   EXPECT_EQ(events[0].end, 120);
-  EXPECT_EQ(events[0].number, 7);
+  EXPECT_EQ(events[0].arg_value, 7);
   EXPECT_EQ(events[1].begin, 100);
-  EXPECT_EQ(events[1].number_name, nullptr);
+  EXPECT_EQ(events[1].arg_name, nullptr);
 }
 
 TEST(TimelineRings, AcceptEventsOfSeveralThreads) {
@@ -46,8 +46,8 @@ TEST(TimelineRings, AcceptEventsOfSeveralThreads) {
   std::thread other(work);
   work();
   other.join();
-  EXPECT_EQ(timeline.take().first.size(), 1000U);
-  EXPECT_EQ(timeline.take().second, 0);
+  EXPECT_EQ(timeline.snapshot().first.size(), 1000U);
+  EXPECT_EQ(timeline.snapshot().second, 0);
 }
 
 }  // namespace

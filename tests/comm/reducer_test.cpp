@@ -64,7 +64,7 @@ struct Rank {
     std::ranges::fill(view(*gradients, {0, plan.padded_size()}), 0.0F);
     std::ranges::copy(values, gradients->data());
     reducer.begin();
-    for (const Range range : ranges) reducer.ready(range, device->mark());
+    for (const Range range : ranges) reducer.ready(range, device->record_event());
   }
   /// Returns the sum of all buckets, as every rank of a replicated optimizer receives it.
   std::vector<float> sum(const std::vector<float>& values, const std::vector<Range>& ranges) {

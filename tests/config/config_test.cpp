@@ -192,7 +192,7 @@ TEST(Config, InvalidChoiceErrorListsTheChoices) {
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
   EXPECT_EQ(refusal("model: {type: vae}"),
             format("c.yaml:1: model.type must be one of {}, got \"vae\"",
-                   joined({model::model_types.begin(), model::model_types.end()})));
+                   join({model::model_types.begin(), model::model_types.end()})));
   EXPECT_EQ(refusal("backend: {graph: true}"),
             "c.yaml:1: backend.graph must be one of auto, on, off, got \"true\"");
 }

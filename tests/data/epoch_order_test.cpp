@@ -66,7 +66,7 @@ UserRows positions_by_definition(const VirtualShards& shards, std::uint64_t seed
       const std::uint64_t reject_below = (std::uint64_t{1} << 32) % bound;
       std::uint64_t product = 0;
       do {
-        product = std::uint64_t{math::random_word(seed, math::RandomPurpose::permutation, epoch,
+        product = std::uint64_t{math::random_word(seed, math::RandomStream::permutation, epoch,
                                                   static_cast<std::uint32_t>(v), index++)} *
                   bound;
       } while ((product & 0xFFFFFFFFu) < reject_below);

@@ -7,11 +7,11 @@ target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:$
 # GPU and CUDA. Its objects replace those in vaecf_device. Only cuda::make_device() refers to the latter, so programs with
 # the emulation must not call it.
 add_library(vaecf_cuda_twin OBJECT
-  ${VAECF_CUDA_VERB_SOURCES}
+  ${VAECF_CUDA_OP_SOURCES}
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
-  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/queue.cpp)
-set_source_files_properties(${VAECF_CUDA_VERB_SOURCES} PROPERTIES LANGUAGE CXX)
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/stream.cpp)
+set_source_files_properties(${VAECF_CUDA_OP_SOURCES} PROPERTIES LANGUAGE CXX)
 # Optimized in every build, because it processes 20,108 items by 600 columns. Under sanitizers, -Og is as fast and
 # compiles faster.
 target_compile_options(vaecf_cuda_twin PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
@@ -25,7 +25,7 @@ target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf
 target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp)
 vaecf_test(contract_cuda_twin_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_twin.cpp
-  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_cuda_twin
+  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_twin
   # Covered by fp32 and fp16, and by slices of several chunks.
   NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16 *ChunksAndSlices*/cuda_twin_fp* *ChunksAndSlices*/*bf16_small)
 
@@ -49,7 +49,7 @@ vaecf_test_holds_kernels(cuda_platform_twin_test)
 
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp
-             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_verbs vaecf_device vaecf_cudart)
+             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_device vaecf_cudart)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)

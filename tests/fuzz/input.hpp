@@ -33,11 +33,11 @@ class Input {
 
   /// Returns an integer in [least, most].
   template <class T>
-  T number(T least, T most) {
-    const auto range = static_cast<std::uint64_t>(most) - static_cast<std::uint64_t>(least);
+  T number(T min_value, T max_value) {
+    const auto range = static_cast<std::uint64_t>(max_value) - static_cast<std::uint64_t>(min_value);
     const std::uint64_t raw = range < 256 ? any<std::uint8_t>() : any<std::uint64_t>();
     const std::uint64_t offset = range == ~std::uint64_t{0} ? raw : raw % (range + 1);
-    return static_cast<T>(static_cast<std::uint64_t>(least) + offset);
+    return static_cast<T>(static_cast<std::uint64_t>(min_value) + offset);
   }
 
   template <class T, std::size_t n>
@@ -45,8 +45,8 @@ class Input {
     return choices[number<std::size_t>(0, n - 1)];
   }
 
-  std::string text(std::size_t most) {
-    const auto wanted = number<std::size_t>(0, most);  // consumes part of the remaining bytes
+  std::string text(std::size_t max_value) {
+    const auto wanted = number<std::size_t>(0, max_value);  // consumes part of the remaining bytes
     std::string text(std::min(wanted, left_.size()), '\0');
     std::ranges::copy(left_.first(text.size()), text.begin());
     left_ = left_.subspan(text.size());

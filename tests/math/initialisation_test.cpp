@@ -28,7 +28,7 @@ TEST(XavierUniform, LimitsMomentsAndEnds) {
 
 TEST(InitialWeight, IndexBeyond32BitsUsesASeparateCounterWord) {
   const std::uint64_t far = (7ULL << 32) + 6;
-  const std::uint32_t word = random_word(3, RandomPurpose::initialisation, 7, 1, 6);
+  const std::uint32_t word = random_word(3, RandomStream::initialisation, 7, 1, 6);
   EXPECT_EQ(initial_weight(3, 1, far, 10, 20), xavier_limit(10, 20) * (2.0F * uniform01(word) - 1.0F));
   EXPECT_NE(initial_weight(3, 1, far, 10, 20), initial_weight(3, 1, 6, 10, 20));
 }
@@ -55,12 +55,12 @@ TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {
   const std::uint32_t key[2] = {4, 0};
   int redrawn = 0;
   for (std::uint32_t i = 0; i < n; ++i) {
-    float draw = normal_of_block(random_block(4, RandomPurpose::initialisation, 0, 9, i / 4), i % 4);
+    float draw = normal_from_block(random_block(4, RandomStream::initialisation, 0, 9, i / 4), i % 4);
     if (std::abs(draw) > 2.0F) {
       ++redrawn;
       // The second attempt of an element uses a separate block, not a neighbor's first attempt.
       const std::uint32_t counter[4] = {i / 4, 9, 0, 3 + 256};
-      draw = normal_of_block(philox4x32_10(counter, key), i % 4);
+      draw = normal_from_block(philox4x32_10(counter, key), i % 4);
     }
     if (std::abs(draw) <= 2.0F) {
       EXPECT_EQ(truncated_normal(4, 9, i, 0.5F), 0.5F * draw);

@@ -1,8 +1,8 @@
-#include "support/emulated_lanes.hpp"
+#include "support/emulated_thread_group.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/math/metric_rows.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ class Reference {
 };
 
 template <class AnyLanes>
-void compare_all(AnyLanes& lanes) {
+void compare_all(AnyLanes& group) {
   Reference reference;
   std::vector<Metric> metrics;
   for (const std::string& name : reference.line<std::string>("metrics"))
@@ -64,9 +64,9 @@ void compare_all(AnyLanes& lanes) {
         const auto masked = [&](std::int32_t item) { return std::ranges::binary_search(fold_in, item); };
         std::int32_t rank = 0;
         for (std::int32_t item = 0; item < shape.at(1); ++item) {
-          rank +=
-              masked(target) || (!masked(item) && beats(scores.at(static_cast<std::size_t>(item)), item,
-                                                        scores.at(static_cast<std::size_t>(target)), target));
+          rank += masked(target) ||
+                  (!masked(item) && ranks_ahead(scores.at(static_cast<std::size_t>(item)), item,
+                                                scores.at(static_cast<std::size_t>(target)), target));
         }
         ranks.push_back(rank);
       }
@@ -76,8 +76,8 @@ void compare_all(AnyLanes& lanes) {
         continue;
       }
       for (std::size_t i = 0; i < metrics.size(); ++i) {
-        const double value =
-            metric_row(lanes, metrics[i], ranks.data(), static_cast<std::int64_t>(ranks.size()), shape.at(1));
+        const double value = user_metric(group, metrics[i], ranks.data(),
+                                         static_cast<std::int64_t>(ranks.size()), shape.at(1));
         sums[i].add(value);
         EXPECT_NEAR(value, values.at(i), 1e-13) << to_string(metrics[i]) << " of user " << user;
         EXPECT_NEAR(metric_of_user(metrics[i], ranks, shape.at(1)), value, 1e-13);
@@ -95,14 +95,14 @@ void compare_all(AnyLanes& lanes) {
   EXPECT_EQ(without_target, 17);
 }
 
-TEST(MetricsReference, OneLane) {
-  OneLane lanes;
-  compare_all(lanes);
+TEST(MetricsReference, SingleThread) {
+  SingleThread group;
+  compare_all(group);
 }
 
 TEST(MetricsReference, EmulatedBlock) {
-  testing::EmulatedLanes lanes(64);
-  compare_all(lanes);
+  testing::EmulatedThreadGroup group(64);
+  compare_all(group);
 }
 
 }  // namespace

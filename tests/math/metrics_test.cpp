@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -50,12 +50,12 @@ TEST(Variants, PerfectAndEmptyLists) {
 }
 
 TEST(Beats, HigherScoreThenLowerItemAndNanAgainstTheTarget) {
-  EXPECT_TRUE(beats(2.0F, 9, 1.0F, 3));
-  EXPECT_FALSE(beats(1.0F, 3, 2.0F, 9));
-  EXPECT_TRUE(beats(1.0F, 3, 1.0F, 9));
-  EXPECT_FALSE(beats(1.0F, 9, 1.0F, 3));
-  EXPECT_TRUE(beats(std::nanf(""), 9, 1.0F, 3));
-  EXPECT_TRUE(beats(1.0F, 9, std::nanf(""), 3));
+  EXPECT_TRUE(ranks_ahead(2.0F, 9, 1.0F, 3));
+  EXPECT_FALSE(ranks_ahead(1.0F, 3, 2.0F, 9));
+  EXPECT_TRUE(ranks_ahead(1.0F, 3, 1.0F, 9));
+  EXPECT_FALSE(ranks_ahead(1.0F, 9, 1.0F, 3));
+  EXPECT_TRUE(ranks_ahead(std::nanf(""), 9, 1.0F, 3));
+  EXPECT_TRUE(ranks_ahead(1.0F, 9, std::nanf(""), 3));
 }
 
 TEST(MetricSums, MeanAndStandardErrorDoNotDependOnTheSplit) {

@@ -38,7 +38,7 @@ TEST(Philox, CounterAndKeyHaveTheDocumentedLayout) {
   const std::uint32_t key[2] = {0x89abcdef, 0x01234567};
   for (const std::uint32_t index : {0U, 3U, 4U, 30U, 0xffffffffU}) {
     const std::uint32_t counter[4] = {index / 4, 77, 5, 2};
-    EXPECT_EQ(random_word(seed, RandomPurpose::latent_noise, 5, 77, index),
+    EXPECT_EQ(random_word(seed, RandomStream::latent_noise, 5, 77, index),
               philox4x32_10(counter, key).word[index % 4]);
   }
 }
@@ -87,8 +87,8 @@ TEST(Philox, HistoriesAreDroppedByUserAndStep) {
 TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
   for (std::uint32_t index = 0; index < 64; ++index) {
     const std::uint32_t even = index / 2 * 2;
-    const double u1 = uniform01(random_word(9, RandomPurpose::latent_noise, 7, 4000000000U, even));
-    const double u2 = uniform01(random_word(9, RandomPurpose::latent_noise, 7, 4000000000U, even + 1));
+    const double u1 = uniform01(random_word(9, RandomStream::latent_noise, 7, 4000000000U, even));
+    const double u2 = uniform01(random_word(9, RandomStream::latent_noise, 7, 4000000000U, even + 1));
     const double angle = 2.0 * 3.14159265358979323846 * u2;
     const double expected =
         std::sqrt(-2.0 * std::log(u1)) * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
@@ -96,7 +96,7 @@ TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
     latent_noise_block(9, 7, 4000000000U, index / 4, noise);
     EXPECT_NEAR(noise[index % 4], expected, 3e-6) << index;
     EXPECT_EQ(
-        normal_of_block(random_block(9, RandomPurpose::latent_noise, 7, 4000000000U, index / 4), index % 4),
+        normal_from_block(random_block(9, RandomStream::latent_noise, 7, 4000000000U, index / 4), index % 4),
         noise[index % 4]);
   }
 }

@@ -22,12 +22,12 @@ constexpr std::int64_t items = 13;
 // One user has only features, another has none.
 const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}};
 constexpr float beta = 0.3F;
-const device::StepNumbers numbers = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
+const device::StepParams params = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
 device::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const CpuInput& batch,
                                    cpu::FloatBuffer& gradients, const device::GradientReady& ready = {}) {
   StepClock<cpu::Device> clock(device, false);
-  return losses_of(device, numbers, [&](cpu::StepState& step) {
+  return losses_of(device, params, [&](cpu::StepState& step) {
     model.forward_backward(batch, step, gradients, ready, clock);
   });
 }
@@ -66,7 +66,7 @@ class Line {
       values[i] = start_[i] + static_cast<float>(s) * direction_[i];
     }
     import_tensor(device_, model_.layout(), tensor_, values, model_.parameters().master());
-    device_.weights_changed(model_.parameters());
+    device_.refresh_weight_copies(model_.parameters());
   }
 
   cpu::Device& device_;
@@ -88,7 +88,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto gradients = device->make_buffer(model.layout().size);
   std::int64_t told = 0;
   const device::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, device::Completion) { told += range.size(); });
+      *device, model, input, *gradients, [&](Range range, device::EventHandle) { told += range.size(); });
   EXPECT_EQ(told, model.layout().size) << "every flat element is reported once";
   EXPECT_EQ(sums.kl > 0.0, GetParam().options.type == "mult_vae");
 
@@ -129,7 +129,7 @@ TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   device->fill(*gradients, 7.0F);
   std::int64_t told = 0;
   const device::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, device::Completion) { told += range.size(); });
+      *device, model, input, *gradients, [&](Range range, device::EventHandle) { told += range.size(); });
   EXPECT_EQ(told, model.layout().size);
   EXPECT_EQ(sums.nll, 0.0);
   EXPECT_EQ(sums.kl, 0.0);

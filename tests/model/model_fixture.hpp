@@ -25,7 +25,7 @@ inline std::vector<float> export_tensor(const cpu::Device& device, const device:
   return values;
 }
 
-/// Imports a tensor into `flat`. The caller must call weights_changed() if `flat` is the master buffer.
+/// Imports a tensor into `flat`. The caller must call refresh_weight_copies() if `flat` is the master buffer.
 inline void import_tensor(cpu::Device& device, const device::ParameterLayout& layout, const std::string& name,
                           std::span<const float> values, cpu::FloatBuffer& flat) {
   const int tensor = layout.find(name);
@@ -36,7 +36,7 @@ inline void import_tensor(cpu::Device& device, const device::ParameterLayout& la
 /// All rows of `csr` as one batch; the first row is user `first_user`.
 struct WholeBatch {
   WholeBatch(cpu::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
-      : rows(device.hold_rows(csr.view(), first_user, items)), batch(device.make_batch()) {
+      : rows(device.make_user_rows(csr.view(), first_user, items)), batch(device.make_batch()) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(csr.rows()));
     std::iota(numbers.begin(), numbers.end(), 0);
     device.gather_batch(*rows, numbers, true, *batch);
@@ -51,9 +51,9 @@ using CpuInput = CpuNetwork::Input;
 
 /// Runs `work` as a separate step and returns its losses.
 template <class Work>
-device::LossSums losses_of(cpu::Device& device, const device::StepNumbers& numbers, Work&& work) {
+device::LossSums losses_of(cpu::Device& device, const device::StepParams& params, Work&& work) {
   const auto step = device.make_step_state();
-  device.begin_step(numbers, *step);
+  device.begin_step(params, *step);
   work(*step);
   device.end_step(*step);
   return device.read_losses(*step);

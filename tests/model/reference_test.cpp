@@ -52,7 +52,7 @@ class Reference : public ::testing::TestWithParam<Case> {
       import_tensor(*device_, model_->layout(), tensor.spec.name,
                     file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
     }
-    device_->weights_changed(model_->parameters());
+    device_->refresh_weight_copies(model_->parameters());
   }
 
   double number(const std::string& name) const { return file_->number(prefix_ + name); }
@@ -65,9 +65,9 @@ class Reference : public ::testing::TestWithParam<Case> {
   device::LossSums run(std::uint32_t step, double beta, train::Optimizer<cpu::Device>* optimizer = nullptr,
                        const device::UpdateRule& rule = {}) {
     StepClock<cpu::Device> clock(*device_, false);
-    const device::StepNumbers numbers{
+    const device::StepParams params{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
-    return losses_of(*device_, numbers, [&](cpu::StepState& state) {
+    return losses_of(*device_, params, [&](cpu::StepState& state) {
       model_->forward_backward(input(), state, *gradients_, {}, clock);
       if (optimizer != nullptr)
         optimizer->update(state, {0, model_->layout().size}, 0, *gradients_, model_->parameters());

@@ -1,6 +1,6 @@
 #include "support/emulated_tiles.hpp"
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>
 #include <cmath>

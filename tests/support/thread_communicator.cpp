@@ -228,7 +228,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
                bytes, bytes, combine(type, reduction)));
   }
 
-  Ticket start(const StartedCall& call, device::Completion after) override {
+  Ticket start(const StartedCall& call, device::EventHandle after) override {
     const std::span input(static_cast<const std::byte*>(call.in), call.in_bytes(size()));
     const std::span output(static_cast<std::byte*>(call.out), call.out_bytes(size()));
     if (device_.reach) {
@@ -241,7 +241,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
                  input, output, sums ? combine(call.type, Reduction::sum) : Join(concatenate),
                  has_part ? static_cast<std::size_t>(rank_) * output.size() : 0);
   }
-  device::Completion wait(Ticket ticket) override {
+  device::EventHandle wait(Ticket ticket) override {
     const auto found = open_.find(ticket.number);
     if (found == open_.end()) {
       throw std::logic_error(

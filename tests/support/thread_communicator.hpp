@@ -31,7 +31,7 @@ struct MessageBytes {
 /// Access of non-blocking collectives to the memory of the ranks' device; by default it is host memory.
 struct ThreadDevice {
   /// Called with each buffer of a non-blocking collective, which starts after `after`.
-  std::function<void(std::span<const std::byte> memory, device::Completion after)> reach;
+  std::function<void(std::span<const std::byte> memory, device::EventHandle after)> reach;
   bool recordable = false;
 };
 

@@ -39,11 +39,11 @@ class Activity {
     explicit Wait(Activity& activity, const char* name = "wait")
         : activity_(activity), span_(activity.timeline_, Track::waiting, name) {
       ++activity_.waits_;
-      activity_.progressed();
+      activity_.note_progress();
     }
     ~Wait() {
       --activity_.waits_;
-      activity_.progressed();
+      activity_.note_progress();
     }
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
@@ -54,13 +54,13 @@ class Activity {
   };
 
   /// Reports that a phase begins.
-  void enter(Phase phase) noexcept { phase_ = phase, progressed(); }
+  void enter(Phase phase) noexcept { phase_ = phase, note_progress(); }
   /// Reports the start of step `step`.
-  void begin_step(std::int64_t step) noexcept { step_ = step, progressed(); }
+  void begin_step(std::int64_t step) noexcept { step_ = step, note_progress(); }
   /// Reports that a collective is entered or started.
-  void enter_collective() noexcept { ++collectives_, progressed(); }
+  void enter_collective() noexcept { ++collectives_, note_progress(); }
   /// Reports progress within a phase: a batch evaluated, a block read.
-  void progressed() noexcept { ++progress_; }
+  void note_progress() noexcept { ++progress_; }
 
   /// Makes the watchdog call `check` about once a second from its own thread; an exception ends the run. Used
   /// by ranks whose devices exchange gradients: while such a rank trains it counts as waiting, because its

@@ -22,9 +22,9 @@ struct Format {
 };
 inline constexpr Format format{};
 
-/// Returns the elements of `texts`, separated by `between`.
-inline std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ") {
-  return fmt::format("{}", fmt::join(texts, between));
+/// Returns the elements of `strings`, separated by `separator`.
+inline std::string join(const std::vector<std::string>& strings, std::string_view separator = ", ") {
+  return fmt::format("{}", fmt::join(strings, separator));
 }
 
 /// Returns the decimal digits of `number` in groups of three: 1234567 -> "1,234,567".

@@ -12,9 +12,9 @@ class Progress {
  public:
   virtual ~Progress() = default;
   /// Starts an interval of `total` units of work (0: unknown), for example ("epoch 3/200", 116677, "users").
-  /// `already` units were done by an earlier run that this run continues.
+  /// `completed` units were done by an earlier run that this run continues.
   virtual void begin(std::string_view /*label*/, std::int64_t /*total*/, std::string_view /*unit*/,
-                     std::int64_t /*already*/ = 0) {}
+                     std::int64_t /*completed*/ = 0) {}
   /// Reports that `done` units are finished, including those done by an earlier run. Cheap enough to be
   /// called for every unit.
   virtual void update(std::int64_t /*done*/) {}

@@ -30,8 +30,8 @@ struct TimelineEvent {
   Track track = Track::run;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  const char* number_name = nullptr;  ///< meaning of `number`, for example "step" or "bytes"; null: unused
-  std::int64_t number = 0;
+  const char* arg_name = nullptr;  ///< meaning of `arg_value`, for example "step" or "bytes"; null: unused
+  std::int64_t arg_value = 0;
 };
 
 /// The most recent events of this process, up to a fixed count per track; older events are dropped. All
@@ -40,18 +40,18 @@ class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
   /// Converts a time point to nanoseconds of this rank's clock; tests replace the default.
-  using Reading = std::function<std::int64_t(Clock::time_point)>;
+  using ClockFunction = std::function<std::int64_t(Clock::time_point)>;
   /// Returns the nanoseconds since the epoch of the steady clock.
   static std::int64_t nanoseconds(Clock::time_point moment) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
   }
   static constexpr std::size_t events_per_track = 1 << 16;
 
-  explicit Timeline(std::size_t capacity = events_per_track, Reading reading = nanoseconds)
-      : capacity_(capacity), reading_(std::move(reading)) {}
+  explicit Timeline(std::size_t capacity = events_per_track, ClockFunction clock = nanoseconds)
+      : capacity_(capacity), clock_(std::move(clock)) {}
 
   /// Returns `moment` in nanoseconds of this rank's clock.
-  std::int64_t at(Clock::time_point moment) const { return reading_(moment); }
+  std::int64_t at(Clock::time_point moment) const { return clock_(moment); }
   /// Returns the current time in nanoseconds of this rank's clock.
   std::int64_t now() const { return at(Clock::now()); }
 
@@ -67,7 +67,7 @@ class Timeline {
 
   /// Returns all stored events, grouped by track and oldest first, and the number of events that were
   /// dropped.
-  std::pair<std::vector<TimelineEvent>, std::int64_t> take() const {
+  std::pair<std::vector<TimelineEvent>, std::int64_t> snapshot() const {
     const std::lock_guard lock(mutex_);
     std::vector<TimelineEvent> events;
     std::int64_t dropped = 0;
@@ -81,10 +81,10 @@ class Timeline {
   /// Adds an event that lasts from the constructor to the destructor. Does nothing if the timeline is null.
   class Span {
    public:
-    Span(std::shared_ptr<Timeline> timeline, Track track, const char* name, const char* number_name = nullptr,
-         std::int64_t number = 0)
+    Span(std::shared_ptr<Timeline> timeline, Track track, const char* name, const char* arg_name = nullptr,
+         std::int64_t arg_value = 0)
         : timeline_(std::move(timeline)) {
-      if (timeline_) event_ = {name, track, timeline_->now(), 0, number_name, number};
+      if (timeline_) event_ = {name, track, timeline_->now(), 0, arg_name, arg_value};
     }
     ~Span() {
       if (!timeline_) return;
@@ -105,7 +105,7 @@ class Timeline {
     std::int64_t dropped = 0;
   };
   std::size_t capacity_;
-  Reading reading_;
+  ClockFunction clock_;
   mutable std::mutex mutex_;
   std::array<Ring, track_names.size()> rings_;
 };

@@ -49,8 +49,8 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, Device
   return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
     for (int i = 0; i < count; ++i) {
       const Ticket sum = communicator.start_all_reduce_sum(
-          std::span<float>(values->data(), static_cast<std::size_t>(n)), device.mark());
-      device.wait_for(communicator.wait(sum));
+          std::span<float>(values->data(), static_cast<std::size_t>(n)), device.record_event());
+      device.wait_event(communicator.wait(sum));
     }
     device.synchronize();
   });

@@ -3,7 +3,7 @@
 #include <vaecf/base/activity.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/device/step.hpp>
 
@@ -127,26 +127,26 @@ class Communicator {
   // device library may round intermediate sums.
   /// Starts to sum `values` over all ranks, in place.
   template <class Values>
-  Ticket start_all_reduce_sum(Values&& values, device::Completion after) {
+  Ticket start_all_reduce_sum(Values&& values, device::EventHandle after) {
     return start_on(StartedKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
   /// Starts to sum `values` (R * part.size() elements) over all ranks; rank r receives part r of the sum in
   /// `part`. `part` is either this rank's own range of `values` or does not overlap with `values`.
   template <class Values, class Part>
-  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, device::Completion after) {
+  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, device::EventHandle after) {
     return start_on(StartedKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
   /// Starts to gather every rank's `part` in `all` (R * part.size() elements), in rank order. `part` is
   /// either this rank's own range of `all` or does not overlap with `all`.
   template <class Part, class All>
-  Ticket start_all_gather(Part&& part, All&& all, device::Completion after) {
+  Ticket start_all_gather(Part&& part, All&& all, device::EventHandle after) {
     return start_on(StartedKind::all_gather, std::span(part), std::span(all), after);
   }
-  virtual Ticket start(const StartedCall& call, device::Completion after) = 0;
+  virtual Ticket start(const StartedCall& call, device::EventHandle after) = 0;
   /// Completes a non-blocking collective. On the CPU this call blocks until it has finished and returns a
   /// null event. On a GPU it returns the event that the device must wait for before it accesses the buffers.
   /// Throws std::logic_error if `ticket` was never started.
-  virtual device::Completion wait(Ticket ticket) = 0;
+  virtual device::EventHandle wait(Ticket ticket) = 0;
   /// Prepares for destruction after a failure: blocks until no non-blocking collective accesses host memory
   /// any more, or for a few seconds if other ranks do not respond.
   virtual void settle() noexcept {}
@@ -162,7 +162,7 @@ class Communicator {
 
  private:
   template <class In, class Out>
-  Ticket start_on(StartedKind kind, In in, Out out, device::Completion after) {
+  Ticket start_on(StartedKind kind, In in, Out out, device::EventHandle after) {
     using T = typename Out::value_type;
     static_assert(std::is_same_v<T, typename In::value_type>);
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16>);

@@ -18,8 +18,8 @@ enum class Wire { fp32, bf16 };
 enum class ServerUpdates { synchronous, asynchronous };
 
 /// Limits of DistributedOptions::bucket_mib.
-inline constexpr double least_bucket_mib = 0.001;
-inline constexpr double most_bucket_mib = 1024.0;
+inline constexpr double min_bucket_mib = 0.001;
+inline constexpr double max_bucket_mib = 1024.0;
 
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/comm/communicator.hpp>
@@ -28,10 +28,10 @@ void pack_parts(Device& device, const BucketPlan& plan, int owner, const typenam
 /// Rounds the first `size` elements of the weights to bf16, as communication in bf16 does.
 template <class Device>
 void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, std::int64_t size) {
-  const auto rounded = device.make_narrow_buffer(size);
-  device.narrow(weights.master(), {0, size}, *rounded, 0);
-  device.widen(*rounded, {0, size}, weights.master(), 0);
-  device.weights_changed(weights);
+  const auto rounded = device.make_bf16_buffer(size);
+  device.cast_to_bf16(weights.master(), {0, size}, *rounded, 0);
+  device.cast_to_fp32(*rounded, {0, size}, weights.master(), 0);
+  device.refresh_weight_copies(weights);
 }
 
 /// The elements that this rank updates.
@@ -76,7 +76,7 @@ class Reducer {
       throw std::invalid_argument(
           "Reducer: the plan is for another number of ranks, or the gradient is smaller than its padded size");
     if (alone()) mode_ = {};
-    if (mode_.bf16_wire) wire_ = device.make_narrow_buffer(plan.padded_size());
+    if (mode_.bf16_wire) wire_ = device.make_bf16_buffer(plan.padded_size());
     if (mode_.sharded && mode_.bf16_wire) exact_own_ = device.make_buffer(plan.shard_size());
   }
   /// Ends the reductions that a failed step has left unfinished, before their buffers are freed.
@@ -101,7 +101,7 @@ class Reducer {
   /// Reports that elements `range` of the gradient are complete once `done` is signaled. Every element must
   /// be reported exactly once, in any order. With overlap, starts the reduction of complete buckets in bucket
   /// order.
-  void ready(Range range, device::Completion done) {
+  void ready(Range range, device::EventHandle done) {
     if (!mode_.overlap) return;
     for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
       const Range bucket = plan_.filled(b);
@@ -124,10 +124,10 @@ class Reducer {
     // All reductions start before the first all-gather of weights, so their order is the same on all ranks.
     if (mode_.overlap && sums_.size() != ready_elements_.size())
       throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
-    if (!mode_.overlap) sums_.push_back(start_sum(bucket, device_.mark()));
-    device_.wait_for(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
+    if (!mode_.overlap) sums_.push_back(start_sum(bucket, device_.record_event()));
+    device_.wait_event(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
     const Range summed = mode_.sharded ? own_part(bucket) : plan_.bucket(bucket);
-    if (mode_.bf16_wire) device_.widen(*wire_, summed, gradients_, summed.begin);
+    if (mode_.bf16_wire) device_.cast_to_fp32(*wire_, summed, gradients_, summed.begin);
     ++summed_;
   }
 
@@ -155,7 +155,7 @@ class Reducer {
   void sum_values(Buffer& values) {
     if (alone()) return;
     const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
-    device_.wait_for(communicator_.wait(communicator_.start_all_reduce_sum(all, device_.mark())));
+    device_.wait_event(communicator_.wait(communicator_.start_all_reduce_sum(all, device_.record_event())));
   }
 
   /// Starts the all-gather of the weights of `bucket` after this rank has updated its part. Does nothing
@@ -198,9 +198,9 @@ class Reducer {
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
       device_.copy(packed, plan_.packed(b), flat, own_part(b).begin);
       tickets.push_back(communicator_.start_all_gather(view(flat, own_part(b)), view(flat, plan_.bucket(b)),
-                                                       device_.mark()));
+                                                       device_.record_event()));
     }
-    for (const Ticket ticket : tickets) device_.wait_for(communicator_.wait(ticket));
+    for (const Ticket ticket : tickets) device_.wait_event(communicator_.wait(ticket));
   }
 
   /// Returns the payload bytes that each rank sends in one step, which equal those that it receives: a
@@ -219,7 +219,7 @@ class Reducer {
     return {std::min(range.begin, end), end};
   }
 
-  Ticket start_sum(std::int64_t bucket, device::Completion done) {
+  Ticket start_sum(std::int64_t bucket, device::EventHandle done) {
     const Range all = plan_.bucket(bucket);
     const auto reduce_scatter = [&](auto& values) {
       return communicator_.start_reduce_scatter_sum(view(values, all), view(values, own_part(bucket)), done);
@@ -228,9 +228,9 @@ class Reducer {
       return mode_.sharded ? reduce_scatter(gradients_)
                            : communicator_.start_all_reduce_sum(view(gradients_, plan_.filled(bucket)), done);
     }
-    device_.wait_for(done);
-    device_.narrow(gradients_, all, *wire_, all.begin);
-    done = device_.mark();
+    device_.wait_event(done);
+    device_.cast_to_bf16(gradients_, all, *wire_, all.begin);
+    done = device_.record_event();
     return mode_.sharded ? reduce_scatter(*wire_)
                          : communicator_.start_all_reduce_sum(view(*wire_, all), done);
   }
@@ -239,19 +239,19 @@ class Reducer {
     const Range part = own_part(bucket);
     const auto gather = [&](auto& values) {
       return communicator_.start_all_gather(view(values, part), view(values, plan_.bucket(bucket)),
-                                            device_.mark());
+                                            device_.record_event());
     };
     if (!mode_.bf16_wire) return gather(master);
     device_.copy(master, part, *exact_own_, plan_.packed(bucket).begin);
-    device_.narrow(master, part, *wire_, part.begin);
+    device_.cast_to_bf16(master, part, *wire_, part.begin);
     return gather(*wire_);
   }
 
   void take_weights(std::int64_t bucket, Weights& weights) {
-    device_.wait_for(communicator_.wait(gathers_[static_cast<std::size_t>(bucket)]));
+    device_.wait_event(communicator_.wait(gathers_[static_cast<std::size_t>(bucket)]));
     const Range all = plan_.bucket(bucket);
-    if (mode_.bf16_wire) device_.widen(*wire_, all, weights.master(), all.begin);
-    device_.weights_changed(weights, plan_.filled(bucket));
+    if (mode_.bf16_wire) device_.cast_to_fp32(*wire_, all, weights.master(), all.begin);
+    device_.refresh_weight_copies(weights, plan_.filled(bucket));
   }
 
   Communicator& communicator_;
@@ -259,10 +259,10 @@ class Reducer {
   BucketPlan plan_;
   ReducerMode mode_;
   Buffer& gradients_;
-  std::unique_ptr<typename Device::NarrowBuffer> wire_;  // padded_size() elements, sent and received as bf16
-  std::unique_ptr<Buffer> exact_own_;                    // shard_size() elements
-  std::vector<std::int64_t> ready_elements_;             // number of complete elements by bucket
-  std::vector<Ticket> sums_;                             // reductions started, by bucket
+  std::unique_ptr<typename Device::Bf16Buffer> wire_;  // padded_size() elements, sent and received as bf16
+  std::unique_ptr<Buffer> exact_own_;                  // shard_size() elements
+  std::vector<std::int64_t> ready_elements_;           // number of complete elements by bucket
+  std::vector<Ticket> sums_;                           // reductions started, by bucket
   std::vector<Ticket> gathers_;
   std::int64_t summed_ = 0;
 };

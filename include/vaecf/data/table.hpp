@@ -76,9 +76,9 @@ class FieldSplitter {
   FieldSplitter(std::string separator, bool quotes, bool lenient = false)
       : separator_(std::move(separator)), quotes_(quotes), lenient_(lenient) {}
 
-  /// Stores the first `most` fields of `line` in fields(), or all of them if there are fewer. Returns false
-  /// if a quote is not closed or is followed by text, unless `lenient`.
-  bool split(std::string_view line, std::size_t most);
+  /// Stores the first `max_fields` fields of `line` in fields(), or all of them if there are fewer. Returns
+  /// false if a quote is not closed or is followed by text, unless `lenient`.
+  bool split(std::string_view line, std::size_t max_fields);
   const std::vector<std::string_view>& fields() const { return fields_; }
   /// Returns whether the line has more text after the last field; rest() is that text.
   bool more() const { return more_; }

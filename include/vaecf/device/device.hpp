@@ -23,15 +23,17 @@ enum class Activation { identity, tanh };
 
 /// Called as soon as a flat range of the gradient is complete, in the order of ParameterLayout. The output
 /// layer's weight arrives in several row ranges, so that its reduction overlaps with the backward pass.
-using GradientReady = std::function<void(Range flat, Completion)>;
+using GradientReady = std::function<void(Range flat, EventHandle)>;
 
-/// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability `items`,
-/// and its value is divided by `items`. The interactions of a user are all dropped with probability 1 -
-/// `history`, so that the model learns to use features alone; they are not rescaled.
-struct Keep {
-  Keep(float of_items, float of_histories = 1.0F) : items(of_items), history(of_histories) {}
-  float items;
-  float history;
+/// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability
+/// `item_keep_prob`, and its value is divided by `item_keep_prob`. The interactions of a user are all dropped
+/// with probability 1 - `history_keep_prob`, so that the model learns to use features alone; they are not
+/// rescaled.
+struct InputDropout {
+  InputDropout(float item_probability, float history_probability = 1.0F)
+      : item_keep_prob(item_probability), history_keep_prob(history_probability) {}
+  float item_keep_prob;
+  float history_keep_prob;
 };
 
 /// Both moments of the optimizer: flat like the weights or, if the update is sharded over ranks, only this
@@ -56,7 +58,7 @@ struct FusedUpdate {
 /// Features of a batch of users: the users' rows of the feature matrix, and the index of the tensor
 /// (features, width) with one row per feature.
 template <class Batch>
-struct SideInput {
+struct SideFeatures {
   const Batch& batch;
   int table = -1;
 };
@@ -68,34 +70,35 @@ struct SideInput {
 /// when they return.
 ///
 /// A device defines these types; all make_* functions return them as std::unique_ptr:
-///   Buffer         flat, zero-initialized memory of floats: data(), size()
-///   NarrowBuffer   flat, zero-initialized memory of bf16 values, for communication in bf16
-///   Parameters     weights: layout(), fp32 master() in the flat layout, and the device's 16-bit copies
-///   Activations    rows() by columns() values of the current batch, in the device's storage format
-///   UserRows       sparse rows of users, of a shard or held-out: rows(), and description() for the log
-///   BatchOrder     row indices of every batch of an epoch: batches(), users(batch)
-///   Batch          X (B, I) and its transpose: users()
-///   StepState      a step's parameters, its losses and the loss scale, in device memory
-///   MetricTotals   sums of ranking metrics over users
-///   Graph          captured operations, which replay() runs on the current contents of the step state
-///   Stopwatch      mark() records a time stamp that is reached when all operations before it are done; it is
-///                  never part of a graph. read() waits for the last mark, returns the seconds between
-///                  consecutive marks and removes all marks. last() returns the time of the last mark of the
-///                  previous read() on the host's clock.
+///   Buffer             flat, zero-initialized memory of floats: data(), size()
+///   Bf16Buffer         flat, zero-initialized memory of bf16 values, for communication in bf16
+///   Parameters         weights: layout(), fp32 master() in the flat layout, and the device's 16-bit copies
+///   Activations        rows() by columns() values of the current batch, in the device's storage format
+///   UserRows           sparse rows of users, of a shard or held-out: rows(), and description() for the log
+///   BatchSchedule      row indices of every batch of an epoch: batches(), users(batch)
+///   Batch              X (B, I) and its transpose: users()
+///   StepState          a step's parameters, its losses and the loss scale, in device memory
+///   MetricAccumulator  sums of ranking metrics over users
+///   Graph              captured operations, which replay() runs on the current contents of the step state
+///   DeviceTimer        capture() records a time stamp that is reached when all operations before it are
+///   done; it is
+///                      never part of a graph. read() waits for the last mark, returns the seconds between
+///                      consecutive marks and removes all marks. last() returns the time of the last mark of
+///                      the previous read() on the host's clock.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 template <class D>
 concept Device = requires(
     D& device, const D& idle, typename D::Buffer& buffer, const typename D::Buffer& values,
-    typename D::NarrowBuffer& narrow, typename D::Parameters& weights, const typename D::Parameters& fixed,
+    typename D::Bf16Buffer& bf16, typename D::Parameters& weights, const typename D::Parameters& fixed,
     typename D::Activations& out, const typename D::Activations& in, typename D::Activations& gradient,
-    const typename D::UserRows& rows, typename D::BatchOrder& order, typename D::Batch& into,
-    const typename D::Batch& batch, typename D::StepState& step, typename D::MetricTotals& totals,
-    typename D::Graph& graph, typename D::Stopwatch& stopwatch, const ParameterLayout& layout,
-    const GradientReady& ready, const SideInput<typename D::Batch>* side,
+    const typename D::UserRows& rows, typename D::BatchSchedule& schedule, typename D::Batch& into,
+    const typename D::Batch& batch, typename D::StepState& step, typename D::MetricAccumulator& totals,
+    typename D::Graph& graph, typename D::DeviceTimer& timer, const ParameterLayout& layout,
+    const GradientReady& ready, const SideFeatures<typename D::Batch>* side,
     const FusedUpdate<typename D::Parameters, typename D::Buffer>* fused, Moments<typename D::Buffer> moments,
-    Layer layer, Activation act, Keep keep, Range range, std::int64_t count, Completion done,
-    std::span<const TensorSpec> tensors, CsrView csr, std::span<const std::int64_t> numbers,
+    Layer layer, Activation act, InputDropout input_dropout, Range range, std::int64_t count,
+    EventHandle done, std::span<const TensorSpec> tensors, CsrView csr, std::span<const std::int64_t> numbers,
     std::span<const float> logical, std::span<float> result, std::span<std::int32_t> items,
     std::span<const math::Metric> metrics) {
   // Properties. description() is one line for the log: device, threads, precision and kernels. device() is
@@ -114,59 +117,61 @@ concept Device = requires(
   { device.measure_memory_rate() } -> std::same_as<double>;
 
   // Memory. plan_parameters() takes the tensors in the order in which the backward pass completes them. The
-  // master buffer has at least `count` elements; those after the layout's are zero. hold_rows() stores rows
-  // of `count` columns (last argument); the first row is user `count` (second argument) of its set. On the
-  // CPU, the memory behind the view must outlive the result.
+  // master buffer has at least `count` elements; those after the layout's are zero. make_user_rows() stores
+  // rows of `count` columns (last argument); the first row is user `count` (second argument) of its set. On
+  // the CPU, the memory behind the view must outlive the result.
   { idle.plan_parameters(tensors) } -> std::same_as<ParameterLayout>;
   { device.make_parameters(layout, count) } -> std::same_as<std::unique_ptr<typename D::Parameters>>;
   { device.make_buffer(count) } -> std::same_as<std::unique_ptr<typename D::Buffer>>;
-  { device.make_narrow_buffer(count) } -> std::same_as<std::unique_ptr<typename D::NarrowBuffer>>;
+  { device.make_bf16_buffer(count) } -> std::same_as<std::unique_ptr<typename D::Bf16Buffer>>;
   { device.make_activations(count, count) } -> std::same_as<std::unique_ptr<typename D::Activations>>;
   { device.make_batch() } -> std::same_as<std::unique_ptr<typename D::Batch>>;
-  { device.hold_rows(csr, count, count) } -> std::same_as<std::unique_ptr<typename D::UserRows>>;
-  { device.make_batch_order() } -> std::same_as<std::unique_ptr<typename D::BatchOrder>>;
+  { device.make_user_rows(csr, count, count) } -> std::same_as<std::unique_ptr<typename D::UserRows>>;
+  { device.make_batch_schedule() } -> std::same_as<std::unique_ptr<typename D::BatchSchedule>>;
   { device.make_step_state() } -> std::same_as<std::unique_ptr<typename D::StepState>>;
-  { device.make_metric_totals(metrics.size()) } -> std::same_as<std::unique_ptr<typename D::MetricTotals>>;
-  { device.make_stopwatch() } -> std::same_as<std::unique_ptr<typename D::Stopwatch>>;
+  {
+    device.make_metric_accumulator(metrics.size())
+    } -> std::same_as<std::unique_ptr<typename D::MetricAccumulator>>;
+  { device.make_timer() } -> std::same_as<std::unique_ptr<typename D::DeviceTimer>>;
   device.fill(buffer, 0.0F);
   // narrow(), widen() and copy() write elements `range` of the first argument to the third, starting at
   // `count`. narrow() rounds to bf16, widen() converts back to fp32.
-  device.narrow(values, range, narrow, count);
-  device.widen(narrow, range, buffer, count);
+  device.cast_to_bf16(values, range, bf16, count);
+  device.cast_to_fp32(bf16, range, buffer, count);
   device.copy(values, range, buffer, count);
   // import_rows() and export_rows() copy logical rows `range` of a tensor, row-major and without padding, to
   // or from a flat buffer in `layout`. Both block until the copy has finished.
   device.import_rows(layout, 0, range, logical, buffer);
   idle.export_rows(layout, 0, range, values, result);
-  // weights_changed() updates the 16-bit copies of all elements or of a range. Must be called after every
-  // write to master() except by update().
-  device.weights_changed(weights);
-  device.weights_changed(weights, range);
+  // refresh_weight_copies() updates the 16-bit copies of all elements or of a range. Must be called after
+  // every write to master() except by update().
+  device.refresh_weight_copies(weights);
+  device.refresh_weight_copies(weights, range);
 
   // The stream. synchronize() blocks until all operations are done; throws RunError if the device failed.
-  // mark() returns the point reached so far, for other streams to wait for. Operations after wait_for() start
-  // only once `done` is reached.
+  // record_event() returns the point reached so far, for other streams to wait for. Operations after
+  // wait_event() start only once `done` is reached.
   device.synchronize();
-  { device.mark() } -> std::same_as<Completion>;
-  device.wait_for(done);
-  // record() calls the function, which must call only operations that do not block, and captures them as a
+  { device.record_event() } -> std::same_as<EventHandle>;
+  device.wait_event(done);
+  // capture() calls the function, which must call only operations that do not block, and captures them as a
   // graph. If the device does not support capture, the operations run as usual and the result is null. The
-  // function may be called twice, but its operations run only once. fits() returns false if memory that a
+  // function may be called twice, but its operations run only once. is_valid() returns false if memory that a
   // graph uses was reallocated since; replay() then returns false without running anything.
-  { device.record(std::function<void()>()) } -> std::same_as<std::unique_ptr<typename D::Graph>>;
-  { idle.fits(graph) } -> std::same_as<bool>;
+  { device.capture(std::function<void()>()) } -> std::same_as<std::unique_ptr<typename D::Graph>>;
+  { idle.is_valid(graph) } -> std::same_as<bool>;
   { device.replay(graph) } -> std::same_as<bool>;
 
   // The step. begin_step() sets the parameters of the operations that follow, and is never part of a graph.
-  // inspect_gradients() must precede any weight update; it adds the statistics of gradient elements `range`
-  // to verdict(step), which begin_step() set to 0. verdict() has two elements. The first is the number of
-  // non-finite elements, counted in fp16 only; if it is not 0, update() does nothing. The second is the sum
-  // of squares, scaled as in update(), computed only if the rule clips. If ranks inspect different elements,
-  // the caller must all-reduce the verdict. end_step() adds the step's losses to the sums, or counts the step
-  // as skipped, and updates the loss scale.
-  device.begin_step(StepNumbers(), step);
-  device.inspect_gradients(values, range, step);
-  { device.verdict(step) } -> std::same_as<typename D::Buffer&>;
+  // accumulate_gradient_stats() must precede any weight update; it adds the statistics of gradient elements
+  // `range` to verdict(step), which begin_step() set to 0. gradient_stats() has two elements. The first is
+  // the number of non-finite elements, counted in fp16 only; if it is not 0, update() does nothing. The
+  // second is the sum of squares, scaled as in update(), computed only if the rule clips. If ranks inspect
+  // different elements, the caller must all-reduce the verdict. end_step() adds the step's losses to the
+  // sums, or counts the step as skipped, and updates the loss scale.
+  device.begin_step(StepParams(), step);
+  device.accumulate_gradient_stats(values, range, step);
+  { device.gradient_stats(step) } -> std::same_as<typename D::Buffer&>;
   device.end_step(step);
   // Sums of losses. clear_losses() sets them to 0, set_losses() to given values, as after a resume within an
   // epoch; both remove the record of a non-finite step. read_losses() blocks until the steps ended so far
@@ -180,19 +185,20 @@ concept Device = requires(
   device.set_loss_scale(LossScale(), step);
 
   // The batch. Batch t of an order consists of rows numbers[begin[t] .. begin[t + 1]) of `rows`.
-  // gather_step() gathers the batch that `step` selects, with its transpose; `count` must be its number of
-  // users. gather_batch() gathers the given rows, with the transpose if losses or gradients are needed.
-  device.set_batch_order(rows, numbers, numbers, order);
-  device.gather_step(rows, order, step, count, into);
+  // gather_scheduled_batch() gathers the batch that `step` selects, with its transpose; `count` must be its
+  // number of users. gather_batch() gathers the given rows, with the transpose if losses or gradients are
+  // needed.
+  device.set_batch_schedule(rows, numbers, numbers, schedule);
+  device.gather_scheduled_batch(rows, schedule, step, count, into);
   device.gather_batch(rows, numbers, true, into);
 
-  // Forward pass. encode_input(): output = act(bias + sum over the user's items i of s_ui W_i) with s_ui =
+  // Forward pass. sparse_linear(): output = act(bias + sum over the user's items i of s_ui W_i) with s_ui =
   // dropout_ui / sqrt(n_u): rows are L2-normalized before dropout. With `side` (may be null), the sum over
   // the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features are normalized separately
   // and never dropped. linear(): output = act(input W + bias). sample_latent(): z (B, L) = mu + eps *
   // exp(logvar / 2) from statistics (B, 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. latent_mean(): z = mu,
   // for scoring.
-  device.encode_input(batch, fixed, layer, act, keep, step, out, side);
+  device.sparse_linear(batch, fixed, layer, act, input_dropout, step, out, side);
   device.linear(in, fixed, layer, act, out);
   device.sample_latent(batch, in, step, out);
   device.latent_mean(in, out);
@@ -205,16 +211,17 @@ concept Device = requires(
   // complete. In fp16, all gradients from here on include the loss scale. linear_backward() replaces the
   // gradient of the layer's output by that before `act`, and writes dW, dbias and, unless null, the gradient
   // of the input. latent_backward() computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
-  // * KL, and adds to the step's kl. input_gradient() computes the weight gradient of encode_input() as a
-  // segment reduction over the batch's transpose, without atomics; rows of items without users in the batch
-  // become zero. side_gradient() computes the gradient of the feature table, never fused, from the gradient
-  // before the activation that input_gradient() wrote.
+  // * KL, and adds to the step's kl. sparse_linear_backward() computes the weight gradient of sparse_linear()
+  // as a segment reduction over the batch's transpose, without atomics; rows of items without users in the
+  // batch become zero. side_features_backward() computes the gradient of the feature table, never fused, from
+  // the gradient before the activation that sparse_linear_backward() wrote.
   device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused);
   { idle.fuses_updates() } -> std::same_as<bool>;
   device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready);
   device.latent_backward(batch, in, step, in, gradient);
-  device.input_gradient(batch, layout, layer, act, keep, step, in, gradient, buffer, ready, fused);
-  device.side_gradient(*side, layout, in, buffer, ready);
+  device.sparse_linear_backward(batch, layout, layer, act, input_dropout, step, in, gradient, buffer, ready,
+                                fused);
+  device.side_features_backward(*side, layout, in, buffer, ready);
 
   // The optimizer. update() applies the step's rule to the flat elements of `range`, which must be within one
   // tensor, and updates their copies; weight decay applies only if the second argument is set.
@@ -222,14 +229,14 @@ concept Device = requires(
   device.update(step, true, range, values, moments, weights);
   { device.sum_of_squares(fixed, 0) } -> std::same_as<double>;
 
-  // Scoring; the items of a user's batch row are masked. rank_held_out() writes, for each entry of `csr`
+  // Scoring; the items of a user's batch row are masked. rank_targets() writes, for each entry of `csr`
   // (rows as in `batch`), the number of unmasked items that rank ahead of it: higher score first, then lower
   // item. A target that is itself masked gets rank I. add_metrics() computes such ranks for rows `range` of
   // `rows` and adds the metrics of users with at least one target to `totals`. read_metrics() returns one sum
   // per metric; blocks. top_k() writes the k best items of each user and their scores, (B, k) each, best
   // first; the lower item wins ties. If fewer than k are left, the remaining entries are item -1 and score
   // -infinity.
-  device.rank_held_out(in, batch, csr, fixed, layer, items);
+  device.rank_targets(in, batch, csr, fixed, layer, items);
   device.add_metrics(in, batch, rows, range, fixed, layer, metrics, totals);
   { device.read_metrics(totals) } -> std::same_as<std::vector<math::MetricSums>>;
   device.top_k(in, batch, fixed, layer, 1, items, result);
@@ -237,9 +244,9 @@ concept Device = requires(
   // Copy activations from and to the host as (rows, columns) row-major fp32, for tests and small results.
   device.write_activations(out, count, logical);
   idle.read_activations(in, result);
-  { stopwatch.read() } -> std::same_as<std::vector<double>>;
-  { stopwatch.last() } -> std::same_as<std::chrono::steady_clock::time_point>;
-  stopwatch.mark();
+  { timer.elapsed() } -> std::same_as<std::vector<double>>;
+  { timer.last_record_time() } -> std::same_as<std::chrono::steady_clock::time_point>;
+  timer.record();
 };
 
 }  // namespace vaecf::device

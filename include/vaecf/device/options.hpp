@@ -12,14 +12,14 @@ enum class Precision { automatic, fp32, bf16, fp16, tf32 };
 enum class Kernels { automatic, portable };
 
 /// Upper bound on the number of threads per rank.
-inline constexpr int most_threads = 4096;
+inline constexpr int max_threads = 4096;
 
 /// Options of the device that a rank computes on.
 struct BackendOptions {
   DeviceChoice device = DeviceChoice::automatic;
   Precision precision = Precision::automatic;  ///< auto: bf16 on CUDA and on CPUs with AMX, else fp32
   Kernels kernels = Kernels::automatic;
-  int threads = 0;  ///< at most most_threads; 0: this rank's part of the cores it is bound to
+  int threads = 0;  ///< at most max_threads; 0: this rank's part of the cores it is bound to
   // GPU only:
   Toggle resident = Toggle::automatic;  ///< keep the shard in GPU memory (automatic: if it fits)
   Toggle graph = Toggle::automatic;     ///< capture the step as a CUDA graph and replay it

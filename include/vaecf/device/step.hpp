@@ -7,10 +7,10 @@
 namespace vaecf::device {
 
 /// The parameters that differ between training steps.
-struct StepNumbers {
+struct StepParams {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;  ///< index of the update attempt; key of the random streams, see math/philox.hpp
-  std::int64_t batch = 0;  ///< index of the batch in the BatchOrder
+  std::int64_t batch = 0;  ///< index of the batch in the BatchSchedule
   float beta = 0.0F;       ///< weight of the KL term
   UpdateRule rule;         ///< with the decay of the tensors that decay
 };
@@ -22,14 +22,14 @@ struct LossSums {
   double weighted_kl = 0.0;  ///< beta * kl, with each step's own beta
   std::int64_t users = 0;
   std::int64_t skipped = 0;  ///< fp16: steps skipped because of gradient overflow; not part of any sum
-  /// First step (StepNumbers::step) whose loss was NaN or infinite, with its terms; -1: none. Always -1 in
+  /// First step (StepParams::step) whose loss was NaN or infinite, with its terms; -1: none. Always -1 in
   /// fp16, which skips such steps.
-  std::int64_t broken_step = -1;
-  double broken_nll = 0.0;
-  double broken_kl = 0.0;
+  std::int64_t nonfinite_step = -1;
+  double nonfinite_nll = 0.0;
+  double nonfinite_kl = 0.0;
 
   /// Returns these sums without the record of a non-finite step.
-  LossSums unbroken() const { return {nll, kl, weighted_kl, users, skipped, -1, 0.0, 0.0}; }
+  LossSums without_nonfinite() const { return {nll, kl, weighted_kl, users, skipped, -1, 0.0, 0.0}; }
 };
 
 /// Scale of fp16 gradients, so that small values do not underflow. On overflow the scale is halved and the
@@ -39,12 +39,12 @@ struct LossScale {
   std::int32_t good_steps = 0;  ///< since the last change
 
   static constexpr std::int32_t growth_interval = 2000;
-  static constexpr float largest = 16777216.0F;
+  static constexpr float max_scale = 16777216.0F;
 };
 
 /// A point in the device's stream that the host or another stream can wait for. Null on the CPU, where all
 /// work before it is already done.
-struct Completion {
+struct EventHandle {
   void* event = nullptr;
 };
 

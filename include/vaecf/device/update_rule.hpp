@@ -25,7 +25,7 @@ struct UpdateRule {
   float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
   float decay = 0.0F;           ///< 2 lambda, on tensors that decay, after the reduction
   /// Maximum norm of the scaled gradient over all parameters; 0: no clipping. clip = min(1, clip_norm /
-  /// ||gradient_scale * gradient||_2). See device::Device, inspect_gradients().
+  /// ||gradient_scale * gradient||_2). See device::Device, accumulate_gradient_stats().
   float clip_norm = 0.0F;
 };
 

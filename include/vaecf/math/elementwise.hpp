@@ -1,7 +1,7 @@
 #pragma once
 
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/base/narrow.hpp>
 
 #include <cmath>
 #include <cstdint>

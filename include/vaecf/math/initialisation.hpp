@@ -17,7 +17,7 @@ VAECF_HD inline float xavier_limit(std::int64_t fan_in, std::int64_t fan_out) {
 VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
                                      std::int64_t fan_in, std::int64_t fan_out) {
   const std::uint32_t word =
-      random_word(seed, RandomPurpose::initialisation, static_cast<std::uint32_t>(index >> 32), tensor,
+      random_word(seed, RandomStream::initialisation, static_cast<std::uint32_t>(index >> 32), tensor,
                   static_cast<std::uint32_t>(index));
   return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
 }
@@ -31,9 +31,9 @@ VAECF_HD inline float truncated_normal(std::uint64_t seed, std::uint32_t tensor,
   const auto high = static_cast<std::uint32_t>(index >> 32);
   const std::uint32_t key[2] = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const std::uint32_t last = static_cast<std::uint32_t>(RandomPurpose::initialisation) + 256U * attempt;
+    const std::uint32_t last = static_cast<std::uint32_t>(RandomStream::initialisation) + 256U * attempt;
     const std::uint32_t counter[4] = {low / 4, tensor, high, last};
-    const float normal = normal_of_block(philox4x32_10(counter, key), low % 4);
+    const float normal = normal_from_block(philox4x32_10(counter, key), low % 4);
     if (std::abs(normal) <= 2.0F) return sd * normal;
   }
 }

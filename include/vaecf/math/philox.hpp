@@ -8,7 +8,7 @@
 namespace vaecf::math {
 
 /// The independent random streams. The value is the last counter word, so streams never share a counter.
-enum class RandomPurpose : std::uint32_t {
+enum class RandomStream : std::uint32_t {
   dropout = 1,         ///< user = row in /train, index = item
   latent_noise = 2,    ///< user = row in /train, index = latent dimension
   initialisation = 3,  ///< user = tensor index, (step, index) = high and low word of the row-major index
@@ -45,17 +45,17 @@ VAECF_HD constexpr PhiloxBlock philox4x32_10(const std::uint32_t (&counter)[4],
 
 /// Returns the random words with indices 4 * block .. 4 * block + 3. Stateless: the result does not depend on
 /// device, number of ranks or resumes.
-VAECF_HD constexpr PhiloxBlock random_block(std::uint64_t seed, RandomPurpose purpose, std::uint32_t step,
+VAECF_HD constexpr PhiloxBlock random_block(std::uint64_t seed, RandomStream stream, std::uint32_t step,
                                             std::uint32_t user, std::uint32_t block) {
-  const std::uint32_t counter[4] = {block, user, step, static_cast<std::uint32_t>(purpose)};
+  const std::uint32_t counter[4] = {block, user, step, static_cast<std::uint32_t>(stream)};
   const std::uint32_t key[2] = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   return philox4x32_10(counter, key);
 }
 
 /// Returns the random word with index `index`. Stateless like random_block().
-VAECF_HD constexpr std::uint32_t random_word(std::uint64_t seed, RandomPurpose purpose, std::uint32_t step,
+VAECF_HD constexpr std::uint32_t random_word(std::uint64_t seed, RandomStream stream, std::uint32_t step,
                                              std::uint32_t user, std::uint32_t index) {
-  return random_block(seed, purpose, step, user, index / 4).word[index % 4];
+  return random_block(seed, stream, step, user, index / 4).word[index % 4];
 }
 
 /// Returns a value uniform on (0, 1]: (word + 1/2) / 2^32 rounded to fp32, at least 2^-33.
@@ -63,21 +63,21 @@ VAECF_HD constexpr float uniform01(std::uint32_t word) {
   return static_cast<float>(word) * 0x1p-32F + 0x1p-33F;
 }
 
-/// Returns keep * 2^32: words below it are kept. 64 bits, so that keep = 1 keeps every word.
-VAECF_HD constexpr std::uint64_t dropout_threshold(float keep) {
-  return static_cast<std::uint64_t>(static_cast<double>(keep) * 0x1p32);
+/// Returns keep_prob * 2^32: words below it are kept. 64 bits, so that keep_prob = 1 keeps every word.
+VAECF_HD constexpr std::uint64_t dropout_threshold(float keep_prob) {
+  return static_cast<std::uint64_t>(static_cast<double>(keep_prob) * 0x1p32);
 }
 
 /// Returns whether item `item` of user `user` is kept by the dropout of step `step`.
 VAECF_HD constexpr bool dropout_keeps_item(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                            std::uint32_t item, std::uint64_t threshold) {
-  return random_word(seed, RandomPurpose::dropout, step, user, item) < threshold;
+  return random_word(seed, RandomStream::dropout, step, user, item) < threshold;
 }
 
 /// Returns whether the interactions of user `user` are kept in step `step` (history dropout).
 VAECF_HD constexpr bool dropout_keeps_history(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                               std::uint64_t threshold) {
-  return random_word(seed, RandomPurpose::history, step, user, 0) < threshold;
+  return random_word(seed, RandomStream::history, step, user, 0) < threshold;
 }
 
 /// Two independent N(0, 1) values.
@@ -93,18 +93,18 @@ VAECF_HD inline NormalPair normal_pair(std::uint32_t word0, std::uint32_t word1)
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Returns the N(0, 1) value at index `lane` of a block: words (0, 1) give indices 0 and 1, words (2, 3)
+/// Returns the N(0, 1) value at index `index` of a block: words (0, 1) give indices 0 and 1, words (2, 3)
 /// indices 2 and 3.
-VAECF_HD inline float normal_of_block(const PhiloxBlock& block, std::uint32_t lane) {
+VAECF_HD inline float normal_from_block(const PhiloxBlock& block, std::uint32_t index) {
   const NormalPair pair =
-      lane < 2 ? normal_pair(block.word[0], block.word[1]) : normal_pair(block.word[2], block.word[3]);
-  return lane % 2 == 0 ? pair.first : pair.second;
+      index < 2 ? normal_pair(block.word[0], block.word[1]) : normal_pair(block.word[2], block.word[3]);
+  return index % 2 == 0 ? pair.first : pair.second;
 }
 
 /// Writes the noise eps of latent dimensions 4 * block .. 4 * block + 3 of user `user` in step `step`.
 VAECF_HD inline void latent_noise_block(std::uint64_t seed, std::uint32_t step, std::uint32_t user,
                                         std::uint32_t block, float (&noise)[4]) {
-  const PhiloxBlock words = random_block(seed, RandomPurpose::latent_noise, step, user, block);
+  const PhiloxBlock words = random_block(seed, RandomStream::latent_noise, step, user, block);
   const NormalPair low = normal_pair(words.word[0], words.word[1]);
   const NormalPair high = normal_pair(words.word[2], words.word[3]);
   noise[0] = low.first;

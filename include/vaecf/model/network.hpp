@@ -34,11 +34,11 @@ struct NetworkUsers : HeldUsers {
   NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
                std::int64_t max_users)
       : no_items(static_cast<std::size_t>(max_users) + 1, 0),
-        items(device.hold_rows(users.items, users.first_user, item_count)),
-        features(feature_count > 0 ? device.hold_rows(users.features, users.first_user, feature_count)
+        items(device.make_user_rows(users.items, users.first_user, item_count)),
+        features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count)
                                    : nullptr),
-        targets(device.hold_rows(users.targets, users.first_user, item_count)),
-        empty_rows(device.hold_rows({no_items, {}}, 0, item_count)),
+        targets(device.make_user_rows(users.targets, users.first_user, item_count)),
+        empty_rows(device.make_user_rows({no_items, {}}, 0, item_count)),
         items_batch(device.make_batch()),
         features_batch(device.make_batch()),
         empty_batch(device.make_batch()) {}
@@ -98,7 +98,7 @@ class Network final : public Model {
   void write_rows(int tensor, Range rows, std::span<const float> values) override {
     device_.import_rows(layout_, tensor, rows, values, parameters_->master());
   }
-  void finish_writing() override { device_.weights_changed(*parameters_); }
+  void finish_writing() override { device_.refresh_weight_copies(*parameters_); }
   std::unique_ptr<HeldUsers> hold(const UserData& users) override {
     return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features(), max_rows_);
   }
@@ -145,18 +145,19 @@ class Network final : public Model {
   };
   enum class Latent { sampled, mean };
 
-  void forward(const Input& batch, device::Keep keep, const StepState& step, Latent how, Clock& clock);
+  void forward(const Input& batch, device::InputDropout input_dropout, const StepState& step, Latent how,
+               Clock& clock);
   Activations& d_latent() { return d_z_ ? *d_z_ : *encoder_.back().d_output; }
   /// Returns the batch of features and their table, or nullopt for a model without features. Throws
   /// std::logic_error if `batch` has features and the model has not, or the other way round.
-  std::optional<device::SideInput<typename Device::Batch>> side_of(const Input& batch) const;
+  std::optional<device::SideFeatures<typename Device::Batch>> side_of(const Input& batch) const;
   /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
   Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
 
   Device& device_;
   std::int64_t items_;
   std::int64_t max_rows_;
-  device::Keep keep_;
+  device::InputDropout keep_;
   NetworkShape shape_;
   device::ParameterLayout layout_;
   std::unique_ptr<typename Device::Parameters> parameters_;
@@ -208,21 +209,21 @@ Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& dev
 
 template <class Device>
 auto Network<Device>::side_of(const Input& batch) const
-    -> std::optional<device::SideInput<typename Device::Batch>> {
+    -> std::optional<device::SideFeatures<typename Device::Batch>> {
   if ((batch.features != nullptr) != (shape_.features > 0)) {
     throw std::logic_error("features must be passed with each batch if and only if the model has features");
   }
   if (batch.features == nullptr) return std::nullopt;
-  return device::SideInput<typename Device::Batch>{*batch.features, feature_table_};
+  return device::SideFeatures<typename Device::Batch>{*batch.features, feature_table_};
 }
 
 template <class Device>
-void Network<Device>::forward(const Input& batch, device::Keep keep, const StepState& step, Latent how,
-                              Clock& clock) {
+void Network<Device>::forward(const Input& batch, device::InputDropout input_dropout, const StepState& step,
+                              Latent how, Clock& clock) {
   const Stage& first = encoder_.front();
   const auto side = side_of(batch);
-  device_.encode_input(batch.items, *parameters_, first.layer, first.act, keep, step, *first.output,
-                       side ? &*side : nullptr);
+  device_.sparse_linear(batch.items, *parameters_, first.layer, first.act, input_dropout, step, *first.output,
+                        side ? &*side : nullptr);
   clock.lap(StepPhase::input);
 
   const Activations* input = first.output.get();
@@ -269,10 +270,10 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
                             gradients, ready);
   }
   const Stage& first = encoder_.front();
-  device_.input_gradient(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
-                         *first.d_output, gradients, ready, fused);
+  device_.sparse_linear_backward(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
+                                 *first.d_output, gradients, ready, fused);
   if (const auto side = side_of(batch)) {
-    device_.side_gradient(*side, layout_, *first.d_output, gradients, ready);
+    device_.side_features_backward(*side, layout_, *first.d_output, gradients, ready);
   }
   clock.lap(StepPhase::backward);
 }
@@ -298,7 +299,7 @@ std::vector<math::MetricSums> Network<Device>::evaluate(HeldUsers& users, Histor
                                                         const std::function<void()>& progressed) {
   constexpr std::int64_t users_at_a_time = 500;
   auto& held = static_cast<NetworkUsers<Device>&>(users);
-  const auto totals = device_.make_metric_totals(metrics.size());
+  const auto totals = device_.make_metric_accumulator(metrics.size());
   const std::int64_t step = std::min(users_at_a_time, max_rows_);
   for (std::int64_t begin = 0; begin < held.items->rows(); begin += step) {
     const Range rows{begin, std::min(held.items->rows(), begin + step)};

@@ -49,7 +49,7 @@ inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps
 template <class Device>
 class StepClock {
  public:
-  StepClock(Device& device, bool on) : stopwatch_(on ? device.make_stopwatch() : nullptr) {}
+  StepClock(Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
 
   /// Begins a step.
   void start() { mark({}); }
@@ -60,10 +60,10 @@ class StepClock {
   /// steps have finished.
   std::vector<StepLap> read() {
     std::vector<StepLap> laps;
-    if (!stopwatch_) return laps;
+    if (!timer_) return laps;
     using Clock = std::chrono::steady_clock;
-    const std::vector<double> seconds = stopwatch_->read();
-    auto moment = stopwatch_->last();
+    const std::vector<double> seconds = timer_->elapsed();
+    auto moment = timer_->last_record_time();
     auto step = static_cast<std::int64_t>(std::count(ends_.begin(), ends_.end(), std::nullopt)) - 1;
     // Backwards from the last mark, the only one with a time on the host's clock.
     for (std::size_t i = ends_.size(); i-- > 0;) {
@@ -84,12 +84,12 @@ class StepClock {
 
  private:
   void mark(std::optional<StepPhase> phase) {
-    if (!stopwatch_) return;
-    stopwatch_->mark();
+    if (!timer_) return;
+    timer_->record();
     ends_.push_back(phase);
   }
 
-  std::unique_ptr<typename Device::Stopwatch> stopwatch_;
+  std::unique_ptr<typename Device::DeviceTimer> timer_;
   std::vector<std::optional<StepPhase>>
       ends_;  // phase that ends at each mark; nullopt at the start of a step
 };

@@ -123,7 +123,7 @@ class Engine {
   /// Runs one step with the parameters `numbers`, except for its rule, which the engine sets. `batch_users`
   /// is the size of the batch over all ranks. Returns the loss sums up to this or a recent step, if they are
   /// available without waiting.
-  virtual std::optional<device::LossSums> step(device::StepNumbers numbers, std::int64_t batch_users) = 0;
+  virtual std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) = 0;
   /// Waits for all steps, and returns the loss sums and the loss scale.
   virtual StepSums sums() = 0;
   virtual void set_sums(const StepSums& sums) = 0;

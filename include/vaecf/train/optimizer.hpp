@@ -31,7 +31,7 @@ class Rules {
 };
 
 /// The moments of all weights, or of the shard that a rank owns, and their update. The caller counts the
-/// updates, and passes the rule to the device in device::StepNumbers.
+/// updates, and passes the rule to the device in device::StepParams.
 template <class Device>
 class Optimizer {
  public:

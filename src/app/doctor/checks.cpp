@@ -45,14 +45,14 @@ Finding without_gpus(const GpuQuestion& question) {
   return finding;
 }
 
-void add_gpus(const std::vector<cuda::GpuFacts>& gpus, Findings& findings) {
+void add_gpus(const std::vector<cuda::GpuInfo>& gpus, Findings& findings) {
   for (std::size_t number = 0; number < gpus.size(); ++number) {
-    const cuda::GpuFacts& gpu = gpus[number];
+    const cuda::GpuInfo& gpu = gpus[number];
     findings.push_back({"gpu", Health::ok,
                         format("GPU {}: {}, {:.0f} GiB, compute capability {}.{}, {}, {}", number, gpu.name,
-                               static_cast<double>(gpu.memory_bytes) / 1073741824.0, gpu.generation / 10,
-                               gpu.generation % 10, gpu.pci, gpu.id)});
-    if (gpu.generation >= cuda::oldest_generation) continue;
+                               static_cast<double>(gpu.memory_bytes) / 1073741824.0,
+                               gpu.compute_capability / 10, gpu.compute_capability % 10, gpu.pci, gpu.id)});
+    if (gpu.compute_capability >= cuda::min_compute_capability) continue;
     findings.back().health = Health::fail;
     findings.back().advice = "compute capability 8.0 (A100) or newer is required; set device: cpu";
   }
@@ -66,7 +66,7 @@ void add_links(const std::vector<cuda::GpuLink>& links, Findings& findings) {
     pairs[kind].push_back(format("{}-{}", link.first, link.second));
   }
   for (const auto& [kind, of_kind] : pairs) {
-    findings.push_back(warn_if(kind == 2, "links", format("{}: GPUs {}", kinds[kind], joined(of_kind)),
+    findings.push_back(warn_if(kind == 2, "links", format("{}: GPUs {}", kinds[kind], join(of_kind)),
                                "all-reduces between them are slow; see nvidia-smi topo -m: "
                                "virtual machines and PCIe switches with ACS enabled prevent direct access"));
   }
@@ -157,7 +157,7 @@ Finding check_mpi(const std::string& description, const std::string& transports,
 }
 
 Findings check_gpus(const GpuQuestion& question) {
-  const cuda::CudaFacts& facts = question.facts;
+  const cuda::CudaInfo& facts = question.facts;
   if (facts.gpus.empty()) return {without_gpus(question)};
   Findings findings = {
       {"cuda", Health::ok,

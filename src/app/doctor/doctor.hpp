@@ -2,7 +2,7 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/engine.hpp>
@@ -93,7 +93,7 @@ Finding check_mpi(const std::string& description, const std::string& transports,
 /// The input of check_gpus(): properties of CUDA and NCCL, and the configuration.
 struct GpuQuestion {
   cuda::Availability availability;
-  cuda::CudaFacts facts;
+  cuda::CudaInfo facts;
   std::string nccl;             ///< nccl_library()
   std::string driver;           ///< version of the NVIDIA driver; empty: not loaded
   std::string device = "auto";  ///< configured value of `device`

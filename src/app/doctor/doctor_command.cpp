@@ -74,7 +74,7 @@ class Examination {
     if (about == About::all && ranks_.rank() != 0) return;
     const Outcome outcome = attempt([&] { add(about, check()); });
     if (!outcome.ok()) add(about, Finding{subject, Health::fail, outcome.message});
-    ranks_.activity().progressed();
+    ranks_.activity().note_progress();
   }
 
   /// Checks everything that needs no measurement. `hosts`: number of hosts. Collective.
@@ -83,7 +83,7 @@ class Examination {
     const bool gpus = cuda::availability().devices > 0;
     const std::string shared = shared_gpus();
     check(About::host, "gpu", [&] {
-      return check_gpus({cuda::availability(), cuda::cuda_facts(), gpus ? comm::nccl_library() : "",
+      return check_gpus({cuda::availability(), cuda::query_cuda_info(), gpus ? comm::nccl_library() : "",
                          host.nvidia_driver, to_string(config_.backend.device), ranks_.local_size(), shared,
                          config_.backend.allow_shared_gpu});
     });
@@ -104,7 +104,7 @@ class Examination {
   std::string shared_gpus() {
     train::DeviceFacts mine;
     (void)attempt([&] {
-      const auto gpus = cuda::cuda_facts().gpus;
+      const auto gpus = cuda::query_cuda_info().gpus;
       if (!gpus.empty()) mine.id = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
     });
     auto devices = gather_devices(ranks_, mine);

@@ -146,7 +146,7 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
 }  // namespace
 
 Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
-  const std::string instructions = joined(facts.instructions);
+  const std::string instructions = join(facts.instructions);
   return {
       warn_if(
           facts.name_seconds > 1.0, "host name",

@@ -51,8 +51,7 @@ Findings check_launch(const std::vector<RankPlace>& places, const std::string& s
   }
   Findings findings = {warn_if(
       counts.size() > 1, "launch",
-      format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"),
-             joined(list, "; ")),
+      format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"), join(list, "; ")),
       format(
           "hosts with {} ranks and with {} do not finish a step at the same time; start the same number on each (mpirun --map-by ppr:N:node)",
           *counts.begin(), *counts.rbegin()))};

@@ -61,9 +61,9 @@ std::string scope_text(const io::Json& finding, const io::Json& report) {
   const auto hosts = finding["hosts"].get<std::vector<std::string>>();
   if (finding["about"] == "all" || ranks.size() == report["hosts"].size()) return "";
   if (finding["about"] == "rank") {
-    return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", list_of(ranks), joined(hosts));
+    return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", list_of(ranks), join(hosts));
   }
-  return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : joined(hosts) + ": ";
+  return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : join(hosts) + ": ";
 }
 
 /// Formats throughput: "210.0 GFLOP/s" for one rank; "210.0 GFLOP/s in total, 105.0 to 105.0 per rank" for

@@ -219,7 +219,7 @@ std::int64_t find_user(const Audience& audience, const std::string& id) {
   std::vector<std::string> examples;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
   throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", id, ids.size(),
-                          audience.description, joined(examples)));
+                          audience.description, join(examples)));
 }
 
 io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count) {

@@ -43,7 +43,7 @@ void Strangers::add(const std::string& name) {
 }
 
 std::string Strangers::text() const {
-  return joined(first_) + (more_ ? " ..." : "");
+  return join(first_) + (more_ ? " ..." : "");
 }
 
 bool names_a_column(std::string_view text, std::string_view what) {
@@ -135,7 +135,7 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
   throw InputError(
       format("{}: the first line has neither an item of the model nor a header with the expected columns; "
              "found {}, expected {}; correct the header or the columns in data.source",
-             first.location(), joined({fields.begin(), fields.end()}).substr(0, 200),
+             first.location(), join({fields.begin(), fields.end()}).substr(0, 200),
              by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
 }
 

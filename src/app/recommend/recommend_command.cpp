@@ -247,7 +247,7 @@ class Recommending {
     const std::int64_t round = block_ * ranks_.size();
     for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
       work_on(begin);
-      ranks_.activity().progressed();
+      ranks_.activity().note_progress();
       voice_.progress->update(std::min(begin + round, users_.end) - users_.begin);
     }
     voice_.progress->end();

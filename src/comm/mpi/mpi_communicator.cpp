@@ -25,10 +25,10 @@ namespace vaecf::comm {
 namespace {
 
 int mpi_count(std::int64_t count) {
-  constexpr auto most = std::numeric_limits<int>::max();
-  if (count <= most) return static_cast<int>(count);
+  constexpr auto max_count = std::numeric_limits<int>::max();
+  if (count <= max_count) return static_cast<int>(count);
   throw RunError(vaecf::format("MPI: the count of a collective must be at most {}, got {} elements or bytes",
-                               most, count));
+                               max_count, count));
 }
 
 /// Returns the message of a timeout in MPI_Init. The rank comes from the launcher, as MPI cannot be queried
@@ -76,9 +76,9 @@ class MpiCommunicator final : public Communicator {
 
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
     collective("broadcast", [&] {
-      constexpr std::size_t most = std::size_t{1} << 26;  // MPI counts in 32 bits
-      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), most))) {
-        const auto count = static_cast<int>(std::min(bytes.size(), most));
+      constexpr std::size_t max_count = std::size_t{1} << 26;  // MPI counts in 32 bits
+      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), max_count))) {
+        const auto count = static_cast<int>(std::min(bytes.size(), max_count));
         check_mpi(MPI_Bcast(bytes.data(), count, MPI_BYTE, root, comm_.comm), "MPI_Bcast");
       }
     });
@@ -101,14 +101,14 @@ class MpiCommunicator final : public Communicator {
 
   /// Without overlap, the collective runs in wait(), since MPI makes no progress by itself. With overlap, its
   /// messages are posted here, and progress whenever MPI is called.
-  Ticket start(const StartedCall& call, device::Completion) override {
+  Ticket start(const StartedCall& call, device::EventHandle) override {
     activity().enter_collective();
     started_.emplace_back().call = call;
     if (overlaps_) waiting(to_string(call.kind), [&] { post(started_.back()); });
     return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
   }
 
-  device::Completion wait(Ticket ticket) override {
+  device::EventHandle wait(Ticket ticket) override {
     const std::int64_t begun = finished_ + static_cast<std::int64_t>(started_.size());
     if (ticket.number < 0 || ticket.number >= begun) {
       throw std::logic_error(

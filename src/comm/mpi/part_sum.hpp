@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>
 #include <array>

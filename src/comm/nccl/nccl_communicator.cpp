@@ -89,7 +89,7 @@ class NcclCommunicator final : public Communicator {
 
   /// During graph capture, waiting for `after` makes this stream part of the captured graph, and the device's
   /// wait for the returned event joins it again.
-  Ticket start(const StartedCall& call, device::Completion after) override {
+  Ticket start(const StartedCall& call, device::EventHandle after) override {
     activity().enter_collective();
     if (after.event != nullptr) {
       check(cudaStreamWaitEvent(stream_.get(), static_cast<cudaEvent_t>(after.event), 0),
@@ -107,7 +107,7 @@ class NcclCommunicator final : public Communicator {
     return {next_++};
   }
 
-  device::Completion wait(Ticket ticket) override {
+  device::EventHandle wait(Ticket ticket) override {
     const auto place = open_.find(ticket.number);
     if (place == open_.end()) {
       throw std::logic_error(vaecf::format(

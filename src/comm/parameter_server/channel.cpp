@@ -18,8 +18,8 @@ ParameterServerChannel::ParameterServerChannel(Communicator& communicator, cpu::
   const std::int64_t terms = worker ? 0 : roles.workers * plan.packed(0).size();
   if (!worker) terms_ = device.make_buffer(terms);
   if (!bf16_wire) return;
-  narrow_out_ = device.make_narrow_buffer(worker ? plan.padded_size() : plan.shard_size());
-  narrow_in_ = device.make_narrow_buffer(worker ? plan.padded_size() : terms);
+  bf16_out_ = device.make_bf16_buffer(worker ? plan.padded_size() : plan.shard_size());
+  bf16_in_ = device.make_bf16_buffer(worker ? plan.padded_size() : terms);
 }
 
 std::int64_t ParameterServerChannel::pull_bytes() const {
@@ -29,14 +29,14 @@ std::int64_t ParameterServerChannel::pull_bytes() const {
 
 std::span<const std::byte> ParameterServerChannel::bytes_out(const cpu::FloatBuffer& buffer,
                                                              Range range) const {
-  return bf16_wire_ ? std::as_bytes(view(*narrow_out_, range)) : std::as_bytes(view(buffer, range));
+  return bf16_wire_ ? std::as_bytes(view(*bf16_out_, range)) : std::as_bytes(view(buffer, range));
 }
 
 void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
                                            cpu::Parameters& parameters) {
   cpu::FloatBuffer& weights = parameters.master();
   const Range all{0, plan_.padded_size()};
-  if (bf16_wire_) device_.narrow(gradients, all, *narrow_out_, 0);
+  if (bf16_wire_) device_.cast_to_bf16(gradients, all, *bf16_out_, 0);
   std::vector<SendBuffer> sends;
   std::vector<RecvBuffer> recvs;
   for (int s = 0; s < roles_.servers; ++s) {
@@ -46,13 +46,13 @@ void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::
     for (int s = 0; s < roles_.servers; ++s) {
       const Range part = plan_.part(b, s);
       sends.push_back({roles_.rank_of_server(s), bytes_out(gradients, part)});
-      recvs.push_back({roles_.rank_of_server(s), bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, part))
+      recvs.push_back({roles_.rank_of_server(s), bf16_wire_ ? std::as_writable_bytes(view(*bf16_in_, part))
                                                             : std::as_writable_bytes(view(weights, part))});
     }
   }
   messages_->send_recv(sends, recvs);
-  if (bf16_wire_) device_.widen(*narrow_in_, all, weights, 0);
-  device_.weights_changed(parameters);
+  if (bf16_wire_) device_.cast_to_fp32(*bf16_in_, all, weights, 0);
+  device_.refresh_weight_copies(parameters);
 }
 
 void ParameterServerChannel::receive(std::span<const RecvBuffer> recvs) {
@@ -79,21 +79,21 @@ void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const in
   Range slot{0, packed.size()};
   for (const int worker : workers) {
     recvs.push_back(
-        {worker, bf16_wire_ ? std::as_writable_bytes(view(*narrow_in_, slot))
+        {worker, bf16_wire_ ? std::as_writable_bytes(view(*bf16_in_, slot))
                             : std::as_writable_bytes(direct ? view(shard, packed) : view(*terms_, slot))});
     terms.push_back(terms_->data() + slot.begin);
     slot = {slot.end, slot.end + packed.size()};
   }
   receive(recvs);
   if (direct) return;
-  if (bf16_wire_) device_.widen(*narrow_in_, {0, slot.begin}, *terms_, 0);
+  if (bf16_wire_) device_.cast_to_fp32(*bf16_in_, {0, slot.begin}, *terms_, 0);
   sum_terms<float>(terms, packed.size(), shard.data() + packed.begin);
 }
 
 void ParameterServerChannel::send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters,
                                           std::span<const int> workers) {
   const Range packed = plan_.packed(bucket);
-  if (bf16_wire_) device_.narrow(masters, packed, *narrow_out_, packed.begin);
+  if (bf16_wire_) device_.cast_to_bf16(masters, packed, *bf16_out_, packed.begin);
   for (const int worker : workers) answers_.push_back({worker, bytes_out(masters, packed)});
 }
 

@@ -21,7 +21,7 @@ class MpiMessages final : public Messages {
     const Activity::Wait wait(activity_, "messages");
     requests_.clear();
     // Receives are posted first, so that messages arrive in their final buffers without an extra copy.
-    // most_bucket_mib keeps the size of every message within an int.
+    // max_bucket_mib keeps the size of every message within an int.
     for (const RecvBuffer& recv : recvs) {
       if (recv.bytes.empty()) continue;
       check_mpi(MPI_Irecv(recv.bytes.data(), static_cast<int>(recv.bytes.size()), MPI_BYTE, recv.peer,

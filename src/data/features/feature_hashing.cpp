@@ -13,9 +13,9 @@ namespace vaecf::data {
 namespace {
 
 constexpr std::string_view heading = "xxh64 1";
-constexpr std::int64_t most_features = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t most_hashes = 16;
-constexpr std::size_t most_feature_columns = 4096;
+constexpr std::int64_t max_features = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t max_hashes = 16;
+constexpr std::size_t max_feature_columns = 4096;
 
 [[noreturn]] void refuse(std::string_view why) {
   throw InputError(format(
@@ -25,8 +25,8 @@ constexpr std::size_t most_feature_columns = 4096;
 }  // namespace
 
 FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
-  if (layout_.size() > most_feature_columns) {
-    throw InputError(format("the number of feature columns must be at most {}, got {}", most_feature_columns,
+  if (layout_.size() > max_feature_columns) {
+    throw InputError(format("the number of feature columns must be at most {}, got {}", max_feature_columns,
                             layout_.size()));
   }
   for (std::size_t c = 0; c < layout_.size(); ++c) {
@@ -36,11 +36,11 @@ FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std:
       throw InputError("a feature column must have a name without line breaks");
     if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
       throw InputError(format("feature column '{}' is listed twice; list it once", column.name));
-    if (column.hashes < 1 || column.hashes > most_hashes) {
+    if (column.hashes < 1 || column.hashes > max_hashes) {
       throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}", column.name,
-                              most_hashes, column.hashes));
+                              max_hashes, column.hashes));
     }
-    if (column.buckets < 1 || column.buckets > (most_features - features_) / column.hashes) {
+    if (column.buckets < 1 || column.buckets > (max_features - features_) / column.hashes) {
       throw InputError(format(
           "feature column '{}': buckets must be at least 1, got {}, and hashes x buckets of all columns must be below 2^31",
           column.name, column.buckets));
@@ -59,8 +59,8 @@ FeatureHashing FeatureHashing::parse(std::string_view text) {
   if (!std::getline(lines, line) || line != heading) refuse(format("does not start with '{}'", heading));
   std::vector<FeatureColumn> layout;
   while (std::getline(lines, line)) {
-    if (layout.size() == most_feature_columns) {
-      refuse(format("has more than {} columns", most_feature_columns));
+    if (layout.size() == max_feature_columns) {
+      refuse(format("has more than {} columns", max_feature_columns));
     }
     std::istringstream fields(line);
     FeatureColumn column;
@@ -80,8 +80,8 @@ std::string FeatureHashing::to_string() const {
 }
 
 std::int64_t FeatureHashing::default_buckets(std::int64_t values) {
-  constexpr std::int64_t fewest = 16;
-  return std::max(fewest, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
+  constexpr std::int64_t min_buckets = 16;
+  return std::max(min_buckets, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
 }
 
 std::vector<std::string> FeatureHashing::columns() const {

@@ -53,9 +53,8 @@ std::unique_ptr<LineReader> open_table(const UsersFile& file, Progress& progress
   }
   std::ranges::transform(others, others.begin(), excerpt);
   throw InputError(format("{}: contains no {}{}{}; set data.source.users.file to the name of the user table",
-                          file.path,
-                          file.any ? "user table with a known name" : excerpt(joined(file.members)),
-                          others.empty() ? "" : "; it contains ", joined(others)));
+                          file.path, file.any ? "user table with a known name" : excerpt(join(file.members)),
+                          others.empty() ? "" : "; it contains ", join(others)));
 }
 
 // Returns the layout of the table and sets `user` to its id column.

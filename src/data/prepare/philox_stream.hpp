@@ -25,7 +25,7 @@ class PhiloxStream {
   std::uint32_t word() {
     const std::uint32_t lane = index_ % 4;
     if (lane == 0) {
-      block_ = math::random_block(seed_, math::RandomPurpose::permutation, step_, user_, index_ / 4);
+      block_ = math::random_block(seed_, math::RandomStream::permutation, step_, user_, index_ / 4);
     }
     ++index_;
     return block_.word[lane];

@@ -99,7 +99,7 @@ io::Attributes recipe(const SourceOptions& source, const PrepareOptions& options
                                        options.test_users > 0 ? " test" : "");
   }
   if (!options.features.empty()) {
-    attributes["features_of"] = joined(options.features, "\n");
+    attributes["features_of"] = join(options.features, "\n");
     attributes["feature_hashes"] = options.feature_hashes;
     attributes["feature_buckets"] = options.feature_buckets;
     attributes["users_file"] = source.users.file;
@@ -124,7 +124,7 @@ bool made_by(const io::Attributes& found, const io::Attributes& recipe) {
 }
 
 std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop) {
-  constexpr std::size_t most_named = 8;
+  constexpr std::size_t max_named = 8;
   const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
   std::string text;
   std::string sums;
@@ -136,7 +136,7 @@ std::string describe_sources(const std::vector<std::string>& paths, const std::s
     sums += format("{}  {}\n", digest, name(path));
     all_bytes += bytes;
   }
-  if (paths.size() <= most_named) return text;
+  if (paths.size() <= max_named) return text;
   io::Sha256 hash;
   hash.update(sums);
   return format("{} to {} ({} files, {} bytes, sha256 of their sha256sum lines {})", name(paths.front()),

@@ -59,14 +59,14 @@ StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareO
 void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& options,
                   std::span<const std::int64_t> first, std::vector<bool>& is_target) {
   const bool numpy = options.split == SplitMethod::liang2018;
-  const std::int32_t fewest_events = numpy ? 5 : 2;
+  const std::int32_t min_events = numpy ? 5 : 2;
   NumpyRandom random(options.seed);
   std::vector<std::int32_t> picked;
   for (const std::int64_t row : order.visits) {
     if (row < part.begin || row >= part.end) continue;
     const auto k = static_cast<std::size_t>(row - part.begin);
     const auto n = static_cast<std::int32_t>(first[k + 1] - first[k]);
-    if (n < fewest_events) continue;
+    if (n < min_events) continue;
     const auto count = static_cast<std::int32_t>(options.held_out_fraction * static_cast<double>(n));
     if (numpy) {
       picked = random.choice(n, count);
@@ -101,8 +101,8 @@ void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
   for (Event& event : events) event.part = Part::train;
   std::int64_t left = n;
   auto next = order_.begin();
-  const auto hold_out = [&](Part part, std::int64_t fewest_events) {
-    if (n < fewest_events) return;
+  const auto hold_out = [&](Part part, std::int64_t min_events) {
+    if (n < min_events) return;
     for (std::int64_t k = std::min(held_out_count(n), left - 1); k > 0; --k, --left) {
       events[static_cast<std::size_t>(*next++)].part = part;
     }

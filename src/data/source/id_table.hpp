@@ -27,7 +27,7 @@ class IdTable {
       if (ids_[static_cast<std::size_t>(slots_[slot])] == key) return slots_[slot];
       slot = (slot + 1) & (slots_.size() - 1);
     }
-    if (ids_.size() >= most_ids)
+    if (ids_.size() >= max_ids)
       throw InputError("more than 2^31 - 1 different users or items; split the source");
     slots_[slot] = static_cast<std::int32_t>(ids_.size());
     ids_.emplace_back(key);
@@ -49,7 +49,7 @@ class IdTable {
   std::vector<Id> take() { return std::exchange(ids_, {}); }
 
  private:
-  static constexpr std::size_t most_ids = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::size_t max_ids = std::numeric_limits<std::int32_t>::max();
 
   static std::size_t hash(std::int64_t key) {
     auto bits = static_cast<std::uint64_t>(key);  // finalizer of SplitMix64

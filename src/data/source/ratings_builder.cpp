@@ -20,9 +20,9 @@ bool parse_number(std::string_view field, double& number) {
 }  // namespace
 
 const char* id_problem(std::string_view id) {
-  constexpr std::size_t longest = 4096;  // limit of dataset files, in bytes
+  constexpr std::size_t max_bytes = 4096;  // limit of dataset files, in bytes
   if (id.empty()) return "id is empty";
-  if (id.size() > longest) return "id is longer than 4096 bytes";
+  if (id.size() > max_bytes) return "id is longer than 4096 bytes";
   // Dataset files pad strings with zeros, so a zero byte would be lost.
   return id.find('\0') == std::string_view::npos ? nullptr : "id contains a zero byte";
 }

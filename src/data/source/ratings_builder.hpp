@@ -91,10 +91,10 @@ class IdColumn {
   std::int32_t number_of_text(std::string_view field, Id& kind);
 
   std::int32_t number_of_integer(std::int64_t id) {
-    if (id < 0 || id >= most_small_ids) return integers_.find_or_add(id);
+    if (id < 0 || id >= max_small_ids) return integers_.find_or_add(id);
     const auto index = static_cast<std::size_t>(id);
     if (index >= number_of_small_.size()) {
-      number_of_small_.resize(std::min(2 * index + 1, static_cast<std::size_t>(most_small_ids)), -1);
+      number_of_small_.resize(std::min(2 * index + 1, static_cast<std::size_t>(max_small_ids)), -1);
     }
     std::int32_t& number = number_of_small_[index];
     if (number < 0) number = integers_.find_or_add(id);
@@ -102,7 +102,7 @@ class IdColumn {
   }
 
   // Smaller ids are looked up in an array, with one memory access instead of two; it takes at most 16 MiB.
-  static constexpr std::int64_t most_small_ids = std::int64_t{1} << 22;
+  static constexpr std::int64_t max_small_ids = std::int64_t{1} << 22;
 
   bool text_ = false;
   std::int64_t last_id_ = 0;

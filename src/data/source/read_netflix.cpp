@@ -26,11 +26,11 @@ class MovieFiles {
       start_movie(line);
       return;
     }
-    splitter_.split(line, most_columns + 1);
+    splitter_.split(line, max_columns + 1);
     const auto& fields = splitter_.fields();
     // One variant has no lines `N:`, but an additional first column with the movie.
-    if (first_ && (fields.size() == most_columns || fields.size() == most_columns - 1)) {
-      named_by_line_ = fields.size() == most_columns;
+    if (first_ && (fields.size() == max_columns || fields.size() == max_columns - 1)) {
+      named_by_line_ = fields.size() == max_columns;
       first_ = false;
     }
     const std::size_t shift = named_by_line_ ? 1 : 0;
@@ -49,7 +49,7 @@ class MovieFiles {
   }
 
  private:
-  static constexpr std::size_t most_columns = 4;
+  static constexpr std::size_t max_columns = 4;
 
   bool start_movie(std::string_view name) {
     first_ = false;

@@ -37,7 +37,7 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
 }
 
 std::string as_utf8(std::string_view text) {
-  constexpr std::size_t longest = 4096;  // limit of dataset files, in bytes
+  constexpr std::size_t max_bytes = 4096;  // limit of dataset files, in bytes
   std::string title;
   if (is_utf8(text)) {
     title = text;
@@ -52,7 +52,7 @@ std::string as_utf8(std::string_view text) {
       }
     }
   }
-  return title.size() > longest ? std::string() : title;
+  return title.size() > max_bytes ? std::string() : title;
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     return files_at(source, archive, one);
   }
   SourceFiles files;
-  files.looked_for = names.empty() ? "file of ratings" : joined(names, " or ");
+  files.looked_for = names.empty() ? "file of ratings" : join(names, " or ");
   files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
   for (const std::string& each : matching_paths(path)) {
     if (!fs::is_directory(each)) {
@@ -120,7 +120,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     if (found.empty()) {
       throw InputError(format(
           "{}: this folder contains no {}; set data.source.path to the file, or to the folder that contains it",
-          each, joined(names, " or ")));
+          each, join(names, " or ")));
     }
     if (!format_of(source).several_files) found.resize(1);
     files.paths.insert(files.paths.end(), found.begin(), found.end());

@@ -101,8 +101,8 @@ const std::vector<SourceFormat>& formats() {
 const SourceFormat& format_of(const SourceOptions& source) {
   const auto found = std::ranges::find(formats(), source.format, &SourceFormat::name);
   if (found == formats().end()) {
-    throw InputError(format("data.source.format '{}' is unknown; use {}", source.format,
-                            joined(source_formats(), " or ")));
+    throw InputError(
+        format("data.source.format '{}' is unknown; use {}", source.format, join(source_formats(), " or ")));
   }
   return *found;
 }
@@ -130,7 +130,7 @@ std::string formats_that_use(std::string_view option) {
   for (const SourceFormat& each : formats()) {
     if (std::ranges::find(each.options, option) != each.options.end()) names.push_back(each.name);
   }
-  return joined(names);
+  return join(names);
 }
 
 }  // namespace vaecf::data

@@ -13,7 +13,7 @@ namespace vaecf::data {
 namespace {
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-constexpr std::size_t most_columns = 10000;
+constexpr std::size_t max_columns = 10000;
 }  // namespace
 
 LineReader::LineReader(io::SourceReader files, Progress& progress, bool one_file)
@@ -143,7 +143,7 @@ bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field
   return true;
 }
 
-bool FieldSplitter::split(std::string_view line, std::size_t most) {
+bool FieldSplitter::split(std::string_view line, std::size_t max_fields) {
   const auto starts_quoted = [&](std::string_view text) {
     const bool at_once = text.empty() || text.front() != ' ' || separator_.front() == ' ';
     const std::size_t first = at_once ? 0 : text.find_first_not_of(' ');
@@ -154,7 +154,7 @@ bool FieldSplitter::split(std::string_view line, std::size_t most) {
   unescaped_.clear();
   more_ = false;
   rest_ = line;
-  while (fields_.size() < most) {
+  while (fields_.size() < max_fields) {
     std::string_view field;
     if (quotes_ && starts_quoted(rest_)) {
       rest_.remove_prefix(rest_.find('"'));
@@ -188,7 +188,7 @@ std::optional<std::size_t> column_number(std::string_view text) {
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && index < most_columns ? std::optional(index) : std::nullopt;
+  return whole && index < max_columns ? std::optional(index) : std::nullopt;
 }
 
 Table::Table(LineReader& lines, TableLayout layout)
@@ -197,7 +197,7 @@ Table::Table(LineReader& lines, TableLayout layout)
       splitter_(layout_.separator, layout_.quotes, layout_.lenient),
       needed_(layout_.exactly),
       line_(lines.peek()) {
-  splitter_.split(line_, most_columns);
+  splitter_.split(line_, max_columns);
   count_ = splitter_.fields().size();
   if (!layout_.header) return;
   layout_.names.assign(splitter_.fields().begin(), splitter_.fields().end());
@@ -219,7 +219,7 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
       std::ranges::transform(shown, shown.begin(), excerpt);
       throw InputError(format(
           "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}",
-          lines_->name(), excerpt(wanted), asked_by, count_, names.empty() ? "no header" : joined(shown),
+          lines_->name(), excerpt(wanted), asked_by, count_, names.empty() ? "no header" : join(shown),
           layout_.keys));
     }
     if (std::count(found, names.end(), wanted) > 1) {

@@ -20,9 +20,9 @@
 namespace vaecf::data {
 namespace {
 
-constexpr std::int64_t fewest_interactions = 5;  // so that a fifth of them is at least one target
-constexpr std::int64_t fewest_items_of_taste = 40;
-constexpr int most_user_columns = 64;
+constexpr std::int64_t min_interactions = 5;  // so that a fifth of them is at least one target
+constexpr std::int64_t min_items_per_taste = 40;
+constexpr int max_user_columns = 64;
 
 constexpr double missing_share = 0.05;
 constexpr double other_share = 0.15;
@@ -102,27 +102,27 @@ struct Sizes {
 };
 
 Sizes check_sizes(const SynthesizeOptions& options) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (options.users < 1 || options.users > most) {
-    throw InputError(format("users must be between 1 and {}, got {}", most, options.users));
+  constexpr std::int64_t max_count = std::numeric_limits<std::int32_t>::max();
+  if (options.users < 1 || options.users > max_count) {
+    throw InputError(format("users must be between 1 and {}, got {}", max_count, options.users));
   }
-  if (options.items < 2 * fewest_interactions || options.items > most) {
+  if (options.items < 2 * min_interactions || options.items > max_count) {
     throw InputError(format(
         "items must be between {} and {}, got {}; every user gets at least {} of them and at most half",
-        2 * fewest_interactions, most, options.items, fewest_interactions));
+        2 * min_interactions, max_count, options.items, min_interactions));
   }
   const double mean = options.interactions_per_user;
-  if (!(mean >= fewest_interactions && mean <= static_cast<double>(options.items) / 2)) {
+  if (!(mean >= min_interactions && mean <= static_cast<double>(options.items) / 2)) {
     throw InputError(
         format("interactions-per-user must be at least {} and at most half of the {} items, got {}",
-               fewest_interactions, options.items, mean));
+               min_interactions, options.items, mean));
   }
   if (options.tastes < 1) {
     throw InputError(format("tastes must be at least 1, got {}", options.tastes));
   }
-  if (options.user_columns < 0 || options.user_columns > most_user_columns) {
+  if (options.user_columns < 0 || options.user_columns > max_user_columns) {
     throw InputError(
-        format("user-columns must be between 0 and {}, got {}", most_user_columns, options.user_columns));
+        format("user-columns must be between 0 and {}, got {}", max_user_columns, options.user_columns));
   }
   if (options.validation_users < -1 || options.test_users < -1) {
     throw InputError(
@@ -140,7 +140,7 @@ Sizes check_sizes(const SynthesizeOptions& options) {
   }
   sizes.train = options.users - sizes.validation - sizes.test;
   sizes.tastes =
-      static_cast<int>(std::clamp<std::int64_t>(options.items / fewest_items_of_taste, 1, options.tastes));
+      static_cast<int>(std::clamp<std::int64_t>(options.items / min_items_per_taste, 1, options.tastes));
   return sizes;
 }
 
@@ -148,13 +148,13 @@ Sizes check_sizes(const SynthesizeOptions& options) {
 // most half of the items.
 std::int64_t draw_count(PhiloxStream& random, const SynthesizeOptions& options) {
   constexpr double spread = 1.0;
-  const double above = options.interactions_per_user - static_cast<double>(fewest_interactions);
+  const double above = options.interactions_per_user - static_cast<double>(min_interactions);
   const double radius = std::sqrt(-2 * std::log(random.uniform()));
   const double normal = radius * std::cos(2 * std::numbers::pi * random.uniform());
   const double drawn = above * std::exp(spread * normal - spread * spread / 2);
-  const double most = static_cast<double>(options.items / 2);
+  const double max_count = static_cast<double>(options.items / 2);
   return static_cast<std::int64_t>(
-      std::min(most, static_cast<double>(fewest_interactions) + std::round(drawn)));
+      std::min(max_count, static_cast<double>(min_interactions) + std::round(drawn)));
 }
 
 io::IdList numbers_from(std::int64_t first, std::int64_t count) {

@@ -126,7 +126,7 @@ std::int32_t TasteModel::draw_item(PhiloxStream& random, const Mixture& mixture)
 TasteModel::Mixture TasteModel::draw_user(PhiloxStream& random, std::int64_t count,
                                           std::vector<std::int32_t>& columns) {
   Mixture mixture;
-  mixture.count = 1 + random.below(most_tastes_of_user);
+  mixture.count = 1 + random.below(max_tastes_per_user);
   double sum = 0;
   for (std::size_t t = 0; t < mixture.count; ++t) {
     mixture.taste[t] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(groups_.size())));

@@ -30,13 +30,13 @@ class AliasTable {
 /// few dozen bytes per item and does not depend on the number of users.
 class TasteModel {
  public:
-  static constexpr int most_tastes_of_user = 4;
+  static constexpr int max_tastes_per_user = 4;
 
   /// Tastes of a user and their weights.
   struct Mixture {
     std::size_t count = 0;
-    std::array<std::int32_t, most_tastes_of_user> taste{};
-    std::array<double, most_tastes_of_user> cumulated{};  ///< cumulative weights, not normalized
+    std::array<std::int32_t, max_tastes_per_user> taste{};
+    std::array<double, max_tastes_per_user> cumulated{};  ///< cumulative weights, not normalized
 
     /// Samples a taste in proportion to its weight.
     std::int32_t draw(PhiloxStream& random) const;

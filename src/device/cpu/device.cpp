@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/tile_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
@@ -39,12 +39,12 @@ Device::~Device() = default;
 std::string Device::description() const {
   std::string products = "fp32";
   if (bf16()) {
-    const Bf16Products how = bf16_products();
+    const Bf16GemmPath how = bf16_gemm_path();
     products = "bf16 with fp32 sums and master weights";
-    if (!portable_ && how == Bf16Products::rounded) {
+    if (!portable_ && how == Bf16GemmPath::fp32_on_rounded) {
       products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
     } else if (!portable_) {
-      products += how == Bf16Products::amx ? " (AMX)" : " (AVX-512)";
+      products += how == Bf16GemmPath::amx ? " (AMX)" : " (AVX-512)";
     }
   }
   const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
@@ -54,32 +54,33 @@ std::string Device::description() const {
                 vector_isa());
 }
 
-void Device::begin_step(const device::StepNumbers& numbers, StepState& step) {
-  step.numbers = numbers;
+void Device::begin_step(const device::StepParams& params, StepState& step) {
+  step.params = params;
   step.nll = 0.0;
   step.kl = 0.0;
   step.users = 0;
   step.squares = 0.0;
-  std::fill_n(step.verdict.data(), 2, 0.0F);
+  std::fill_n(step.gradient_stats.data(), 2, 0.0F);
 }
 
 void Device::end_step(StepState& step) {
-  if (step.sums.broken_step < 0 && !(std::isfinite(step.nll) && std::isfinite(step.kl))) {
-    step.sums.broken_step = step.numbers.step;
-    step.sums.broken_nll = step.nll;
-    step.sums.broken_kl = step.kl;
+  if (step.sums.nonfinite_step < 0 && !(std::isfinite(step.nll) && std::isfinite(step.kl))) {
+    step.sums.nonfinite_step = step.params.step;
+    step.sums.nonfinite_nll = step.nll;
+    step.sums.nonfinite_kl = step.kl;
   }
   step.sums.nll += step.nll;
   step.sums.kl += step.kl;
-  step.sums.weighted_kl += static_cast<double>(step.numbers.beta) * step.kl;
+  step.sums.weighted_kl += static_cast<double>(step.params.beta) * step.kl;
   step.sums.users += step.users;
 }
 
-void Device::gather_step(const UserRows& source, const BatchOrder& order, const StepState& step,
-                         std::int64_t users, Batch& batch) {
-  const auto rows = order.rows(step.numbers.batch);
+void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
+                                    const StepState& step, std::int64_t users, Batch& batch) {
+  const auto rows = schedule.rows(step.params.batch);
   if (static_cast<std::int64_t>(rows.size()) != users) {
-    throw std::logic_error("gather_step: `users` differs from the number of users in the step's batch");
+    throw std::logic_error(
+        "gather_scheduled_batch: `users` differs from the number of users in the step's batch");
   }
   gather_batch(source, rows, true, batch);
 }
@@ -114,24 +115,24 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
 }
 
 void Device::fill(FloatBuffer& buffer, float value) {
-  on_ranges(threads_, buffer.size(), 1024,
-            [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
+  parallel_for_static(threads_, buffer.size(), 1024,
+                      [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
 }
 
-void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {
-  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+void Device::cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
+  parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     to_bf16(from.data() + range.begin + part.begin, &to[at + part.begin].bits, part.size());
   });
 }
 
-void Device::widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
-  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
-    vaecf::cpu::widen(&from[range.begin + part.begin].bits, to.data() + at + part.begin, part.size());
+void Device::cast_to_fp32(const Bf16Buffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+  parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
+    vaecf::cpu::to_fp32(&from[range.begin + part.begin].bits, to.data() + at + part.begin, part.size());
   });
 }
 
 void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
-  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+  parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     std::copy_n(from.data() + range.begin + part.begin, part.size(), to.data() + at + part.begin);
   });
 }
@@ -146,7 +147,7 @@ void Device::read_activations(const Activations& from, std::span<float> values) 
 }
 
 void Device::column_sums(const Activations& d, float* to) {
-  on_ranges(threads_, d.columns(), 16, [&](int, Range columns) {
+  parallel_for_static(threads_, d.columns(), 16, [&](int, Range columns) {
     std::fill_n(to + columns.begin, columns.size(), 0.0F);
     for (std::int64_t r = 0; r < d.rows(); ++r) {
       add(to + columns.begin, d.row(r) + columns.begin, columns.size());
@@ -163,8 +164,8 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options, const
   const bool portable = options.kernels == device::Kernels::portable;
   device::Precision precision = options.precision;
   if (precision == device::Precision::automatic) {
-    precision =
-        !portable && bf16_products() == Bf16Products::amx ? device::Precision::bf16 : device::Precision::fp32;
+    precision = !portable && bf16_gemm_path() == Bf16GemmPath::amx ? device::Precision::bf16
+                                                                   : device::Precision::fp32;
   }
   const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
   return std::make_unique<Device>(threads, precision, portable, portable ? nullptr : choose_tiles(),

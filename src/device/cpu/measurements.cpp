@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/parallel.hpp"
 
 namespace vaecf::cpu {
@@ -15,14 +15,14 @@ template <class Work>
 static double fastest(int threads, int repetitions, const Work& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    const auto start = Stopwatch::Clock::now();
-    on_each_thread(threads, work);
-    best = std::min(best, std::chrono::duration<double>(Stopwatch::Clock::now() - start).count());
+    const auto start = DeviceTimer::Clock::now();
+    parallel_for_threads(threads, work);
+    best = std::min(best, std::chrono::duration<double>(DeviceTimer::Clock::now() - start).count());
   }
   return best;
 }
 
-std::vector<double> Stopwatch::read() {
+std::vector<double> DeviceTimer::elapsed() {
   std::vector<double> seconds;
   for (std::size_t i = 1; i < marks_.size(); ++i) {
     seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
@@ -34,12 +34,11 @@ std::vector<double> Stopwatch::read() {
 
 double Device::measure_gemm_rate() {
   constexpr std::int64_t size = 1024;
-  const ProductSpec spec{
-      .m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
+  const GemmSpec spec{.m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
   AlignedArray<float> b(size * size);  // bf16 operands use half of it
   std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
-  on_each_thread(threads_, [&](int t) {
+  parallel_for_threads(threads_, [&](int t) {
     a[t].resize(size * size);
     c[t].resize(size * size);
   });
@@ -53,7 +52,7 @@ double Device::measure_memory_rate() {
   const std::int64_t share = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
   std::vector<AlignedArray<char>> from(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<char>> to(static_cast<std::size_t>(threads_));
-  on_each_thread(threads_, [&](int t) {
+  parallel_for_threads(threads_, [&](int t) {
     from[t].resize(share);
     to[t].resize(share);
     std::memset(from[t].data(), 1, static_cast<std::size_t>(share));

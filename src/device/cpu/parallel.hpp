@@ -44,11 +44,11 @@ inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1)
   return {begin < n ? begin : n, end < n ? end : n};
 }
 
-/// Calls f(range, is_first, is_last) for slices of [0, n) with at most `largest` elements. Slices have nearly
-/// equal sizes, so that few product shapes occur; there is at least one slice.
+/// Calls f(range, is_first, is_last) for slices of [0, n) with at most `max_size` elements. Slices have
+/// nearly equal sizes, so that few product shapes occur; there is at least one slice.
 template <class F>
-void for_slices(std::int64_t n, std::int64_t largest, F&& f) {
-  const std::int64_t slices = n > largest ? (n + largest - 1) / largest : 1;
+void for_each_slice(std::int64_t n, std::int64_t max_size, F&& f) {
+  const std::int64_t slices = n > max_size ? (n + max_size - 1) / max_size : 1;
   for (std::int64_t s = 0; s < slices; ++s) {
     f(Range{n * s / slices, n * (s + 1) / slices}, s == 0, s == slices - 1);
   }
@@ -57,7 +57,7 @@ void for_slices(std::int64_t n, std::int64_t largest, F&& f) {
 /// Calls f(thread) for each of `threads` threads. Rethrows the first exception, because none may leave an
 /// OpenMP region.
 template <class F>
-void on_each_thread(int threads, F&& f) {
+void parallel_for_threads(int threads, F&& f) {
   std::exception_ptr error;
 #pragma omp parallel num_threads(threads)
   {
@@ -67,7 +67,7 @@ void on_each_thread(int threads, F&& f) {
       try {
         f(share);
       } catch (...) {
-#pragma omp critical(vaecf_on_each_thread)
+#pragma omp critical(vaecf_parallel_for_threads)
         if (!error) error = std::current_exception();
       }
     }
@@ -78,17 +78,17 @@ void on_each_thread(int threads, F&& f) {
 /// Calls f(thread, range) with [0, n) divided into one contiguous range per thread. The division depends only
 /// on n and the number of threads.
 template <class F>
-void on_ranges(int threads, std::int64_t n, std::int64_t grain, F&& f) {
-  on_each_thread(threads, [&](int thread) {
+void parallel_for_static(int threads, std::int64_t n, std::int64_t grain, F&& f) {
+  parallel_for_threads(threads, [&](int thread) {
     const Range part = split(n, threads, thread, grain);
     if (part.size() > 0) f(thread, part);
   });
 }
 
-/// Calls f(thread, i) for each i of [0, n), divided as in on_ranges().
+/// Calls f(thread, i) for each i of [0, n), divided as in parallel_for_static().
 template <class F>
-void on_each(int threads, std::int64_t n, F&& f) {
-  on_ranges(threads, n, 1, [&](int thread, Range part) {
+void parallel_for(int threads, std::int64_t n, F&& f) {
+  parallel_for_static(threads, n, 1, [&](int thread, Range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) f(thread, i);
   });
 }
@@ -96,9 +96,9 @@ void on_each(int threads, std::int64_t n, F&& f) {
 /// Calls f(thread, range) with [0, n) divided into chunks of `grain`, scheduled dynamically. For chunks with
 /// unequal work whose result does not depend on the thread.
 template <class F>
-void on_pieces(int threads, std::int64_t n, std::int64_t grain, F&& f) {
+void parallel_for_dynamic(int threads, std::int64_t n, std::int64_t grain, F&& f) {
   std::atomic<std::int64_t> next{0};
-  on_each_thread(threads, [&](int thread) {
+  parallel_for_threads(threads, [&](int thread) {
     for (std::int64_t begin = next.fetch_add(grain); begin < n; begin = next.fetch_add(grain)) {
       f(thread, Range{begin, begin + grain < n ? begin + grain : n});
     }

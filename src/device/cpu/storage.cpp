@@ -27,7 +27,7 @@ std::align_val_t alignment_of(std::size_t bytes) {
 
 }  // namespace
 
-void* take_memory(std::size_t bytes) {
+void* allocate_zeroed(std::size_t bytes) {
   void* memory = ::operator new(bytes, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE
   // Only a hint: if it is not granted, pages stay small. Must precede the first access to the memory.
@@ -39,7 +39,7 @@ void* take_memory(std::size_t bytes) {
   return memory;
 }
 
-void give_memory(void* memory, std::size_t bytes) {
+void deallocate(void* memory, std::size_t bytes) {
   ::operator delete(memory, alignment_of(bytes));
 }
 
@@ -48,8 +48,8 @@ Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, boo
   if (!bf16) return;
   for (const TensorLayout& tensor : layout.tensors) {
     if (tensor.spec.kind != TensorKind::output_table) continue;
-    shadowed_ = tensor.range;
-    shadow_.resize(tensor.range.size());
+    bf16_range_ = tensor.range;
+    bf16_copy_.resize(tensor.range.size());
   }
 }
 
@@ -58,10 +58,10 @@ void Activations::set_rows(std::int64_t rows) {
   rows_ = rows;
 }
 
-void BatchOrder::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
+void BatchSchedule::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
   if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end())) {
-    throw std::logic_error("BatchOrder::set: the batches of an order must be contiguous");
+    throw std::logic_error("BatchSchedule::set: the batches of an order must be contiguous");
   }
   rows_.assign(rows.begin(), rows.end());
   begin_.assign(begin.begin(), begin.end());
@@ -92,7 +92,7 @@ template <class Copy>
 static void for_rows(const TensorLayout& t, Range rows, int threads, const Copy& copy) {
   const std::int64_t columns = t.spec.columns;
   if (!t.transposed) return copy(0, t.range.begin + rows.begin * columns, rows.size() * columns);
-  on_ranges(threads, columns, 16, [&](int, Range part) {
+  parallel_for_static(threads, columns, 16, [&](int, Range part) {
     for (std::int64_t c = part.begin; c < part.end; ++c) {
       for (std::int64_t r = rows.begin; r < rows.end; ++r) {
         copy((r - rows.begin) * columns + c, t.range.begin + c * t.stride + r, 1);
@@ -115,14 +115,15 @@ void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, 
   });
 }
 
-void Device::weights_changed(Parameters& parameters, Range range) {
-  const std::int64_t begin = std::max(range.begin, parameters.shadowed().begin);
-  const std::int64_t end = std::min(range.end, parameters.shadowed().end);
+void Device::refresh_weight_copies(Parameters& parameters, Range range) {
+  const std::int64_t begin = std::max(range.begin, parameters.bf16_range().begin);
+  const std::int64_t end = std::min(range.end, parameters.bf16_range().end);
   if (begin >= end) return;
   const float* weights = parameters.master().data() + begin;
-  std::uint16_t* shadow = parameters.shadow_of(begin);
-  on_ranges(threads_, end - begin, 1024,
-            [&](int, Range part) { to_bf16(weights + part.begin, shadow + part.begin, part.size()); });
+  std::uint16_t* bf16_copy = parameters.bf16_copy_of(begin);
+  parallel_for_static(threads_, end - begin, 1024, [&](int, Range part) {
+    to_bf16(weights + part.begin, bf16_copy + part.begin, part.size());
+  });
 }
 
 }  // namespace vaecf::cpu

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 
 namespace vaecf::cpu {
 
@@ -16,17 +16,17 @@ struct Workspace {
     AlignedArray<float> logits;        // (tile_items, width), then their gradients; or a tile
     AlignedArray<std::uint16_t> bf16;  // two tiles to convert
     AlignedArray<float>
-        wide_weights;               // (tile_items, K): product operands, if bf16 is emulated by rounded fp32
+        fp32_weights;               // (tile_items, K): product operands, if bf16 is emulated by rounded fp32
     AlignedArray<float> d_hidden;   // (width, K) or (K tiles, user tiles): this thread's partial sum
     AlignedArray<float> d_weights;  // gradient of a tile of items: (tile_items or 32, K)
-    AlignedArray<double> own_logits;  // (width): sum of the logits of each user's items
+    AlignedArray<double> positive_logits;  // (width): sum of the logits of each user's items
     // Used by the custom kernel of the output layer:
-    AlignedArray<std::uint16_t> weights;  // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
-    AlignedArray<std::uint16_t> e;        // exponentials of a chunk, transposed: (user tiles, blocks)
-    std::vector<double> sum;              // (width): sum of exponentials
-    std::vector<float> largest;           // (width): maximum of logit - reference
-    std::vector<std::uint16_t> own;       // positions of the users' own items in a tile, by user tile
-    std::vector<std::int32_t> own_begin;
+    AlignedArray<std::uint16_t> weights;   // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
+    AlignedArray<std::uint16_t> e;         // exponentials of a chunk, transposed: (user tiles, blocks)
+    std::vector<double> sum;               // (width): sum of exponentials
+    std::vector<float> largest;            // (width): maximum of logit - reference
+    std::vector<std::uint16_t> positives;  // positions of the users' own items in a tile, by user tile
+    std::vector<std::int32_t> positives_begin;
   };
 
   std::vector<PerThread> threads;

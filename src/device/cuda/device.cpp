@@ -36,22 +36,22 @@ Device::Device(const device::BackendOptions& options, int index)
       precision_(options.precision == device::Precision::automatic ? device::Precision::bf16
                                                                    : options.precision),
       gpu_(index),
-      scratch_(gpu_, generation_),
+      scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
       matmuls_(gpu_, options.deterministic,
                precision_ == device::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
-Number Device::number() const {
+DType Device::dtype() const {
   switch (precision_) {
     case device::Precision::fp32:
     case device::Precision::tf32:
-      return Number::fp32;
+      return DType::fp32;
     case device::Precision::fp16:
-      return Number::fp16;
+      return DType::fp16;
     default:
-      return Number::bf16;
+      return DType::bf16;
   }
 }
 
@@ -91,38 +91,38 @@ device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSp
 
 std::unique_ptr<Parameters> Device::make_parameters(const device::ParameterLayout& layout,
                                                     std::int64_t min_size) {
-  return std::make_unique<Parameters>(gpu_, layout, min_size, number());
+  return std::make_unique<Parameters>(gpu_, layout, min_size, dtype());
 }
 
 std::unique_ptr<FloatBuffer> Device::make_buffer(std::int64_t size) {
   return std::make_unique<FloatBuffer>(gpu_, size, "gradients and moments");
 }
 
-std::unique_ptr<NarrowBuffer> Device::make_narrow_buffer(std::int64_t size) {
-  return std::make_unique<NarrowBuffer>(gpu_, size, "bf16 communication buffers");
+std::unique_ptr<Bf16Buffer> Device::make_bf16_buffer(std::int64_t size) {
+  return std::make_unique<Bf16Buffer>(gpu_, size, "bf16 communication buffers");
 }
 
 std::unique_ptr<Activations> Device::make_activations(std::int64_t max_rows, std::int64_t columns) {
-  return std::make_unique<Activations>(gpu_, max_rows, columns, number());
+  return std::make_unique<Activations>(gpu_, max_rows, columns, dtype());
 }
 
 std::unique_ptr<Batch> Device::make_batch() {
-  return std::make_unique<Batch>(gpu_, generation_);
+  return std::make_unique<Batch>(gpu_, allocation_epoch_);
 }
 
 void Device::synchronize() {
-  queue_.finish();
+  stream_.synchronize();
 }
 
-device::Completion Device::mark() {
+device::EventHandle Device::record_event() {
   Event& event = marks_[next_mark_];
   next_mark_ = (next_mark_ + 1) % marks_.size();
-  queue_.record(event);
+  stream_.record(event);
   return {event.native()};
 }
 
-void Device::wait_for(device::Completion done) {
-  queue_.wait_for(done.event);
+void Device::wait_event(device::EventHandle done) {
+  stream_.wait_event(done.event);
 }
 
 }  // namespace vaecf::cuda

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include "device/choose_gpu.hpp"
 
@@ -14,7 +14,7 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options) {
   }
   const int chosen = device::choose_gpu(gpus.devices, options);
   const std::string too_old =
-      device::why_too_old({cuda_facts().gpus.at(static_cast<std::size_t>(chosen)).generation});
+      device::why_too_old({query_cuda_info().gpus.at(static_cast<std::size_t>(chosen)).compute_capability});
   if (!too_old.empty()) {
     throw InputError(format("GPU {} of this host cannot be used: {}, or leave it out of CUDA_VISIBLE_DEVICES",
                             chosen, too_old));

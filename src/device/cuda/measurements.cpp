@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -19,11 +19,11 @@ struct FillWithNoise {
   T* values;
   std::int64_t size;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, size, [&](std::int64_t i) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, size, [&](std::int64_t i) {
       const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761U;
-      values[i] = narrowed<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
+      values[i] = from_float<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
     });
   }
 };
@@ -34,12 +34,12 @@ constexpr int repetitions = 8;
 
 /// Returns the seconds that `repetitions` runs of `work` take, after one run that is not timed.
 template <class F>
-double measure(Queue& queue, F&& work) {
+double measure(Stream& stream, F&& work) {
   work();
-  queue.finish();
+  stream.synchronize();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repetitions; ++i) work();
-  queue.finish();
+  stream.synchronize();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -55,7 +55,7 @@ std::int64_t Device::peak_device_bytes() const {
 
 double Device::measure_gemm_rate() {
   // Doubles the size until a run is long enough, because small products do not fill the device.
-  constexpr std::int64_t largest = 8192;
+  constexpr std::int64_t max_size = 8192;
   for (std::int64_t size = 128;; size *= 2) {
     const MatmulSpec spec{.m = size,
                           .n = size,
@@ -63,21 +63,22 @@ double Device::measure_gemm_rate() {
                           .lda = size,
                           .ldb = size,
                           .ldc = size,
-                          .operands = number(),
-                          .result = number()};
-    const std::int64_t bytes = size * size * size_of(number());
+                          .operands = dtype(),
+                          .result = dtype()};
+    const std::int64_t bytes = size * size * size_of(dtype());
     DeviceArray<std::byte> a(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> b(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> c(gpu_, bytes, "a measurement");
-    with_number(number(), [&]<class T>(T) {
+    dispatch_dtype(dtype(), [&]<class T>(T) {
       for (DeviceArray<std::byte>* operand : {&a, &b}) {
-        launch(queue_, blocks_for(size * size, FillWithNoise<T>::threads),
+        launch(stream_, blocks_for(size * size, FillWithNoise<T>::threads),
                FillWithNoise<T>{reinterpret_cast<T*>(operand->data()), size * size});
       }
     });
-    const double seconds = measure(queue_, [&] { matmuls_.run(queue_, spec, a.data(), b.data(), c.data()); });
+    const double seconds =
+        measure(stream_, [&] { matmuls_.run(stream_, spec, a.data(), b.data(), c.data()); });
     const bool next_fits = 4 * 3 * bytes < gpu_.free_bytes() / 2;
-    if (seconds < enough && size < largest && next_fits) continue;
+    if (seconds < enough && size < max_size && next_fits) continue;
     const auto n = static_cast<double>(size);
     return 2.0 * repetitions * n * n * n / seconds * 1e-9;
   }
@@ -85,25 +86,25 @@ double Device::measure_gemm_rate() {
 
 double Device::measure_memory_rate() {
   // Up to sizes that exceed all caches; at device memory bandwidth these still take only milliseconds.
-  constexpr std::int64_t largest = std::int64_t{1} << 30;
+  constexpr std::int64_t max_size = std::int64_t{1} << 30;
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
     const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> to(gpu_, bytes, "a measurement");
-    const double seconds = measure(queue_, [&] { queue_.copy(to.data(), from.data(), bytes); });
+    const double seconds = measure(stream_, [&] { stream_.copy(to.data(), from.data(), bytes); });
     const bool next_fits = 4 * 2 * bytes < gpu_.free_bytes() / 2;
-    if (seconds < enough && bytes < largest && next_fits) continue;
+    if (seconds < enough && bytes < max_size && next_fits) continue;
     return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;
   }
 }
 
-void Stopwatch::mark() {
-  if (queue_.capturing()) throw std::logic_error("Stopwatch::mark: must not be captured");
+void DeviceTimer::record() {
+  if (stream_.capturing()) throw std::logic_error("DeviceTimer::mark: must not be captured");
   if (used_ == events_.size()) events_.emplace_back(Timing::on);
-  queue_.record(events_[used_++]);
+  stream_.record(events_[used_++]);
 }
 
-std::vector<double> Stopwatch::read() {
-  queue_.finish();
+std::vector<double> DeviceTimer::elapsed() {
+  stream_.synchronize();
   last_ = std::chrono::steady_clock::now();
   std::vector<double> seconds;
   for (std::size_t i = 1; i < used_; ++i) {
@@ -113,8 +114,8 @@ std::vector<double> Stopwatch::read() {
   return seconds;
 }
 
-std::unique_ptr<Stopwatch> Device::make_stopwatch() {
-  return std::make_unique<Stopwatch>(queue_);
+std::unique_ptr<DeviceTimer> Device::make_timer() {
+  return std::make_unique<DeviceTimer>(stream_);
 }
 
 }  // namespace vaecf::cuda

@@ -13,20 +13,20 @@ namespace {
 struct BeginStep {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
-  StepRecord* record;
-  float* verdict;
-  device::StepNumbers numbers;
+  DeviceStepState* state;
+  float* gradient_stats;
+  device::StepParams params;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) {
-      record->numbers = numbers;
-      record->nll = 0.0;
-      record->kl = 0.0;
-      record->users = 0;
-      record->squares = 0.0;
-      verdict[0] = 0.0F;
-      verdict[1] = 0.0F;
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
+    group.each(1, [&](std::int64_t) {
+      state->params = params;
+      state->nll = 0.0;
+      state->kl = 0.0;
+      state->users = 0;
+      state->squares = 0.0;
+      gradient_stats[0] = 0.0F;
+      gradient_stats[1] = 0.0F;
     });
   }
 };
@@ -34,41 +34,41 @@ struct BeginStep {
 struct EndStep {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
-  StepRecord* record;
+  DeviceStepState* state;
   const float* overflow;
   bool scaled;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    lanes.each(1, [&](std::int64_t) {
-      device::LossSums& sums = record->sums;
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
+    group.each(1, [&](std::int64_t) {
+      device::LossSums& sums = state->sums;
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
         ++sums.skipped;
       } else {
-        if (sums.broken_step < 0 && !record->finite()) {
-          sums.broken_step = record->numbers.step;
-          sums.broken_nll = record->nll;
-          sums.broken_kl = record->kl;
+        if (sums.nonfinite_step < 0 && !state->finite()) {
+          sums.nonfinite_step = state->params.step;
+          sums.nonfinite_nll = state->nll;
+          sums.nonfinite_kl = state->kl;
         }
-        sums.nll += record->nll;
-        sums.kl += record->kl;
-        sums.weighted_kl += static_cast<double>(record->numbers.beta) * record->kl;
-        sums.users += record->users;
+        sums.nll += state->nll;
+        sums.kl += state->kl;
+        sums.weighted_kl += static_cast<double>(state->params.beta) * state->kl;
+        sums.users += state->users;
       }
-      if (scaled) move_scale(skipped, record->scale);
+      if (scaled) move_scale(skipped, state->scale);
     });
   }
 
   VAECF_HD static void move_scale(bool skipped, device::LossScale& scale) {
     if (skipped) {
       // Far below any useful scale, and never zero.
-      constexpr float smallest = 0x1p-24F;
-      scale.scale = scale.scale > smallest ? 0.5F * scale.scale : smallest;
+      constexpr float min_scale = 0x1p-24F;
+      scale.scale = scale.scale > min_scale ? 0.5F * scale.scale : min_scale;
       scale.good_steps = 0;
     } else if (++scale.good_steps == device::LossScale::growth_interval) {
       const float doubled = 2.0F * scale.scale;
-      scale.scale = doubled < device::LossScale::largest ? doubled : device::LossScale::largest;
+      scale.scale = doubled < device::LossScale::max_scale ? doubled : device::LossScale::max_scale;
       scale.good_steps = 0;
     }
   }
@@ -85,9 +85,9 @@ void wait_on_host(const Event& event) {
 }
 
 /// Ends a failed capture. Ignores further errors, because the first one names the cause.
-void abandon_capture(Queue& queue) noexcept {
+void discard_capture(Stream& stream) noexcept {
   try {
-    queue.end_capture();
+    stream.end_capture();
   } catch (...) {
   }
 }
@@ -96,30 +96,32 @@ void abandon_capture(Queue& queue) noexcept {
 
 std::unique_ptr<StepState> Device::make_step_state() {
   auto step = std::make_unique<StepState>(gpu_);
-  StepRecord start;
+  DeviceStepState start;
   if (precision_ == device::Precision::fp16) start.scale = device::LossScale();
-  queue_.copy_in(step->record.data(), &start, sizeof start);
+  stream_.copy_h2d(step->device_state.data(), &start, sizeof start);
   return step;
 }
 
-void Device::begin_step(const device::StepNumbers& numbers, StepState& step) {
+void Device::begin_step(const device::StepParams& params, StepState& step) {
   const NvtxRange nvtx("step begins");
-  if (queue_.capturing()) throw std::logic_error("begin_step: must not be captured");
+  if (stream_.capturing()) throw std::logic_error("begin_step: must not be captured");
   Event& begun = begun_[next_begun_];
   wait_on_host(begun);
-  queue_.record(begun);
+  stream_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
-  step.numbers = numbers;
-  launch(queue_, 1, BeginStep{step.record.data(), step.verdict.data(), numbers});
+  step.params = params;
+  launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
-FloatBuffer& Device::verdict(StepState& step) {
-  return step.verdict;
+FloatBuffer& Device::gradient_stats(StepState& step) {
+  return step.gradient_stats;
 }
 
 void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
-  launch(queue_, 1, EndStep{step.record.data(), step.verdict.data(), precision_ == device::Precision::fp16});
+  launch(
+      stream_, 1,
+      EndStep{step.device_state.data(), step.gradient_stats.data(), precision_ == device::Precision::fp16});
 }
 
 void Device::clear_losses(StepState& step) {
@@ -127,75 +129,75 @@ void Device::clear_losses(StepState& step) {
 }
 
 void Device::set_losses(const device::LossSums& sums, StepState& step) {
-  const device::LossSums start = sums.unbroken();
-  queue_.copy_in(&step.record.data()->sums, &start, sizeof start);
+  const device::LossSums start = sums.without_nonfinite();
+  stream_.copy_h2d(&step.device_state.data()->sums, &start, sizeof start);
   // A pending read-back contains sums from before; its result is discarded.
-  step.looking = false;
-  step.has_looked = false;
+  step.readback_pending = false;
+  step.has_losses = false;
 }
 
 device::LossSums Device::read_losses(StepState& step) {
-  queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
-  queue_.finish();
-  step.looking = false;
-  step.has_looked = true;
-  step.last_look = step.look.data()->sums;
-  return step.last_look;
+  stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
+  stream_.synchronize();
+  step.readback_pending = false;
+  step.has_losses = true;
+  step.last_losses = step.readback.data()->sums;
+  return step.last_losses;
 }
 
 std::optional<device::LossSums> Device::poll_losses(StepState& step) {
-  if (step.looking && step.arrived.done()) {
-    step.looking = false;
-    step.has_looked = true;
-    step.last_look = step.look.data()->sums;
+  if (step.readback_pending && step.arrived.done()) {
+    step.readback_pending = false;
+    step.has_losses = true;
+    step.last_losses = step.readback.data()->sums;
   }
-  if (!step.looking) {
-    queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
-    queue_.record(step.arrived);
-    step.looking = true;
+  if (!step.readback_pending) {
+    stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
+    stream_.record(step.arrived);
+    step.readback_pending = true;
   }
-  if (!step.has_looked) return std::nullopt;
-  return step.last_look;
+  if (!step.has_losses) return std::nullopt;
+  return step.last_losses;
 }
 
 device::LossScale Device::loss_scale(StepState& step) {
-  queue_.copy_out(step.look.data(), step.record.data(), sizeof(StepRecord));
-  queue_.finish();
-  return step.look.data()->scale;
+  stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
+  stream_.synchronize();
+  return step.readback.data()->scale;
 }
 
 void Device::set_loss_scale(device::LossScale scale, StepState& step) {
   // Only fp16 gradients are scaled.
   if (precision_ != device::Precision::fp16) return;
-  queue_.copy_in(&step.record.data()->scale, &scale, sizeof scale);
+  stream_.copy_h2d(&step.device_state.data()->scale, &scale, sizeof scale);
 }
 
-std::unique_ptr<Graph> Device::record(const std::function<void()>& work) {
-  if (queue_.capturing()) throw std::logic_error("record: captures cannot be nested");
+std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
+  if (stream_.capturing()) throw std::logic_error("capture: captures cannot be nested");
   work();
   if (options_.graph == Toggle::off) return nullptr;
   // The first run allocated all memory, planned the products and loaded the kernels.
-  queue_.begin_capture();
-  generation_.recording = true;
+  stream_.begin_capture();
+  allocation_epoch_.capturing = true;
   try {
     work();
   } catch (...) {
-    generation_.recording = false;
-    abandon_capture(queue_);
+    allocation_epoch_.capturing = false;
+    discard_capture(stream_);
     throw;
   }
-  generation_.recording = false;
-  return std::make_unique<Graph>(Graph{queue_.end_capture(), generation_.value});
+  allocation_epoch_.capturing = false;
+  return std::make_unique<Graph>(Graph{stream_.end_capture(), allocation_epoch_.value});
 }
 
-bool Device::fits(const Graph& graph) const {
-  return graph.generation == generation_.value;
+bool Device::is_valid(const Graph& graph) const {
+  return graph.allocation_epoch == allocation_epoch_.value;
 }
 
 bool Device::replay(Graph& graph) {
   const NvtxRange nvtx("step, replayed");
-  if (!fits(graph)) return false;
-  queue_.run(graph.work);
+  if (!is_valid(graph)) return false;
+  stream_.run(graph.work);
   return true;
 }
 

@@ -36,8 +36,8 @@ void write_ids(std::span<const std::int32_t> ids, std::int64_t size, std::byte* 
 
 }  // namespace
 
-void Generation::require_free(const char* what) const {
-  if (recording) {
+void AllocationEpoch::require_not_capturing(const char* what) const {
+  if (capturing) {
     throw std::logic_error(std::string(what) +
                            ": memory cannot grow during a capture; run the operation once before");
   }
@@ -45,7 +45,7 @@ void Generation::require_free(const char* what) const {
 
 void* Scratch::bytes(Slot slot, std::int64_t bytes, const char* what) {
   DeviceArray<std::byte>& memory = memory_[slot];
-  grow(gpu_, generation_, bytes, what, memory);
+  grow(gpu_, allocation_epoch_, bytes, what, memory);
   return memory.data();
 }
 
@@ -59,17 +59,17 @@ void Activations::set_rows(std::int64_t rows) {
 
 void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
   constexpr const char* what = "the batch";
-  grow(gpu_, generation_, users, what, user_numbers);
-  grow(gpu_, generation_, users + 1, what, offsets);
-  grow(gpu_, generation_, entries, what, columns);
+  grow(gpu_, allocation_epoch_, users, what, user_numbers);
+  grow(gpu_, allocation_epoch_, users + 1, what, offsets);
+  grow(gpu_, allocation_epoch_, entries, what, columns);
   if (!with_transpose) return;
-  grow(gpu_, generation_, item_count + 1, what, item_begin);
+  grow(gpu_, allocation_epoch_, item_count + 1, what, item_begin);
   for (DeviceArray<std::uint32_t>* array : {&item_users, &keys, &sorted_keys, &entry_users}) {
-    grow(gpu_, generation_, entries, what, *array);
+    grow(gpu_, allocation_epoch_, entries, what, *array);
   }
 }
 
-UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items,
+UserRows::UserRows(Gpu& gpu, Stream& stream, CsrView view, std::int64_t first_user, std::int64_t items,
                    bool on_device, std::string description)
     : host_offsets(view.offsets.begin(), view.offsets.end()),
       first_user_(first_user),
@@ -78,7 +78,7 @@ UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user
   if (host_offsets.empty()) host_offsets.push_back(0);
   for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
   offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
-  queue.copy_in(offsets_.data(), host_offsets.data(), offsets_.bytes());
+  stream.copy_h2d(offsets_.data(), host_offsets.data(), offsets_.bytes());
 
   const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
   check_ids(ids, items);
@@ -94,8 +94,8 @@ UserRows::UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user
   for (std::size_t first = 0; first < ids.size(); first += piece_entries) {
     const auto part = ids.subspan(first, std::min(piece_entries, ids.size() - first));
     write_ids(part, size, piece.data());
-    queue.copy_in(device_ids_.data() + static_cast<std::int64_t>(first) * size, piece.data(),
-                  std::ssize(part) * size);
+    stream.copy_h2d(device_ids_.data() + static_cast<std::int64_t>(first) * size, piece.data(),
+                    std::ssize(part) * size);
   }
 }
 
@@ -105,7 +105,7 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   return entries;
 }
 
-std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
+std::unique_ptr<UserRows> Device::make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
   const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
@@ -121,7 +121,7 @@ std::unique_ptr<UserRows> Device::hold_rows(CsrView rows, std::int64_t first_use
                            " interactions in " + std::to_string(8 * id_bytes(items)) + "-bit ids, " +
                            (on_device ? "resident on the GPU: " : "read from the host: ") +
                            (resident == Toggle::off ? "backend.resident is off" : sizes);
-  return std::make_unique<UserRows>(gpu_, queue_, rows, first_user, items, on_device, text);
+  return std::make_unique<UserRows>(gpu_, stream_, rows, first_user, items, on_device, text);
 }
 
 }  // namespace vaecf::cuda

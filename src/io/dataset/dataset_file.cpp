@@ -26,16 +26,16 @@ constexpr std::int64_t format_version = 1;
 /// Element i is the index of the matrix that has the same users as matrix_names[first_features + i].
 constexpr std::array<std::size_t, 3> users_of_features = {0, 1, 3};
 
-/// Passes the items of all users and all ids to `add`. If a matrix has more than `most_entries` entries, only
+/// Passes the items of all users and all ids to `add`. If a matrix has more than `max_entries` entries, only
 /// every n-th block of its rows is read.
 void add_contents(const DatasetFile& file, const std::function<void(std::span<const std::byte>)>& add,
-                  std::int64_t most_entries) {
+                  std::int64_t max_entries) {
   constexpr std::int64_t block_rows = 1 << 10;
   constexpr std::int64_t block_ids = 1 << 16;
   for (const auto name : matrix_names) {
     const std::string matrix(name);
     const std::int64_t rows = file.rows(matrix);
-    const std::int64_t every = 1 + file.entries(matrix) / most_entries;
+    const std::int64_t every = 1 + file.entries(matrix) / max_entries;
     for (std::int64_t begin = 0; begin < rows; begin += every * block_rows) {
       const Csr block = file.read_rows(matrix, {begin, std::min(rows, begin + block_rows)});
       add(std::as_bytes(std::span(block.columns)));
@@ -138,14 +138,14 @@ struct DatasetFile::Content {
     });
   }
 
-  /// Returns the attribute `name`, an integer of at least `least`, or nullopt if it is absent.
-  std::optional<std::int64_t> width_at(const std::string& name, std::int64_t least) const {
+  /// Returns the attribute `name`, an integer of at least `min_value`, or nullopt if it is absent.
+  std::optional<std::int64_t> width_at(const std::string& name, std::int64_t min_value) const {
     const auto found = attributes.find(name);
     if (found == attributes.end()) return std::nullopt;
-    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
     const auto* width = std::get_if<std::int64_t>(&found->second);
-    if (width == nullptr || *width < least || *width > most) {
-      file.refuse(format("attribute `{}` must be an integer from {} to {}", name, least, most));
+    if (width == nullptr || *width < min_value || *width > max_value) {
+      file.refuse(format("attribute `{}` must be an integer from {} to {}", name, min_value, max_value));
     }
     return *width;
   }

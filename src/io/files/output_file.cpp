@@ -127,9 +127,9 @@ void check_output(const std::string& output, const std::string& name, const std:
 std::string behind_links(const std::string& path) {
   std::error_code ignored;
   std::string place = path;
-  constexpr int longest_chain = 40;  // Linux's own limit
+  constexpr int max_symlinks = 40;  // Linux's own limit
   for (int i = 0; fs::is_symlink(place, ignored); ++i) {
-    if (i == longest_chain) throw_write_error(path, ELOOP);
+    if (i == max_symlinks) throw_write_error(path, ELOOP);
     place = folder_of(place) / fs::read_symlink(place, ignored);
   }
   return place;

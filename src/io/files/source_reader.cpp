@@ -15,7 +15,7 @@ namespace {
 
 // Maximum nesting of archives; the Netflix dataset is a tar file in a tar file.
 constexpr std::size_t deepest = 4;
-constexpr std::size_t most_names = 8;
+constexpr std::size_t max_names = 8;
 
 std::string last_part(const std::string& path) {
   return std::filesystem::path(path).filename().string();
@@ -108,7 +108,7 @@ struct SourceReader::State {
     if (found || archives.size() >= deepest) return true;
     if (names_archive(file_name) || (names_compressed(file_name, bare) && wanted(bare))) {
       archives.push_back(std::make_unique<Archive>(archive, name));
-    } else if (not_wanted.size() < most_names) {
+    } else if (not_wanted.size() < max_names) {
       not_wanted.push_back(archive.member());
     }
     return true;

@@ -207,7 +207,7 @@ void CheckpointReader::read(const std::string& group, const std::vector<device::
               [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
       services_.communicator.broadcast(std::span<float>(values), 0);
       write(static_cast<int>(i), rows, values);
-      services_.communicator.activity().progressed();
+      services_.communicator.activity().note_progress();
     }
   }
 }

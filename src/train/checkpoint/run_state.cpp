@@ -65,15 +65,15 @@ void require_sense(const std::string& path, const RunState& state) {
   }
   require(state.users_seen >= 0, "users_seen");
   require(state.best_epoch <= state.epoch, "best_epoch");
-  require(state.loss_scale >= 0.0 && state.loss_scale <= double{device::LossScale::largest}, "loss_scale");
+  require(state.loss_scale >= 0.0 && state.loss_scale <= double{device::LossScale::max_scale}, "loss_scale");
   require(
       state.loss_scale_good_steps >= 0 && state.loss_scale_good_steps < device::LossScale::growth_interval,
       "loss_scale_good_steps");
-  constexpr double largest = 0x1p53;  // limit of exact counts
+  constexpr double max_count = 0x1p53;  // limit of exact counts
   for (std::size_t s = 0; s < sum_names.size(); ++s) {
     const std::vector<double>& sums = state.epoch_sums[s];
     require(sums.size() == state.epoch_sums[0].size() &&
-                std::ranges::all_of(sums, [](double sum) { return std::abs(sum) < largest; }),
+                std::ranges::all_of(sums, [](double sum) { return std::abs(sum) < max_count; }),
             format("epoch_{}_by_rank", sum_names[s]).c_str());
   }
 }

@@ -38,13 +38,13 @@ class CollectiveTraining {
     graphs_.memory_may_have_moved();
   }
 
-  void step(device::StepNumbers numbers, std::int64_t batch_users) {
-    numbers.rule = optimizer_.rule(numbers.step, batch_users);
+  void step(device::StepParams params, std::int64_t batch_users) {
+    params.rule = optimizer_.rule(params.step, batch_users);
     // The first virtual shard of a batch and its size determine the number of users of every rank.
     const std::int64_t begin = communicator_.size() == 1
                                    ? 0
-                                   : numbers.batch * options_.train.batch_size % options_.data.virtual_shards;
-    step_.run(numbers, data.items.users(numbers.batch), {begin, batch_users});
+                                   : params.batch * options_.train.batch_size % options_.data.virtual_shards;
+    step_.run(params, data.items.users(params.batch), {begin, batch_users});
   }
 
   model::Network<Device>& network() {
@@ -152,9 +152,9 @@ class EngineOf final : public Engine {
   void start_epoch(const data::EpochRows& batches) override {
     with([&](auto& training) { training.start_epoch(batches); });
   }
-  std::optional<device::LossSums> step(device::StepNumbers numbers, std::int64_t batch_users) override {
+  std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) override {
     return with([&](auto& training) {
-      training.step(numbers, batch_users);
+      training.step(params, batch_users);
       return device_->poll_losses(*training.data.state);
     });
   }

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cpu/device.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include "train/engine/engine_of.hpp"
 

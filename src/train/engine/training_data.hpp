@@ -33,19 +33,19 @@ class ShardRows {
         rows_(std::move(rows)),
         bytes_(static_cast<std::int64_t>(rows_.offsets.size() * sizeof(std::int64_t) +
                                          rows_.columns.size() * sizeof(std::int32_t))),
-        held_(device.hold_rows(rows_.view(), first_user, width)),
-        order_(device.make_batch_order()),
+        held_(device.make_user_rows(rows_.view(), first_user, width)),
+        schedule_(device.make_batch_schedule()),
         batch_(device.make_batch()) {
     if (device.device() != "cpu") rows_ = {};  // GPUs have their own copy
   }
 
   void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
-    device_.set_batch_order(*held_, rows, begin, *order_);
+    device_.set_batch_schedule(*held_, rows, begin, *schedule_);
   }
-  std::int64_t users(std::int64_t batch) const { return order_->users(batch); }
+  std::int64_t users(std::int64_t batch) const { return schedule_->users(batch); }
   /// Gathers the batch selected by `step`, which has `users` users of this rank.
   const typename Device::Batch& gather(const typename Device::StepState& step, std::int64_t users) {
-    device_.gather_step(*held_, *order_, step, users, *batch_);
+    device_.gather_scheduled_batch(*held_, *schedule_, step, users, *batch_);
     return *batch_;
   }
 
@@ -57,7 +57,7 @@ class ShardRows {
   Csr rows_;
   std::int64_t bytes_;
   std::unique_ptr<typename Device::UserRows> held_;
-  std::unique_ptr<typename Device::BatchOrder> order_;
+  std::unique_ptr<typename Device::BatchSchedule> schedule_;
   std::unique_ptr<typename Device::Batch> batch_;
 };
 

@@ -81,7 +81,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   prepare(model);
   Activity& activity = services_.communicator.activity();
   const std::vector<math::MetricSums> sums =
-      model.evaluate(*held_, history, metrics_, [&] { activity.progressed(); });
+      model.evaluate(*held_, history, metrics_, [&] { activity.note_progress(); });
 
   Coverage coverage(coverages_, items_);
   const auto length = static_cast<std::size_t>(coverage.max_length());
@@ -98,7 +98,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
       const std::size_t first = static_cast<std::size_t>(row - rows.begin) * length;
       if (targets.row_size(row) > 0) coverage.add(std::span(lists).subspan(first, length));
     }
-    activity.progressed();
+    activity.note_progress();
   }
   return reduce(sums, coverage);
 }
@@ -117,7 +117,7 @@ EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& t
       sums[m].add(math::metric_of_user(metrics_[m], ranks, items_));
     }
     if (!list.empty()) coverage.add(std::span(list).first(top_of(row, list)));
-    services_.communicator.activity().progressed();
+    services_.communicator.activity().note_progress();
   }
   return reduce(sums, coverage);
 }

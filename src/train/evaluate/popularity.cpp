@@ -17,7 +17,7 @@ std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const Serv
   for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
     const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
-    services.communicator.activity().progressed();
+    services.communicator.activity().note_progress();
   }
   services.communicator.all_reduce(std::span<std::int64_t>(counts));
   return counts;

@@ -74,8 +74,8 @@ void ParameterServer::serve_synchronous(std::int64_t step_number, cpu::StepState
   }
   if (clips_) {
     receive_all(workers_);
-    device_.inspect_gradients(*gradient_, {0, gradient_->size()}, step);
-    channel_.add_over_servers(device_.verdict(step).data()[1]);
+    device_.accumulate_gradient_stats(*gradient_, {0, gradient_->size()}, step);
+    channel_.add_over_servers(device_.gradient_stats(step).data()[1]);
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
@@ -112,7 +112,7 @@ void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;
   device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
-  device_.verdict(*one_update_).data()[1] = static_cast<float>(header.squares);
+  device_.gradient_stats(*one_update_).data()[1] = static_cast<float>(header.squares);
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
   const std::int64_t age = updates_ - seen_at_[static_cast<std::size_t>(worker)];
   staleness_.age = std::max(staleness_.age, age);

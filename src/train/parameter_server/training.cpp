@@ -30,18 +30,18 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
   pack(data.network.parameters().master(), server_->masters());
 }
 
-void ParameterServerTraining::step(device::StepNumbers numbers, std::int64_t batch_users) {
+void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users) {
   clock_.start();
-  numbers.rule = optimizer_.rule(numbers.step, batch_users);
-  device_.begin_step(numbers, *data.state);
+  params.rule = optimizer_.rule(params.step, batch_users);
+  device_.begin_step(params, *data.state);
   synced_ = false;
   if (server_) {
-    server_->serve(numbers.step, *data.state, clock_);
+    server_->serve(params.step, *data.state, clock_);
   } else {
-    const std::int64_t users = data.items.users(numbers.batch);
+    const std::int64_t users = data.items.users(params.batch);
     data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, clock_);
     // The gradient is sent after the backward pass, without overlap.
-    channel_.push_and_pull({numbers.step, users, gradient_squares(numbers.step, users)}, *gradients_,
+    channel_.push_and_pull({params.step, users, gradient_squares(params.step, users)}, *gradients_,
                            data.network.parameters());
     clock_.lap(model::StepPhase::reduce);
   }
@@ -52,8 +52,8 @@ void ParameterServerTraining::step(device::StepNumbers numbers, std::int64_t bat
 double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t users) {
   if (!clips_ || !asynchronous_ || users == 0) return 0.0;
   device_.begin_step({.rule = optimizer_.rule(step, users)}, *own_gradient_);
-  device_.inspect_gradients(*gradients_, {0, data.network.layout().size}, *own_gradient_);
-  return device_.verdict(*own_gradient_).data()[1];
+  device_.accumulate_gradient_stats(*gradients_, {0, data.network.layout().size}, *own_gradient_);
+  return device_.gradient_stats(*own_gradient_).data()[1];
 }
 
 void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard) {
@@ -64,7 +64,7 @@ void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffe
 model::Network<cpu::Device>& ParameterServerTraining::network() {
   if (synced_) return data.network;
   channel_.all_gather_shards(server_ ? &server_->masters() : nullptr, data.network.parameters().master());
-  device_.weights_changed(data.network.parameters());
+  device_.refresh_weight_copies(data.network.parameters());
   round_weights();
   synced_ = true;
   return data.network;
@@ -77,7 +77,7 @@ void ParameterServerTraining::round_weights() {
 void ParameterServerTraining::set_flat(FlatState state, const std::function<void(cpu::FloatBuffer&)>& fill) {
   if (state == FlatState::weights) {
     fill(data.network.parameters().master());
-    device_.weights_changed(data.network.parameters());
+    device_.refresh_weight_copies(data.network.parameters());
     synced_ = true;
     if (server_) pack(data.network.parameters().master(), server_->masters());
     return;

@@ -27,9 +27,9 @@ class ParameterServerTraining {
   ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup);
 
   void start_epoch(const data::EpochRows& batches) { data.start_epoch(batches); }
-  /// Runs one step with the parameters `numbers`, except for its rule, which this function sets.
+  /// Runs one step with the parameters `params`, except for its rule, which this function sets.
   /// `batch_users` is the size of the batch over all ranks.
-  void step(device::StepNumbers numbers, std::int64_t batch_users);
+  void step(device::StepParams params, std::int64_t batch_users);
   /// Gathers the weights of all updates so far, and returns the network. Collective after a step.
   model::Network<cpu::Device>& network();
   /// Gathers fp32 master weights or a moment in the flat layout on every rank. Overwrites the gradient.

@@ -23,14 +23,14 @@
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t fewest_warm_up_steps = 12;
-constexpr std::int64_t fewest_steps = 20;
+constexpr std::int64_t min_warm_up_steps = 12;
+constexpr std::int64_t min_steps = 20;
 constexpr std::int64_t steps_by_phase = 40;
 // Steps are timed in blocks, since waiting for the device after each step would slow it down.
-constexpr std::int64_t fewest_block_steps = 5;
+constexpr std::int64_t min_block_steps = 5;
 constexpr double block_seconds = 0.05;
 constexpr double all_reduce_seconds = 0.8;  // time budget of the all-reduce measurement
-constexpr double longest_evaluation =
+constexpr double max_evaluation_seconds =
     5.0;  // in seconds; a shorter one is repeated, as the first includes setup
 
 /// One call of benchmark().
@@ -202,7 +202,7 @@ class BenchmarkRun {
       (void)trainer_.losses();
       times.push_back(seconds_since(begin));
     };
-    while (trainer_.updates_done() < fewest_warm_up_steps) step();
+    while (trainer_.updates_done() < min_warm_up_steps) step();
     // All ranks must run the same number of steps, so the slowest rank's time decides.
     step_seconds_ = slowest(median(times));
     const std::int64_t steps =
@@ -216,9 +216,9 @@ class BenchmarkRun {
     const std::int64_t planned = options_.train.epochs * trainer_.steps_per_epoch();
     const double step = std::max(step_seconds_, 1e-6);
     const auto affordable = static_cast<std::int64_t>(options_.benchmark.seconds / step);
-    const std::int64_t steps = std::max(fewest_steps, std::min(planned, affordable));
+    const std::int64_t steps = std::max(min_steps, std::min(planned, affordable));
     const std::int64_t block = std::max(
-        fewest_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
+        min_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
 
     std::vector<double> step_times;
     const std::int64_t users_before = trainer_.users_seen();
@@ -270,7 +270,7 @@ class BenchmarkRun {
     Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
     model::Model& model = trainer_.model();
     double seconds = 0.0;
-    for (int round = 0; round < 2 && seconds < longest_evaluation; ++round) {
+    for (int round = 0; round < 2 && seconds < max_evaluation_seconds; ++round) {
       services_.communicator.barrier();
       const auto begin = Clock::now();
       evaluator.evaluate(model);
@@ -345,7 +345,7 @@ std::string to_table(const BenchmarkResult& result) {
 
 std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch) {
   const double affordable = std::ceil(seconds / std::max(step_seconds, 1e-6));
-  return std::max(fewest_warm_up_steps,
+  return std::max(min_warm_up_steps,
                   static_cast<std::int64_t>(std::min(static_cast<double>(steps_per_epoch), affordable)));
 }
 

@@ -79,8 +79,8 @@ std::string trace_of(const std::vector<TimelineEvent>& events, int rank, const s
     if (!std::exchange(seen.at(track), true)) text += metadata("thread", rank, track, track_names.at(track));
     text += format(R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{})", json_text(event.name), rank,
                    track, microseconds(event.begin - origin), microseconds(event.end - event.begin));
-    if (event.number_name != nullptr)
-      text += format(R"(,"args":{{{}:{}}})", json_text(event.number_name), event.number);
+    if (event.arg_name != nullptr)
+      text += format(R"(,"args":{{{}:{}}})", json_text(event.arg_name), event.arg_value);
     text += "},\n";
   }
   text.resize(text.size() - 2);  // removes the last comma
@@ -120,7 +120,7 @@ void RunTimeline::start(comm::Communicator& communicator) {
 void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   communicator.activity().record_to(nullptr);
   const ClockOffset end = measure_offset(communicator, *timeline_);
-  auto [events, dropped] = timeline_->take();
+  auto [events, dropped] = timeline_->snapshot();
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   std::int64_t origin = never;
   for (TimelineEvent& event : events) {
@@ -151,7 +151,7 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
         format("clock within {:.1f} us of rank 0's; {} older events dropped",
                static_cast<double>(std::max(start_.error, end.error)) / 1000.0, dropped),
         rank);
-    communicator.activity().progressed();
+    communicator.activity().note_progress();
     on_file([&] { file_->write((rank == 0 ? "{\"traceEvents\":[\n" : ",\n") + trace); });
   }
   on_file([&] {

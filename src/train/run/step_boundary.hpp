@@ -21,10 +21,10 @@ class StepBoundary {
     bool checkpoint = false;  ///< a checkpoint is due by run.checkpoint_every
   };
 
-  /// Ranks synchronize at most every `least_stride` steps, since synchronizing makes them wait for each
+  /// Ranks synchronize at most every `min_stride` steps, since synchronizing makes them wait for each
   /// other.
-  StepBoundary(const RunOptions& options, const Services& services, std::int64_t least_stride)
-      : every_(options.checkpoint_every), services_(services), least_stride_(least_stride) {}
+  StepBoundary(const RunOptions& options, const Services& services, std::int64_t min_stride)
+      : every_(options.checkpoint_every), services_(services), min_stride_(min_stride) {}
 
   /// Returns the decision before step `step`. All ranks must call it at the same steps. With `agree`, they
   /// synchronize at this step in any case.
@@ -64,16 +64,16 @@ class StepBoundary {
   }
   std::int64_t stride(std::int64_t step) const {
     constexpr double seconds_between = 0.25;
-    constexpr std::int64_t longest = 256;
-    if (agreed_step_ < 0 || step <= agreed_step_) return least_stride_;
+    constexpr std::int64_t max_stride = 256;
+    if (agreed_step_ < 0 || step <= agreed_step_) return min_stride_;
     const double per_step = seconds_since(agreed_at_) / static_cast<double>(step - agreed_step_);
-    return std::clamp(static_cast<std::int64_t>(seconds_between / std::max(per_step, 1e-9)), least_stride_,
-                      std::max(least_stride_, longest));
+    return std::clamp(static_cast<std::int64_t>(seconds_between / std::max(per_step, 1e-9)), min_stride_,
+                      std::max(min_stride_, max_stride));
   }
 
   CheckpointEvery every_;
   Services services_;
-  std::int64_t least_stride_;
+  std::int64_t min_stride_;
   std::int64_t last_saved_ = -1;
   Clock::time_point saved_at_ = Clock::now();
   std::int64_t next_ = 0;  // the step of the next synchronization

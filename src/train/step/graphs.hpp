@@ -32,7 +32,7 @@ class StepGraphs {
     if (std::exchange(memory_may_have_moved_, false)) agree();
     auto& graph = graphs_[shape];
     if (graph && device_.replay(*graph)) return;
-    graph = device_.record(work);
+    graph = device_.capture(work);
     captures_ = graph != nullptr;
     memory_may_have_moved_ = true;
   }
@@ -53,7 +53,7 @@ class StepGraphs {
   void agree() {
     if (alone()) return;
     const bool moved =
-        std::ranges::any_of(graphs_, [&](const auto& entry) { return !device_.fits(*entry.second); });
+        std::ranges::any_of(graphs_, [&](const auto& entry) { return !device_.is_valid(*entry.second); });
     if (communicator_.all_reduce(std::int64_t{moved ? 1 : 0}, comm::Reduction::max) == 1) graphs_.clear();
   }
 

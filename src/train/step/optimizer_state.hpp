@@ -48,7 +48,7 @@ class OptimizerState {
         fused_{model.parameters(), optimizer_.first_moment(), optimizer_.second_moment()} {
     reducer_.keep_exact(model.parameters());
     if (reducer_.mode().overlap)
-      ready_ = [this](Range range, device::Completion done) { reducer_.ready(range, done); };
+      ready_ = [this](Range range, device::EventHandle done) { reducer_.ready(range, done); };
   }
 
   comm::Reducer<Device>& reducer() { return reducer_; }
@@ -88,7 +88,7 @@ class OptimizerState {
   void set_flat(FlatState state, const std::function<void(Buffer&)>& fill) {
     if (state == FlatState::weights) {
       fill(model_.parameters().master());
-      device_.weights_changed(model_.parameters());
+      device_.refresh_weight_copies(model_.parameters());
       return reducer_.keep_exact(model_.parameters());
     }
     if (!reducer_.mode().sharded) return fill(moment(state));

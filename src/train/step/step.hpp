@@ -25,11 +25,11 @@ class Step {
         state_(*data.state),
         graphs_(graphs) {}
 
-  /// Runs the step with parameters `numbers` on a batch with `users` users of this rank. Batches of equal
+  /// Runs the step with parameters `params` on a batch with `users` users of this rank. Batches of equal
   /// `shape` share a captured graph. The device may still be running when this returns.
-  void run(const device::StepNumbers& numbers, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
+  void run(const device::StepParams& params, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
     clock.start();
-    device_.begin_step(numbers,
+    device_.begin_step(params,
                        state_);  // kernels read them from device memory, so that a replayed graph sees them
     graphs_.run(shape, [&] { work(users); });
   }
@@ -54,9 +54,9 @@ class Step {
     if (optimizer_.inspects_first()) {
       for (std::int64_t b = 0; b < reducer_.plan().buckets(); ++b) {
         reducer_.sum(b);
-        device_.inspect_gradients(optimizer_.gradients(), reducer_.inspected(b), state_);
+        device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.inspected(b), state_);
       }
-      reducer_.sum_values(device_.verdict(state_));
+      reducer_.sum_values(device_.gradient_stats(state_));
     }
 
     // Update all weights at once, or this rank's part of each bucket if the optimizer is sharded.

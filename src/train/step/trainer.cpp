@@ -63,9 +63,9 @@ void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, device::
 void Trainer::step(std::int64_t t) {
   services_.communicator.activity().begin_step(updates_done_);
   const std::int64_t batch_users = order_.batch_users(t);
-  const device::StepNumbers numbers{
+  const device::StepParams params{
       options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
-  if (const auto sums = services_.engine.step(numbers, batch_users)) require_numbers(*sums);
+  if (const auto sums = services_.engine.step(params, batch_users)) require_numbers(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }
@@ -77,11 +77,11 @@ device::LossSums Trainer::losses() {
 }
 
 void Trainer::require_numbers(const device::LossSums& sums) const {
-  if (sums.broken_step < 0) return;
+  if (sums.nonfinite_step < 0) return;
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}, kl {}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.broken_step + 1, services_.communicator.rank(), sums.broken_nll, sums.broken_kl,
+      sums.nonfinite_step + 1, services_.communicator.rank(), sums.nonfinite_nll, sums.nonfinite_kl,
       options_.optimizer.learning_rate));
 }
 

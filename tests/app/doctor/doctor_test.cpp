@@ -242,7 +242,7 @@ TEST(DoctorGpus, GpusAndLinksAreReported) {
                   "ok links: NVLink: GPUs 0-1 ", "ok links: direct PCIe access: GPUs 0-2 ",
                   "warn links: through host memory only: GPUs 1-2 -> all-reduces", "ok nccl: NCCL 2.28.9 "});
   EXPECT_EQ(all.find("fail"), std::string::npos) << all;
-  question.facts.gpus[0].generation = 75;
+  question.facts.gpus[0].compute_capability = 75;
   question.nccl = "";
   expect_in(lines(check_gpus(question)), {"fail gpu: GPU 0: ", "fail nccl: "});
 }

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 #include <vaecf/train/engine.hpp>
 
 #include <gtest/gtest.h>

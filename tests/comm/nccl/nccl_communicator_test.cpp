@@ -5,7 +5,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <cstdlib>
 #include <memory>
@@ -47,7 +47,7 @@ class Nccl : public testing::Test {
   template <class T>
   auto make_buffer(std::int64_t size) {
     if constexpr (std::is_same_v<T, Bf16>)
-      return device_->make_narrow_buffer(size);
+      return device_->make_bf16_buffer(size);
     else
       return device_->make_buffer(size);
   }
@@ -63,7 +63,7 @@ class Nccl : public testing::Test {
     check(cudaMemcpy(values.data(), device, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }
-  void finish(Ticket ticket) { device_->wait_for(comm_->wait(ticket)); }
+  void finish(Ticket ticket) { device_->wait_event(comm_->wait(ticket)); }
   int ranks() const { return control_.size(); }
   int rank() const { return control_.rank(); }
 
@@ -88,15 +88,15 @@ void Nccl::test_sums_and_gathers(bool in_place) {
     const std::span<T> whole(all->data(), length(whole_size));
 
     write(all->data(), signed_inputs<T>(rank(), whole_size));
-    finish(comm_->start_all_reduce_sum(whole, device_->mark()));
+    finish(comm_->start_all_reduce_sum(whole, device_->record_event()));
     EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), whole_size)));
 
     write(all->data(), signed_inputs<T>(rank(), whole_size));
-    finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->mark()));
+    finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->record_event()));
     EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), size, rank() * size)));
 
     write(part, signed_inputs<T>(rank(), size));
-    finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->mark()));
+    finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->record_event()));
     std::vector<T> expected;
     for (int r = 0; r < ranks(); ++r) {
       const auto theirs = signed_inputs<T>(r, size);
@@ -121,7 +121,7 @@ TEST_F(Nccl, CollectivesAreOrderedWithDeviceOperations) {
   for (int round = 1; round <= 20; ++round) {
     device_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
     const Ticket ticket =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark());
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->record_event());
     finish(ticket);
     device_->copy(*buffer, {0, size}, *copy, 0);
     device_->fill(*buffer, -1.0F);
@@ -136,7 +136,7 @@ TEST_F(Nccl, ManyCollectivesMayBeInFlight) {
   constexpr std::int64_t pieces = 100;
   const auto buffer = device_->make_buffer(piece * pieces);
   write(buffer->data(), signed_inputs<float>(rank(), piece * pieces));
-  const device::Completion whole = device_->mark();
+  const device::EventHandle whole = device_->record_event();
   std::vector<Ticket> tickets;
   for (std::int64_t p = 0; p < pieces; ++p) {
     tickets.push_back(
@@ -156,14 +156,14 @@ TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
   const auto work = [&] {
     device_->copy(*source, {0, size}, *buffer, 0);
     const Ticket first =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), device_->mark());
+        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), device_->record_event());
     const Ticket second = comm_->start_all_reduce_sum(
-        std::span<float>(buffer->data() + size / 2, size - size / 2), device_->mark());
+        std::span<float>(buffer->data() + size / 2, size - size / 2), device_->record_event());
     finish(first);
     finish(second);
     device_->copy(*buffer, {0, size}, *result, 0);
   };
-  const auto recording = device_->record(work);
+  const auto recording = device_->capture(work);
   ASSERT_NE(recording, nullptr);
   EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), size)));
   for (int round = 0; round < 5; ++round) {
@@ -177,7 +177,7 @@ TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
     EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
     // Replays may alternate with collectives that are not captured.
     device_->fill(*buffer, 1.0F);
-    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->mark()));
+    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->record_event()));
     EXPECT_TRUE(
         same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
   }

@@ -70,7 +70,7 @@ TEST_F(NcclProtocol, CollectiveRunsBetweenItsTwoEvents) {
   const auto comm = make();
   library().clear();
   const Ticket ticket = comm->start_all_reduce_sum(floats_, {fakes::event(77)});
-  const device::Completion done = comm->wait(ticket);
+  const device::EventHandle done = comm->wait(ticket);
   const Calls calls = library().calls();
   ASSERT_EQ(calls.size(), 3U);
   const std::string stream = calls[0].substr(calls[0].find(" on "));

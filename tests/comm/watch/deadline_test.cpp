@@ -94,7 +94,7 @@ TEST_F(SingleRankWatchdog, PrintsNothingWhileThereIsProgress) {
   testing::internal::CaptureStderr();
   {
     const Watchdog watchdog(*world_, options_);
-    for (int i = 0; i < 30; ++i, pause_for(0.01)) world_->activity().progressed();
+    for (int i = 0; i < 30; ++i, pause_for(0.01)) world_->activity().note_progress();
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

@@ -31,7 +31,7 @@ Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed
 namespace {
 
 std::uint32_t draw(std::uint64_t seed, std::int64_t user, std::int64_t index) {
-  return math::random_word(seed, math::RandomPurpose::permutation, 0, static_cast<std::uint32_t>(user),
+  return math::random_word(seed, math::RandomStream::permutation, 0, static_cast<std::uint32_t>(user),
                            static_cast<std::uint32_t>(index));
 }
 
@@ -50,7 +50,7 @@ Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed
   return m;
 }
 
-Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most) {
+Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t max_items) {
   Csr rows;
   for (std::int64_t user = 0; user < users; ++user) {
     std::vector<std::int32_t> held;
@@ -58,7 +58,7 @@ Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std:
       held.resize(static_cast<std::size_t>(items));
       std::iota(held.begin(), held.end(), 0);
     } else if (user % 5 != 1) {
-      const std::int64_t count = 1 + draw(seed, user, 0) % std::min(most, items);
+      const std::int64_t count = 1 + draw(seed, user, 0) % std::min(max_items, items);
       for (std::int64_t k = 1; k <= count; ++k) {
         held.push_back(static_cast<std::int32_t>(draw(seed, user, k) % items));
       }
@@ -180,7 +180,7 @@ TestLayer LayerContract::make_layer(TensorKind kind, const Matrix& weight, const
   made.bias = bias;
   import_tensor(made.layout, made.layer.weight, weight, made.parameters->master());
   import_tensor(made.layout, made.layer.bias, bias, made.parameters->master());
-  device().weights_changed(*made.parameters);
+  device().refresh_weight_copies(*made.parameters);
   import_tensor(made.layout, made.layer.weight, random_matrix(weight.rows, weight.columns, 90),
                 *made.gradients);
   import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), *made.gradients);
@@ -257,7 +257,7 @@ LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& l
 void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
-  const auto held = device().hold_rows(rows, first_user, items);
+  const auto held = device().make_user_rows(rows, first_user, items);
   ASSERT_EQ(held->rows(), n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -279,7 +279,7 @@ void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose
 }
 
 device::GradientReady LayerContract::Reports::callback(std::function<void()> at_report) {
-  return [this, at_report](Range range, device::Completion) {
+  return [this, at_report](Range range, device::EventHandle) {
     test_->device().synchronize();
     const std::vector<float> all = test_->flat(*layer_->gradients);
     ranges_.push_back(range);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "support/reference_verbs.hpp"
+#include "support/reference_ops.hpp"
 
 #include <gtest/gtest.h>
 #ifdef VAECF_CONTRACT_CUDA
@@ -27,7 +27,7 @@ using Device = cuda::Device;
 using Device = cpu::Device;
 #endif
 using FusedUpdate = device::FusedUpdate<Device::Parameters, Device::Buffer>;
-using SideInput = device::SideInput<Device::Batch>;
+using SideFeatures = device::SideFeatures<Device::Batch>;
 
 /// Numbers of users per batch: many, none, and around the size of a warp.
 inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
@@ -83,8 +83,9 @@ std::vector<float> random_values(std::int64_t n, std::uint64_t seed, float scale
 Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, float scale = 1.0F);
 /// Returns random integers from -range to range, whose products and sums are exact in bf16 and fp32.
 Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed, int range);
-/// Returns random items of `users` users: every fifth has none, one has all, the others up to `most` items.
-Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t most = 40);
+/// Returns random items of `users` users: every fifth has none, one has all, the others up to `max_items`
+/// items.
+Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t max_items = 40);
 
 class Contract : public ::testing::TestWithParam<ContractDevice> {
  protected:

@@ -2,7 +2,7 @@
 #include "device/contract/contract.hpp"
 
 #include <cuda_runtime_api.h>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <stdexcept>
 #include <string>

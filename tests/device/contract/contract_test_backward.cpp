@@ -108,9 +108,9 @@ TEST_P(Backward, InputTable) {
           write(*output, y);
           write(*d_output, d_y);
           Reports reports(*this, layer);
-          device().input_gradient(*batch.device, layer.layout, layer.layer, act, keep, begin(key), *output,
-                                  *d_output, *layer.gradients, reports.callback());
-          const auto expected = reference::input_gradient(batch.host, keep, key, act, y, d_y);
+          device().sparse_linear_backward(*batch.device, layer.layout, layer.layer, act, keep, begin(key),
+                                          *output, *d_output, *layer.gradients, reports.callback());
+          const auto expected = reference::sparse_linear_backward(batch.host, keep, key, act, y, d_y);
           expect_near(read(*d_output), expected.d_before, "d_output");
           const std::vector<float> gradient = weight_gradient(layer);
           expect_near(gradient, expected.d_weight, "d_weight");

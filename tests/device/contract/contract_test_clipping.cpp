@@ -45,9 +45,9 @@ class Clipping : public LayerContract {
   static double norm(const Side& side, const UpdateRule& rule) {
     return static_cast<double>(rule.gradient_scale) * std::sqrt(side.squares);
   }
-  float squares() { return flat(device().verdict(step())).at(1); }
+  float squares() { return flat(device().gradient_stats(step())).at(1); }
   void add_all(const Side& side) {
-    device().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
+    device().accumulate_gradient_stats(*side.layer.gradients, {0, side.layer.layout.size}, step());
   }
   void update(const Side& side) { LayerContract::update(side.layer, side.moments); }
   static UpdateRule clipped(UpdateRule rule, double to) {
@@ -116,7 +116,7 @@ TEST_P(Clipping, InspectedPartsAddUp) {
     for (const std::int64_t cut : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1}, std::int64_t{34},
                                    size / 2, size / 2 + 5, size - 1, size, size}) {
       const float before = squares();
-      device().inspect_gradients(*side.layer.gradients, {at, cut}, step());
+      device().accumulate_gradient_stats(*side.layer.gradients, {at, cut}, step());
       if (at == cut) {
         EXPECT_EQ(squares(), before) << "nothing was added";
       }
@@ -138,7 +138,7 @@ TEST_P(Clipping, LargeAndSmallElementsCount) {
   for (const float value : {0x1p75F, 1.0F}) {
     device().fill(*layer.gradients, value);
     begin({}, 0.0F, rule);
-    device().inspect_gradients(*layer.gradients, {0, 90000}, step());
+    device().accumulate_gradient_stats(*layer.gradients, {0, 90000}, step());
     const double scaled = static_cast<double>(value) * 0x1p-70;
     EXPECT_NEAR(squares() / (90000.0 * scaled * scaled), 1.0, value > 1.0F ? 1e-6 : 1e-2) << value;
   }
@@ -154,10 +154,10 @@ TEST_P(Clipping, FusedUpdateThrows) {
   begin({}, 0.0F, clipped(rules[0], 1.0));
   const FusedUpdate update{*side.layer.parameters, *side.moments.first, *side.moments.second};
   EXPECT_THROW(softmax_step(*hidden, batch, side.layer, step(), *d_hidden, {}, &update), std::logic_error);
-  EXPECT_THROW(
-      device().input_gradient(*batch.device, side.layer.layout, side.layer.layer, device::Activation::tanh,
-                              1.0F, step(), *hidden, *d_hidden, *side.layer.gradients, {}, &update),
-      std::logic_error);
+  EXPECT_THROW(device().sparse_linear_backward(*batch.device, side.layer.layout, side.layer.layer,
+                                               device::Activation::tanh, 1.0F, step(), *hidden, *d_hidden,
+                                               *side.layer.gradients, {}, &update),
+               std::logic_error);
 }
 
 TEST_P(Clipping, NormExcludesTheLossScale) {
@@ -190,7 +190,7 @@ TEST_P(Clipping, OverflowIsSkippedInsteadOfClipped) {
   import_tensor(side.layer.layout, 0, side.gradient[0], *side.layer.gradients);
   const std::vector<float> before = flat(side.layer.parameters->master());
   begin({}, 0.0F, clipped(rules[0], 1.0));
-  device().inspect_gradients(*side.layer.gradients, {0, side.layer.layout.size}, step());
+  device().accumulate_gradient_stats(*side.layer.gradients, {0, side.layer.layout.size}, step());
   add_all(side);
   update(side);
   EXPECT_EQ(flat(side.layer.parameters->master()), before);

@@ -46,7 +46,7 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
 
-// More rows than strands, and not a multiple of them.
+// More rows than partials, and not a multiple of them.
 TEST_P(CudaLayers, BiasGradientOfManyRows) {
   constexpr std::int64_t rows = 5003;
   const TestLayer layer = random_layer(device::TensorKind::matrix, 3, 260);
@@ -84,11 +84,11 @@ class CudaInputLayer : public LayerContract {
     return rows;
   }
 
-  void input_gradient(const TestLayer& layer, const TestBatch& batch, device::Keep keep,
-                      const cuda::Activations& output, cuda::Activations& d_output,
-                      const device::GradientReady& ready = {}) {
-    device().input_gradient(*batch.device, layer.layout, layer.layer, device::Activation::identity, keep,
-                            step(), output, d_output, *layer.gradients, ready);
+  void sparse_linear_backward(const TestLayer& layer, const TestBatch& batch,
+                              device::InputDropout input_dropout, const cuda::Activations& output,
+                              cuda::Activations& d_output, const device::GradientReady& ready = {}) {
+    device().sparse_linear_backward(*batch.device, layer.layout, layer.layer, device::Activation::identity,
+                                    input_dropout, step(), output, d_output, *layer.gradients, ready);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
@@ -104,13 +104,13 @@ TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
     const TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
     const Matrix y = random_matrix(2100, width, 1);
     const Matrix d_y = random_matrix(2100, width, 2);
-    for (const float keep : {1.0F, 0.5F}) {
+    for (const float input_dropout : {1.0F, 0.5F}) {
       begin({5, 6});
       const auto output = activations(y);
       const auto d_output = activations(d_y);
-      input_gradient(layer, batch, keep, *output, *d_output);
-      const auto expected =
-          reference::input_gradient(batch.host, keep, {5, 6}, device::Activation::identity, y, d_y);
+      sparse_linear_backward(layer, batch, input_dropout, *output, *d_output);
+      const auto expected = reference::sparse_linear_backward(batch.host, input_dropout, {5, 6},
+                                                              device::Activation::identity, y, d_y);
       const std::vector<float> found = weight_gradient(layer);
       expect_near(found, expected.d_weight, sums, "d_weight");
       expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 1e-5, 0.0}, "d_bias");
@@ -118,9 +118,9 @@ TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
       for (std::size_t i = 0; i < found.size(); ++i)
         error += std::abs(found[i] - expected.d_weight.values[i]);
       EXPECT_EQ(error / static_cast<double>(found.size()) > 1e-5, reads_copy);
-      device().side_gradient({*batch.device, layer.layer.weight}, layer.layout, *d_output, *layer.gradients,
-                             {});
-      expect_near(weight_gradient(layer), reference::side_gradient(batch.host, d_y), sums, "side");
+      device().side_features_backward({*batch.device, layer.layer.weight}, layer.layout, *d_output,
+                                      *layer.gradients, {});
+      expect_near(weight_gradient(layer), reference::side_features_backward(batch.host, d_y), sums, "side");
     }
   }
 }
@@ -128,18 +128,18 @@ TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
 TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   const Csr rows = popular_items(1500);
   const TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
-  const auto held = device().hold_rows(rows.view(), 0, items);
-  const auto order = device().make_batch_order();
+  const auto held = device().make_user_rows(rows.view(), 0, items);
+  const auto schedule = device().make_batch_schedule();
   std::vector<std::int64_t> all(1500);
   std::iota(all.begin(), all.end(), std::int64_t{0});
-  device().set_batch_order(*held, all, std::vector<std::int64_t>{0, 1500}, *order);
+  device().set_batch_schedule(*held, all, std::vector<std::int64_t>{0, 1500}, *schedule);
   TestBatch batch{{}, device().make_batch()};
   const auto output = activations(random_matrix(1500, 16, 1));
   const auto d_output = activations(random_matrix(1500, 16, 2));
   begin({5, 6});
-  const auto recording = device().record([&] {
-    device().gather_step(*held, *order, step(), 1500, *batch.device);
-    input_gradient(layer, batch, 0.5F, *output, *d_output);
+  const auto recording = device().capture([&] {
+    device().gather_scheduled_batch(*held, *schedule, step(), 1500, *batch.device);
+    sparse_linear_backward(layer, batch, 0.5F, *output, *d_output);
   });
   const std::vector<float> eager = weight_gradient(layer);
   for (const std::uint32_t number : {7U, 6U}) {
@@ -161,21 +161,21 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
   gather(rows, 3000, true, batch);
   const TestLayer layer = random_layer(device::TensorKind::input_table, 3000, 20);
   const auto output = device().make_activations(6, 20);
-  for (const float keep : {1.0F, 0.5F, 0.01F}) {
-    const auto encode = [&](const cuda::SideInput* side) {
-      device().encode_input(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
-                            begin({5, 6}), *output, side);
+  for (const float input_dropout : {1.0F, 0.5F, 0.01F}) {
+    const auto encode = [&](const cuda::SideFeatures* side) {
+      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh,
+                             input_dropout, begin({5, 6}), *output, side);
       return read(*output);
     };
-    expect_near(
-        encode(nullptr),
-        reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep, {5, 6}),
-        "encoded");
+    expect_near(encode(nullptr),
+                reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
+                                         input_dropout, {5, 6}),
+                "encoded");
     // The same rows as side features: both sums need several passes.
-    const cuda::SideInput side{*batch.device, layer.layer.weight};
+    const cuda::SideFeatures side{*batch.device, layer.layer.weight};
     expect_near(encode(&side),
-                reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::tanh, keep,
-                                        {5, 6}, batch.host, layer.weight),
+                reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
+                                         input_dropout, {5, 6}, batch.host, layer.weight),
                 "encoded with a side input");
   }
 }
@@ -188,7 +188,7 @@ TEST_P(CudaInputLayer, ReportsAFewRanges) {
   const auto output = activations(Matrix(10, 8));
   const auto d_output = activations(random_matrix(10, 8, 2));
   Reports reports(*this, layer);
-  input_gradient(layer, batch, 1.0F, *output, *d_output, reports.callback());
+  sparse_linear_backward(layer, batch, 1.0F, *output, *d_output, reports.callback());
   EXPECT_EQ(reports.count(), 9U);
   reports.check();
 }
@@ -203,7 +203,7 @@ TEST_P(CudaLayers, GradientsOfOwnItemsAreRoundedOnce) {
   begin();
   device().set_loss_scale({65536.0F, 0}, step());
   softmax_step(*hidden, batch, layer, step(), *d_hidden);
-  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
   EXPECT_EQ(losses().skipped, 0);
   const std::vector<float> gradients = flat(*layer.gradients);
   EXPECT_EQ(gradients, std::vector<float>(gradients.size(), 0.0F));

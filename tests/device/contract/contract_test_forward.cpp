@@ -31,11 +31,11 @@ TEST_P(Forward, EncodeInput) {
         for (const Activation act : {Activation::identity, Activation::tanh}) {
           SCOPED_TRACE(format("items {} width {} users {} keep {} {}", items, width, users, keep, name(act)));
           const StepKey key{0x1234567890ULL, 17};
-          device().encode_input(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
-                                *output);
+          device().sparse_linear(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
+                                 *output);
           ASSERT_EQ(output->rows(), users);
           expect_near(read(*output),
-                      reference::encode_input(batch.host, layer.weight, layer.bias, act, keep, key),
+                      reference::sparse_linear(batch.host, layer.weight, layer.bias, act, keep, key),
                       "output");
         }
       }
@@ -60,8 +60,8 @@ TEST_P(Forward, DropoutMaskIsPhilox) {
   const auto output = device().make_activations(users, 1);
   std::vector<std::vector<float>> masks;
   for (const StepKey key : {StepKey{5, 0}, StepKey{5, 1}, StepKey{5ULL << 32, 0}}) {
-    device().encode_input(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
-                          begin(key), *output);
+    device().sparse_linear(*batch.device, *layer.parameters, layer.layer, Activation::identity, 0.5F,
+                           begin(key), *output);
     masks.push_back(read(*output));
     const Matrix input = reference::scaled_input(batch.host, 0.5F, key);
     for (std::int64_t row = 0; row < users; ++row) {

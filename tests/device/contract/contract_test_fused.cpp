@@ -67,8 +67,8 @@ TEST_P(Fused, EqualsSeparateOperations) {
       const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};
       int reports = 0;
       softmax_step(
-          *hidden, batch, fused.layer, step(), *fused.d_hidden, [&](Range, device::Completion) { ++reports; },
-          &fusing);
+          *hidden, batch, fused.layer, step(), *fused.d_hidden,
+          [&](Range, device::EventHandle) { ++reports; }, &fusing);
       const device::LossSums found = losses();
       EXPECT_EQ(reports, 0);
       EXPECT_NEAR(found.nll, expected.nll, 1e-6 * expected.nll);
@@ -96,9 +96,9 @@ TEST_P(Fused, InputTableEqualsSeparateOperations) {
       begin({1, number++}, 0.0F, rule);
       for (Side* side : {&apart, &fused}) {
         write(*side->d_hidden, random_matrix(users, width, 9, 0.5F));
-        device().input_gradient(*batch.device, side->layer.layout, side->layer.layer,
-                                device::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
-                                *side->layer.gradients, {}, side == &fused ? &fusing : nullptr);
+        device().sparse_linear_backward(*batch.device, side->layer.layout, side->layer.layer,
+                                        device::Activation::tanh, 0.5F, step(), *output, *side->d_hidden,
+                                        *side->layer.gradients, {}, side == &fused ? &fusing : nullptr);
       }
       update(apart.layer, apart.moments);
       expect_near_same(fused, apart);

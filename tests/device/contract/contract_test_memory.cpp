@@ -88,7 +88,7 @@ TEST_P(Memory, MastersStoreTensorsBitwiseWithSumsOfSquares) {
       const auto parameters = device().make_parameters(layout, layout.size + extra);
       EXPECT_GE(parameters->master().size(), layout.size + std::max<std::int64_t>(0, extra));
       import_all(layout, parameters->master());
-      device().weights_changed(*parameters);
+      device().refresh_weight_copies(*parameters);
       for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
         const TensorSpec& spec = layout.tensors[i].spec;
         const std::vector<float> values = random_values(spec.rows * spec.columns, 10 + i);
@@ -153,13 +153,13 @@ TEST_P(Memory, Bf16CastsRoundAndConvertBack) {
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
     for (const std::int64_t begin : {0, 5, 64}) {
       SCOPED_TRACE(n);
-      const auto narrow = device().make_narrow_buffer(size);
+      const auto narrow = device().make_bf16_buffer(size);
       EXPECT_EQ(narrow->size(), size);
       const auto to = device().make_buffer(size);
       device().fill(*to, 9.0F);
       const std::int64_t at = begin == 5 ? 0 : begin + 3;
-      device().narrow(*from, {begin, begin + n}, *narrow, at);
-      device().widen(*narrow, {at, at + n}, *to, 7);
+      device().cast_to_bf16(*from, {begin, begin + n}, *narrow, at);
+      device().cast_to_fp32(*narrow, {at, at + n}, *to, 7);
       std::vector<float> expected(size, 9.0F);
       for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
       EXPECT_EQ(flat(*to), expected);
@@ -196,7 +196,7 @@ TEST_P(Memory, WeightsChangedUpdatesCopiesOfTheRange) {
     std::int64_t begin = 0;
     for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1000}, size - 3, size}) {
       device().copy(whole.parameters->master(), {begin, end}, pieces.parameters->master(), begin);
-      device().weights_changed(*pieces.parameters, {begin, end});
+      device().refresh_weight_copies(*pieces.parameters, {begin, end});
       begin = end;
     }
     const auto output_of = [&](const TestLayer& layer) {
@@ -233,12 +233,12 @@ TEST_P(Memory, RowsOfASliceAreGathered) {
   gather(view, 50, true, batch);
   const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
   const auto output = device().make_activations(12, 7);
-  device().encode_input(*batch.device, *layer.parameters, layer.layer, device::Activation::identity, 0.5F,
-                        begin({1, 2}), *output);
+  device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::identity, 0.5F,
+                         begin({1, 2}), *output);
   expect_near(read(*output),
-              reference::encode_input(batch.host, layer.weight, layer.bias, device::Activation::identity,
-                                      0.5F, {1, 2}),
-              "encode_input");
+              reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::identity,
+                                       0.5F, {1, 2}),
+              "sparse_linear");
 }
 
 TEST_P(Memory, MeasuresPeakRates) {
@@ -252,25 +252,25 @@ TEST_P(Memory, MeasuresPeakRates) {
 }
 
 TEST_P(Memory, StopwatchMeasuresOperations) {
-  const auto stopwatch = device().make_stopwatch();
-  EXPECT_TRUE(stopwatch->read().empty());
+  const auto timer = device().make_timer();
+  EXPECT_TRUE(timer->elapsed().empty());
   const auto small = device().make_buffer(64);
   const auto large = device().make_buffer(std::int64_t{1} << 16);
   const auto begin = std::chrono::steady_clock::now();
-  stopwatch->mark();
+  timer->record();
   for (int i = 0; i < 4; ++i) device().fill(*large, 1.0F);
-  stopwatch->mark();
+  timer->record();
   device().fill(*small, 1.0F);
-  stopwatch->mark();
-  const std::vector<double> seconds = stopwatch->read();
+  timer->record();
+  const std::vector<double> seconds = timer->elapsed();
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
   ASSERT_EQ(seconds.size(), 2U);
   EXPECT_GT(seconds[0], 0.0);
   EXPECT_GE(seconds[1], 0.0);
   EXPECT_LE(seconds[0] + seconds[1], 1.01 * all.count() + 1e-4);
-  EXPECT_TRUE(stopwatch->read().empty()) << "read() removes all marks";
-  stopwatch->mark();
-  EXPECT_TRUE(stopwatch->read().empty()) << "a single mark ends no interval";
+  EXPECT_TRUE(timer->elapsed().empty()) << "read() removes all marks";
+  timer->record();
+  EXPECT_TRUE(timer->elapsed().empty()) << "a single mark ends no interval";
 }
 
 }  // namespace

@@ -52,13 +52,13 @@ TEST_P(Overflow, UpdateRemovesTheScaleFromAllGradients) {
   device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
   const auto latent = reference::latent_backward(batch.host, values, {3, 4}, 0.5, expected.d_input);
   expect_near(read(*d_statistics), times(latent.d_statistics, scale), "d_statistics");
-  device().input_gradient(*batch.device, input.layout, input.layer, Activation::identity, 0.5F, step(),
-                          *statistics, *d_statistics, *input.gradients, {});
-  const auto table =
-      reference::input_gradient(batch.host, 0.5F, {3, 4}, Activation::identity, values, latent.d_statistics);
+  device().sparse_linear_backward(*batch.device, input.layout, input.layer, Activation::identity, 0.5F,
+                                  step(), *statistics, *d_statistics, *input.gradients, {});
+  const auto table = reference::sparse_linear_backward(batch.host, 0.5F, {3, 4}, Activation::identity, values,
+                                                       latent.d_statistics);
   expect_near(weight_gradient(input), times(table.d_weight, scale), "input d_weight");
 
-  device().inspect_gradients(*output.gradients, {0, output.layout.size}, step());
+  device().accumulate_gradient_stats(*output.gradients, {0, output.layout.size}, step());
   update(output, make_moments(output));
   Matrix weight = output.weight;
   for (std::size_t i = 0; i < weight.values.size(); ++i) {
@@ -89,9 +89,9 @@ TEST_P(Overflow, OverflowingStepIsSkipped) {
     import_tensor(layer.layout, 0, gradient, *layer.gradients);
     // In two parts, as with ranks that share the work: the counts add up.
     const std::int64_t middle = layer.layout.size / 2;
-    device().inspect_gradients(*layer.gradients, {0, middle}, step());
-    device().inspect_gradients(*layer.gradients, {middle, layer.layout.size}, step());
-    EXPECT_EQ(flat(device().verdict(step())).at(0), 2.0F);
+    device().accumulate_gradient_stats(*layer.gradients, {0, middle}, step());
+    device().accumulate_gradient_stats(*layer.gradients, {middle, layer.layout.size}, step());
+    EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 2.0F);
     update(layer, moments);
     EXPECT_EQ(flat(layer.parameters->master()), weights);
     EXPECT_EQ(flat(*moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
@@ -99,7 +99,7 @@ TEST_P(Overflow, OverflowingStepIsSkipped) {
     EXPECT_EQ(sums.skipped, 1);
     EXPECT_EQ(sums.users, 0);
     EXPECT_EQ(sums.nll, 0.0);
-    EXPECT_EQ(sums.broken_step, -1);
+    EXPECT_EQ(sums.nonfinite_step, -1);
     EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
     EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
   }
@@ -124,16 +124,16 @@ TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
   softmax_step(*z, batch, layer, step(), *d_z);
   for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
   // Parts of the gradient, including an empty one: each may be all that a rank inspects.
-  device().inspect_gradients(*layer.gradients, {0, 0}, step());
-  EXPECT_EQ(flat(device().verdict(step())).at(0), 1.0F);
-  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
+  device().accumulate_gradient_stats(*layer.gradients, {0, 0}, step());
+  EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 1.0F);
+  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
   update(layer, moments);
   EXPECT_EQ(flat(layer.parameters->master()), weights);
   const LossSums sums = losses();
   EXPECT_EQ(sums.skipped, 1);
   EXPECT_EQ(sums.users, 0);
   EXPECT_EQ(sums.nll, 0.0);
-  EXPECT_EQ(sums.broken_step, -1);
+  EXPECT_EQ(sums.nonfinite_step, -1);
 }
 
 TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
@@ -147,9 +147,9 @@ TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
   device().end_step(step());
   EXPECT_EQ(device().loss_scale(step()).scale, 8.0F);
   EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
-  device().set_loss_scale({device::LossScale::largest, interval - 1}, step());
+  device().set_loss_scale({device::LossScale::max_scale, interval - 1}, step());
   device().end_step(step());
-  EXPECT_EQ(device().loss_scale(step()).scale, device::LossScale::largest);
+  EXPECT_EQ(device().loss_scale(step()).scale, device::LossScale::max_scale);
 }
 
 TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
@@ -163,8 +163,8 @@ TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   begin({}, 0.0F, plain_rule);
   device().set_loss_scale({1024.0F, 0}, step());
   EXPECT_EQ(device().loss_scale(step()).scale, 1.0F);
-  device().inspect_gradients(*layer.gradients, {0, layer.layout.size}, step());
-  EXPECT_EQ(flat(device().verdict(step())).at(0), 0.0F);
+  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 0.0F);
   update(layer, moments);
   const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters->master());
   EXPECT_FLOAT_EQ(weights[3 * 33 + 4], static_cast<float>(layer.weight.at(3, 4)) - 0.5F);

@@ -2,7 +2,7 @@
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -36,16 +36,16 @@ class Ranking : public LayerContract {
   }
   /// Makes a case of integers: scores are exact in every precision, with many ties. Results must be equal,
   /// not close.
-  Case whole_case(std::int64_t users, std::int64_t items, std::int64_t width, std::int64_t most = 40,
+  Case whole_case(std::int64_t users, std::int64_t items, std::int64_t width, std::int64_t max_items = 40,
                   int range = 2) {
     return make_case(make_layer(TensorKind::output_table, whole_numbers(width, items, 1, range),
                                 whole_numbers(1, items, 2, 3)),
-                     whole_numbers(users, width, 4, range), random_rows(users, items, 3, most));
+                     whole_numbers(users, width, 4, range), random_rows(users, items, 3, max_items));
   }
 
   std::vector<std::int32_t> rank(const Case& c, CsrView targets) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.entries()), -7);
-    device().rank_held_out(*c.hidden, *c.batch.device, targets, *c.layer.parameters, c.layer.layer, ranks);
+    device().rank_targets(*c.hidden, *c.batch.device, targets, *c.layer.parameters, c.layer.layer, ranks);
     return ranks;
   }
   std::pair<std::vector<std::int32_t>, std::vector<float>> top(const Case& c, int k) {
@@ -55,7 +55,7 @@ class Ranking : public LayerContract {
     return {items, scores};
   }
   void expect_ranks(const Case& c, CsrView targets) {
-    EXPECT_EQ(rank(c, targets), reference::rank_held_out(c.scores, c.batch.host, targets));
+    EXPECT_EQ(rank(c, targets), reference::rank_targets(c.scores, c.batch.host, targets));
   }
   void expect_top(const Case& c, int k) {
     SCOPED_TRACE(format("{} users, {} items, k {}", c.scores.rows, c.scores.columns, k));
@@ -208,8 +208,8 @@ TEST_P(Ranking, MetricsAddUpOverBatches) {
   const Csr all = random_rows(1000, items, 5, 30);
   std::vector<Case> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40}) cases.push_back(whole_case(users, items, 5));
-  const auto held = device().hold_rows(all.view(), 0, items);
-  const auto totals = device().make_metric_totals(metrics.size());
+  const auto held = device().make_user_rows(all.view(), 0, items);
+  const auto totals = device().make_metric_accumulator(metrics.size());
   std::int64_t begin = 11;
   for (const Case& c : cases) {
     device().add_metrics(*c.hidden, *c.batch.device, *held, {begin, begin + c.scores.rows},
@@ -221,7 +221,7 @@ TEST_P(Ranking, MetricsAddUpOverBatches) {
   for (const Case& c : cases) {
     const CsrView targets = all.view().slice({begin, begin + c.scores.rows});
     begin += c.scores.rows;
-    const auto ranks = reference::rank_held_out(c.scores, c.batch.host, targets);
+    const auto ranks = reference::rank_targets(c.scores, c.batch.host, targets);
     auto next = ranks.begin();
     for (std::int64_t row = 0; row < targets.rows(); ++row) {
       const std::vector<std::int32_t> mine(next, next + targets.row_size(row));
@@ -244,8 +244,8 @@ TEST_P(Ranking, MetricsAddUpOverBatches) {
   EXPECT_GT(expected[0].users, 400);
   EXPECT_LT(expected[0].users, 754);  // some have no target
   const Csr none{{0, 0, 0, 0}, {}};
-  const auto nobody = device().hold_rows(none.view(), 0, items);
-  const auto nothing = device().make_metric_totals(1);
+  const auto nobody = device().make_user_rows(none.view(), 0, items);
+  const auto nothing = device().make_metric_accumulator(1);
   const Case c = whole_case(3, items, 5);
   device().add_metrics(*c.hidden, *c.batch.device, *nobody, {0, 3}, *c.layer.parameters, c.layer.layer,
                        std::span(metrics).first(1), *nothing);

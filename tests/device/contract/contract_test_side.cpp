@@ -14,8 +14,8 @@ namespace {
 using device::Activation;
 using device::TensorKind;
 
-constexpr std::int64_t most_users = 257;
-const device::Keep side_keep{0.5F, 0.7F};
+constexpr std::int64_t max_users = 257;
+const device::InputDropout side_keep{0.5F, 0.7F};
 const StepKey side_key{0x1234567890ULL, 17};
 
 class Side : public LayerContract {
@@ -33,9 +33,9 @@ class Side : public LayerContract {
       import_tensor(layout, static_cast<int>(t), tensors[t], parameters->master());
       import_tensor(layout, static_cast<int>(t), random_matrix(specs[t].rows, width, 50 + t), *gradients);
     }
-    device().weights_changed(*parameters);
-    output = device().make_activations(most_users, width);
-    d_output = device().make_activations(most_users, width);
+    device().refresh_weight_copies(*parameters);
+    output = device().make_activations(max_users, width);
+    d_output = device().make_activations(max_users, width);
   }
 
   /// Gathers users with items and features, with one of them, and with none.
@@ -46,7 +46,7 @@ class Side : public LayerContract {
     ASSERT_EQ(side.host.users, batch.host.users);
   }
 
-  SideInput side_input() const { return {*side.device, 2}; }
+  SideFeatures side_input() const { return {*side.device, 2}; }
 
   static constexpr device::Layer layer{0, 1};
   device::ParameterLayout layout;
@@ -72,23 +72,25 @@ TEST_P(Side, FeaturesAreAddedToTheInput) {
     make(items, columns, width);
     for (const std::int64_t users : user_counts) {
       cut(users, users % 2 == 0);
-      for (const device::Keep keep : {device::Keep(1.0F), device::Keep(0.5F), device::Keep(0.5F, 0.7F)}) {
+      for (const device::InputDropout input_dropout :
+           {device::InputDropout(1.0F), device::InputDropout(0.5F), device::InputDropout(0.5F, 0.7F)}) {
         for (const Activation act : {Activation::identity, Activation::tanh}) {
           SCOPED_TRACE(format("items {} columns {} width {} users {} keep {} tanh {}", items, columns, width,
-                              users, keep.items, act == Activation::tanh));
-          const SideInput beside = side_input();
-          device().encode_input(*batch.device, *parameters, layer, act, keep, begin(side_key), *output,
-                                &beside);
+                              users, input_dropout.item_keep_prob, act == Activation::tanh));
+          const SideFeatures beside = side_input();
+          device().sparse_linear(*batch.device, *parameters, layer, act, input_dropout, begin(side_key),
+                                 *output, &beside);
           ASSERT_EQ(output->rows(), users);
           expect_near(read(*output),
-                      reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key,
-                                              side.host, tensors[2]),
+                      reference::sparse_linear(batch.host, tensors[0], tensors[1], act, input_dropout,
+                                               side_key, side.host, tensors[2]),
                       "output");
           // Without features, the result must not depend on those of the previous call.
-          device().encode_input(*batch.device, *parameters, layer, act, keep, step(), *output);
-          expect_near(read(*output),
-                      reference::encode_input(batch.host, tensors[0], tensors[1], act, keep, side_key),
-                      "alone");
+          device().sparse_linear(*batch.device, *parameters, layer, act, input_dropout, step(), *output);
+          expect_near(
+              read(*output),
+              reference::sparse_linear(batch.host, tensors[0], tensors[1], act, input_dropout, side_key),
+              "alone");
         }
       }
     }
@@ -108,21 +110,21 @@ TEST_P(Side, FeatureTableHasACorrectGradient) {
       write(*d_output, d_y);
       std::int64_t next = 0;
       std::vector<std::vector<float>> at_report;
-      const auto ready = [&](Range range, device::Completion) {
+      const auto ready = [&](Range range, device::EventHandle) {
         EXPECT_EQ(range.begin, next) << "not in the order of the layout";
         next = range.end;
         const std::vector<float> all = flat(*gradients);
         at_report.emplace_back(all.begin() + range.begin, all.begin() + range.end);
       };
-      device().input_gradient(*batch.device, layout, layer, Activation::tanh, side_keep, begin(side_key),
-                              *output, *d_output, *gradients, ready);
-      device().side_gradient(side_input(), layout, *d_output, *gradients, ready);
+      device().sparse_linear_backward(*batch.device, layout, layer, Activation::tanh, side_keep,
+                                      begin(side_key), *output, *d_output, *gradients, ready);
+      device().side_features_backward(side_input(), layout, *d_output, *gradients, ready);
       const auto expected =
-          reference::input_gradient(batch.host, side_keep, side_key, Activation::tanh, y, d_y);
+          reference::sparse_linear_backward(batch.host, side_keep, side_key, Activation::tanh, y, d_y);
       expect_near(export_tensor(layout, 0, *gradients), expected.d_weight, "items");
       expect_near(export_tensor(layout, 1, *gradients), expected.d_bias, "bias");
       expect_near(export_tensor(layout, 2, *gradients),
-                  reference::side_gradient(side.host, expected.d_before), "side");
+                  reference::side_features_backward(side.host, expected.d_before), "side");
       expect_zero_padding(layout, *gradients);
       EXPECT_EQ(next, layout.size) << "not everything was reported";
       std::vector<float> reported;
@@ -136,14 +138,15 @@ TEST_P(Side, DifferentNumberOfUsersThrows) {
   make(33, 5, 7);
   cut(31, true);
   gather(random_rows(30, 5, 2), 5, true, side);
-  const SideInput beside = side_input();
-  EXPECT_THROW(device().encode_input(*batch.device, *parameters, layer, Activation::tanh, 1.0F,
-                                     begin(side_key), *output, &beside),
+  const SideFeatures beside = side_input();
+  EXPECT_THROW(device().sparse_linear(*batch.device, *parameters, layer, Activation::tanh, 1.0F,
+                                      begin(side_key), *output, &beside),
                std::logic_error);
   write(*d_output, random_matrix(31, 7, 9));
-  EXPECT_THROW(device().side_gradient(beside, layout, *d_output, *gradients, {}), std::logic_error);
+  EXPECT_THROW(device().side_features_backward(beside, layout, *d_output, *gradients, {}), std::logic_error);
   cut(31, false);
-  EXPECT_THROW(device().side_gradient(side_input(), layout, *d_output, *gradients, {}), std::logic_error);
+  EXPECT_THROW(device().side_features_backward(side_input(), layout, *d_output, *gradients, {}),
+               std::logic_error);
 }
 
 }  // namespace

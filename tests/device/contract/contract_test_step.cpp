@@ -69,7 +69,7 @@ TEST_P(Step, LossesAddUpOverStepsWithDifferentBeta) {
     EXPECT_NEAR(sums.weighted_kl, weighted_kl, tolerance * kl);
     EXPECT_EQ(sums.users, all_users);
     EXPECT_EQ(sums.skipped, 0);
-    EXPECT_EQ(sums.broken_step, -1);
+    EXPECT_EQ(sums.nonfinite_step, -1);
   }
   device().clear_losses(*state);
   const LossSums none = device().read_losses(*state);
@@ -110,9 +110,9 @@ TEST_P(Step, LossesContinueFromGivenSums) {
     EXPECT_EQ(read.weighted_kl, sums.weighted_kl);
     EXPECT_EQ(read.users, sums.users + 5 * steps);
     EXPECT_EQ(read.skipped, 3);
-    EXPECT_EQ(read.broken_step, -1);
-    EXPECT_EQ(read.broken_nll, 0.0);
-    EXPECT_EQ(read.broken_kl, 0.0);
+    EXPECT_EQ(read.nonfinite_step, -1);
+    EXPECT_EQ(read.nonfinite_nll, 0.0);
+    EXPECT_EQ(read.nonfinite_kl, 0.0);
     const auto polled = device().poll_losses(*state);
     EXPECT_EQ(polled.value_or(read).nll, expected_nll);
     one_step(*state);
@@ -140,12 +140,12 @@ TEST_P(Step, FirstNonFiniteStepIsRecorded) {
     device().latent_backward(*batch.device, *statistics, *state, *d_z, *d_statistics);
     device().end_step(*state);
     const LossSums sums = device().read_losses(*state);
-    EXPECT_EQ(sums.broken_step, s == 40 ? -1 : 41);
-    EXPECT_EQ(sums.broken_nll, 0.0);
-    EXPECT_EQ(std::isfinite(sums.broken_kl), s == 40);
+    EXPECT_EQ(sums.nonfinite_step, s == 40 ? -1 : 41);
+    EXPECT_EQ(sums.nonfinite_nll, 0.0);
+    EXPECT_EQ(std::isfinite(sums.nonfinite_kl), s == 40);
   }
   device().clear_losses(*state);
-  EXPECT_EQ(device().read_losses(*state).broken_step, -1);
+  EXPECT_EQ(device().read_losses(*state).nonfinite_step, -1);
 }
 
 std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
@@ -157,8 +157,8 @@ std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
 TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
   const std::int64_t items = 200;
   const Csr all = random_rows(400, items, 1);
-  const auto held = device().hold_rows(all.view(), 3000, items);
-  const auto order = device().make_batch_order();
+  const auto held = device().make_user_rows(all.view(), 3000, items);
+  const auto schedule = device().make_batch_schedule();
   const TestLayer input = random_layer(TensorKind::input_table, items, 9);
   const TestLayer output = random_layer(TensorKind::output_table, 9, items);
   const std::vector<std::int64_t> begin_rows = {0, 0, 1, 32, 64, 97, 354};
@@ -172,27 +172,27 @@ TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
       some.resize(354);
       return some;
     }();
-    device().set_batch_order(*held, rows, begin_rows, *order);
-    ASSERT_EQ(order->batches(), 6);
+    device().set_batch_schedule(*held, rows, begin_rows, *schedule);
+    ASSERT_EQ(schedule->batches(), 6);
     for (std::int64_t t = 5; t >= 0; --t) {
       const std::span<const std::int64_t> mine =
           std::span(rows).subspan(static_cast<std::size_t>(begin_rows[static_cast<std::size_t>(t)]),
-                                  static_cast<std::size_t>(order->users(t)));
+                                  static_cast<std::size_t>(schedule->users(t)));
       SCOPED_TRACE(format("batch {} of {} users", t, mine.size()));
       std::vector<std::vector<float>> results[2];
       for (const bool by_number : {false, true}) {
         begin({5, 6}, 0.0F, {}, t);
         if (by_number)
-          device().gather_step(*held, *order, step(), order->users(t), *batch);
+          device().gather_scheduled_batch(*held, *schedule, step(), schedule->users(t), *batch);
         else
           device().gather_batch(*held, mine, true, *batch);
-        ASSERT_EQ(batch->users(), order->users(t));
-        device().encode_input(*batch, *input.parameters, input.layer, Activation::tanh, 0.5F, step(),
-                              *hidden);
+        ASSERT_EQ(batch->users(), schedule->users(t));
+        device().sparse_linear(*batch, *input.parameters, input.layer, Activation::tanh, 0.5F, step(),
+                               *hidden);
         device().softmax_layer_step(*hidden, *batch, *output.parameters, output.layer, step(), *d_hidden,
                                     *output.gradients, {});
-        device().input_gradient(*batch, input.layout, input.layer, Activation::tanh, 0.5F, step(), *hidden,
-                                *d_hidden, *input.gradients, {});
+        device().sparse_linear_backward(*batch, input.layout, input.layer, Activation::tanh, 0.5F, step(),
+                                        *hidden, *d_hidden, *input.gradients, {});
         results[by_number ? 1 : 0] = {read(*hidden),
                                       read(*d_hidden),
                                       flat(*output.gradients),
@@ -209,7 +209,7 @@ struct SmallModel {
   static constexpr std::int64_t items = 150;
   static constexpr std::int64_t columns = 9;  // number of features
   static constexpr std::int64_t latents = 6;
-  static constexpr std::int64_t most_users = 64;
+  static constexpr std::int64_t max_users = 64;
 
   explicit SmallModel(Device& b)
       : device(b),
@@ -223,23 +223,23 @@ struct SmallModel {
         gradients(b.make_buffer(layout.size)),
         first(b.make_buffer(layout.size)),
         second(b.make_buffer(layout.size)),
-        held(b.hold_rows(rows.view(), 100, items)),
-        order(b.make_batch_order()),
+        held(b.make_user_rows(rows.view(), 100, items)),
+        schedule(b.make_batch_schedule()),
         batch(b.make_batch()),
-        side_held(b.hold_rows(side_rows.view(), 100, columns)),
-        side_order(b.make_batch_order()),
+        side_held(b.make_user_rows(side_rows.view(), 100, columns)),
+        side_order(b.make_batch_schedule()),
         side_batch(b.make_batch()),
         state(b.make_step_state()),
-        statistics(b.make_activations(most_users, 2 * latents)),
-        d_statistics(b.make_activations(most_users, 2 * latents)),
-        z(b.make_activations(most_users, latents)),
-        d_z(b.make_activations(most_users, latents)) {
+        statistics(b.make_activations(max_users, 2 * latents)),
+        d_statistics(b.make_activations(max_users, 2 * latents)),
+        z(b.make_activations(max_users, latents)),
+        d_z(b.make_activations(max_users, latents)) {
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
       const device::TensorSpec& spec = layout.tensors[i].spec;
       b.import_rows(layout, static_cast<int>(i), {0, spec.rows},
                     random_values(spec.rows * spec.columns, 70 + i, 0.3F), parameters->master());
     }
-    b.weights_changed(*parameters);
+    b.refresh_weight_copies(*parameters);
     b.set_loss_scale({1.0F, 0}, *state);
   }
 
@@ -250,24 +250,24 @@ struct SmallModel {
     device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
   }
   void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {
-    device.set_batch_order(*held, rows, begin_rows, *order);
-    device.set_batch_order(*side_held, rows, begin_rows, *side_order);
+    device.set_batch_schedule(*held, rows, begin_rows, *schedule);
+    device.set_batch_schedule(*side_held, rows, begin_rows, *side_order);
   }
   void cut(std::int64_t users) {
-    device.gather_step(*held, *order, *state, users, *batch);
-    device.gather_step(*side_held, *side_order, *state, users, *side_batch);
+    device.gather_scheduled_batch(*held, *schedule, *state, users, *batch);
+    device.gather_scheduled_batch(*side_held, *side_order, *state, users, *side_batch);
   }
   void run(std::int64_t users) {
     cut(users);
-    const SideInput side{*side_batch, 4};
-    device.encode_input(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
+    const SideFeatures side{*side_batch, 4};
+    device.sparse_linear(*batch, *parameters, {2, 3}, Activation::identity, 0.5F, *state, *statistics, &side);
     device.sample_latent(*batch, *statistics, *state, *z);
     device.softmax_layer_step(*z, *batch, *parameters, {0, 1}, *state, *d_z, *gradients, {});
     device.latent_backward(*batch, *statistics, *state, *d_z, *d_statistics);
-    device.input_gradient(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
-                          *d_statistics, *gradients, {});
-    device.side_gradient(side, layout, *d_statistics, *gradients, {});
-    device.inspect_gradients(*gradients, {0, layout.size}, *state);
+    device.sparse_linear_backward(*batch, layout, {2, 3}, Activation::identity, 0.5F, *state, *statistics,
+                                  *d_statistics, *gradients, {});
+    device.side_features_backward(side, layout, *d_statistics, *gradients, {});
+    device.accumulate_gradient_stats(*gradients, {0, layout.size}, *state);
     for (const device::TensorLayout& tensor : layout.tensors) {
       device.update(*state, tensor.spec.decays, tensor.range, *gradients, {*first, *second}, *parameters);
     }
@@ -281,10 +281,10 @@ struct SmallModel {
   std::unique_ptr<Device::Parameters> parameters;
   std::unique_ptr<Device::Buffer> gradients, first, second;
   std::unique_ptr<Device::UserRows> held;
-  std::unique_ptr<Device::BatchOrder> order;
+  std::unique_ptr<Device::BatchSchedule> schedule;
   std::unique_ptr<Device::Batch> batch;
   std::unique_ptr<Device::UserRows> side_held;
-  std::unique_ptr<Device::BatchOrder> side_order;
+  std::unique_ptr<Device::BatchSchedule> side_order;
   std::unique_ptr<Device::Batch> side_batch;
   std::unique_ptr<Device::StepState> state;
   std::unique_ptr<Device::Activations> statistics, d_statistics, z, d_z;
@@ -303,7 +303,7 @@ TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
         model->set_order(shuffled(100, 2 * s + 3), begin_rows);
       }
     }
-    const std::int64_t users = plain.order->users(t);
+    const std::int64_t users = plain.schedule->users(t);
     plain.begin(s, t);
     plain.run(users);
     recorded.begin(s, t);
@@ -311,7 +311,7 @@ TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
     if (recording && device().replay(*recording))
       ++replays;
     else
-      recording = device().record([&] { recorded.run(users); });
+      recording = device().capture([&] { recorded.run(users); });
 
     SCOPED_TRACE(format("step {}", s));
     const LossSums expected = device().read_losses(*plain.state);
@@ -339,7 +339,7 @@ TEST_P(Step, GraphRemainsValidAfterLargerWork) {
   plain.begin(0, 0);
   plain.run(50);
   recorded.begin(0, 0);
-  auto recording = device().record([&] { recorded.run(50); });
+  auto recording = device().capture([&] { recorded.run(50); });
 
   const TestLayer large = random_layer(TensorKind::output_table, 130, 3000);
   TestBatch batch;

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::int64_t row_width = 48;
 constexpr std::int64_t item_count = 256;
-constexpr float least_normal = std::numeric_limits<float>::min();
+constexpr float min_normal = std::numeric_limits<float>::min();
 
 std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const FloatBuffer>> buffers) {
   std::vector<float> all;
@@ -68,7 +68,7 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
     for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
-  const auto held = device->hold_rows(rows.view(), 0, item_count);
+  const auto held = device->make_user_rows(rows.view(), 0, item_count);
   std::vector<std::int64_t> all(static_cast<std::size_t>(users));
   std::iota(all.begin(), all.end(), 0);
   const auto batch = device->make_batch();
@@ -79,11 +79,11 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
   for (std::uint32_t s = 0; s < 30; ++s) {
     device->begin_step({.step = s, .rule = rule}, *step);
     device->gather_batch(*held, all, true, *batch);
-    device->encode_input(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
+    device->sparse_linear(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
     device->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
                                &fused);
-    device->input_gradient(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
-                           *gradients, {}, &fused);
+    device->sparse_linear_backward(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
+                                   *gradients, {}, &fused);
   }
   return all_of({parameters->master(), *first, *second});
 }
@@ -94,7 +94,7 @@ TEST(Denormals, AreFlushedOnAllThreadsInAnyModeOfTheCaller) {
     for (const int users : {0, 7}) {
       SCOPED_TRACE(::testing::Message() << "rule " << static_cast<int>(kind) << ", " << users << " users");
       const std::vector<float> values = train_layers(kind, users);
-      for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= least_normal) << x;
+      for (const float x : values) ASSERT_TRUE(x == 0.0F || std::abs(x) >= min_normal) << x;
       std::vector<float> of_thread;
       std::vector<float> of_flushing_thread;
       std::thread([&] { of_thread = train_layers(kind, users); }).join();

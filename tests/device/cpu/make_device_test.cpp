@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "device/choose_gpu.hpp"
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 
 namespace vaecf::device {
 namespace {
@@ -57,7 +57,7 @@ TEST(ChooseGpu, OldGpusAreRejected) {
 }
 
 TEST(MakeDevice, AutoSelectsBf16OnlyWithAmx) {
-  const auto expected = cpu::bf16_products() == cpu::Bf16Products::amx ? Precision::bf16 : Precision::fp32;
+  const auto expected = cpu::bf16_gemm_path() == cpu::Bf16GemmPath::amx ? Precision::bf16 : Precision::fp32;
   EXPECT_EQ(cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1})->precision(), expected);
   EXPECT_EQ(cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->precision(),
             Precision::fp32);
@@ -69,7 +69,7 @@ TEST(MakeDevice, DescriptionNamesTheKernelsInUse) {
           ->description();
   EXPECT_EQ(text.find("cpu, 2 threads, products in "), 0U) << text;
   const char* kernels[] = {"AMX", "AVX-512", "rounded to bf16"};
-  EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_products())]), std::string::npos) << text;
+  EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_gemm_path())]), std::string::npos) << text;
   const auto plain = cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->description();
   EXPECT_NE(plain.find("plain loops"), std::string::npos) << plain;
 }

@@ -2,7 +2,7 @@
 // CPU supports.
 #include "device/cpu/kernels/tile_kernels.hpp"
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ void PrintTo(const Machine& machine, std::ostream* out) {
   *out << machine.name;
 }
 
-class TileVerbs : public ::testing::TestWithParam<Machine> {
+class TileOps : public ::testing::TestWithParam<Machine> {
  protected:
   void SetUp() override {
     kernels_ = GetParam().make();
@@ -56,7 +56,7 @@ class TileVerbs : public ::testing::TestWithParam<Machine> {
   EmulatedTiles plain_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Machines, TileVerbs,
+INSTANTIATE_TEST_SUITE_P(Machines, TileOps,
                          ::testing::Values(Machine{"amx", make_amx_tiles},
                                            Machine{"avx512", make_avx512_tiles},
                                            Machine{"amx_on_paper",
@@ -74,7 +74,7 @@ AlignedArray<std::uint16_t> random_tiles(std::int64_t count, unsigned seed) {
 }
 
 // Ranking depends on this: it computes some scores twice and compares the results.
-TEST_P(TileVerbs, BitsDoNotDependOnThePosition) {
+TEST_P(TileOps, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t tiles = 3;
   const AlignedArray<std::uint16_t> a = random_tiles(tiles, 1);
   const AlignedArray<std::uint16_t> b = random_tiles(tiles, 2);
@@ -105,7 +105,7 @@ TEST_P(TileVerbs, BitsDoNotDependOnThePosition) {
 }
 
 // Integers, whose sums are exact in any order. After `reduced` elements, one operand is zero, as specified.
-TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
+TEST_P(TileOps, ProductsOfIntegersAreExact) {
   for (const std::int64_t reduced : {1, 2, 3, 31, 32, 33, 64, 500, 600}) {
     const std::int64_t tiles = (reduced + tile_side - 1) / tile_side;
     std::mt19937 engine(7);
@@ -133,8 +133,8 @@ TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
           plain_.multiply(product);
           product.c = found.data();
           // Arbitrary memory of a size that is not a multiple of any step.
-          product.ahead = a.data();
-          product.ahead_bytes = 1000;
+          product.prefetch = a.data();
+          product.prefetch_bytes = 1000;
           kernels_->multiply(product);
           for (std::int64_t r = 0; r < 32; ++r) {
             for (std::int64_t c = 0; c < stride; ++c) {
@@ -150,7 +150,7 @@ TEST_P(TileVerbs, ProductsOfIntegersAreExact) {
   }
 }
 
-TEST_P(TileVerbs, TransposesAndPairs) {
+TEST_P(TileOps, TransposesAndPairs) {
   const AlignedArray<std::uint16_t> from = random_tiles(1, 1);
   AlignedArray<std::uint16_t> expected(tile_numbers), found(tile_numbers);
   const auto same = [&] { return std::equal(expected.data(), expected.data() + tile_numbers, found.data()); };
@@ -162,7 +162,7 @@ TEST_P(TileVerbs, TransposesAndPairs) {
   EXPECT_TRUE(same());
 }
 
-TEST_P(TileVerbs, ExponentialsOfATile) {
+TEST_P(TileOps, ExponentialsOfATile) {
   AlignedArray<float> logits(tile_numbers);
   std::vector<float> bias(32), reference(32);
   std::mt19937 engine(3);
@@ -228,8 +228,8 @@ TEST(AmxOnPaper, PrefetchesExactlyTheGivenRange) {
                       .b = b.data(),
                       .c = c.data(),
                       .reduced = 600,
-                      .ahead = memory.data(),
-                      .ahead_bytes = bytes});
+                      .prefetch = memory.data(),
+                      .prefetch_bytes = bytes});
     ASSERT_EQ(prefetched.size(), static_cast<std::size_t>((bytes + 63) / 64));
     for (std::size_t i = 0; i < prefetched.size(); ++i) {
       EXPECT_EQ(prefetched[i], reinterpret_cast<const char*>(memory.data()) + 64 * i);

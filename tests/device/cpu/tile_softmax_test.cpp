@@ -1,7 +1,7 @@
 // The output layer's custom kernel, with plain loops and with this CPU's kernels, compared with fp64 products
 // of operands rounded to bf16. The remaining error is the rounding of exp, of s H and of the sums of logits.
 #include <vaecf/base/format.hpp>
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -106,7 +106,7 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
                                       {"bias", 1, items, TensorKind::output_bias, false}});
   const auto parameters = cpu.make_parameters(layout, 0);
   const Csr rows = random_rows(users, items, 1);
-  const auto held = cpu.hold_rows(rows.view(), 0, items);
+  const auto held = cpu.make_user_rows(rows.view(), 0, items);
   std::vector<std::int64_t> order(users);
   for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
   const auto batch = cpu.make_batch();
@@ -126,7 +126,7 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
     std::vector<float> bias(items, -500.0F);
     bias[129] += value;
     cpu.import_rows(layout, 1, {0, 1}, bias, parameters->master());
-    cpu.weights_changed(*parameters);
+    cpu.refresh_weight_copies(*parameters);
     kernels->exponential_tiles = 0;
     cpu.softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {});
     EXPECT_EQ(kernels->exponential_tiles, passes * 2 * 5) << value;
@@ -145,18 +145,18 @@ TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
                                         {"bias", 1, items, TensorKind::output_bias, false}});
     const auto parameters = device.make_parameters(layout, 0);
     device.import_rows(layout, 0, {0, width}, random_values(width * items, 2, 0.1F), parameters->master());
-    device.weights_changed(*parameters);
+    device.refresh_weight_copies(*parameters);
     const auto hidden = device.make_activations(users, width);
     device.write_activations(*hidden, users, random_values(users * width, 1));
     const Csr own = random_rows(users, items, 4, 60);
     const Csr targets = random_rows(users, items, 5, 20);
-    const auto held = device.hold_rows(own.view(), 0, items);
+    const auto held = device.make_user_rows(own.view(), 0, items);
     std::vector<std::int64_t> order(users);
     std::iota(order.begin(), order.end(), 0);
     const auto batch = device.make_batch();
     device.gather_batch(*held, order, false, *batch);
     std::vector<std::int32_t> ranks(targets.columns.size());
-    device.rank_held_out(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
+    device.rank_targets(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
     std::vector<std::int32_t> best(users * 40);
     std::vector<float> scores(users * 40);
     device.top_k(*hidden, *batch, *parameters, {0, 1}, 40, best, scores);

@@ -82,11 +82,11 @@ Sums sums_on(int threads) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + 1));
   device->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
   const auto step = device->make_step_state();
-  device::StepNumbers numbers;
-  numbers.rule.clip_norm = 1.0F;
-  device->begin_step(numbers, *step);
-  device->inspect_gradients(parameters->master(), {3, parameters->layout().size}, *step);
-  return {device->verdict(*step).data()[1], device->sum_of_squares(*parameters, 0)};
+  device::StepParams params;
+  params.rule.clip_norm = 1.0F;
+  device->begin_step(params, *step);
+  device->accumulate_gradient_stats(parameters->master(), {3, parameters->layout().size}, *step);
+  return {device->gradient_stats(*step).data()[1], device->sum_of_squares(*parameters, 0)};
 }
 
 // Otherwise, a gradient whose norm equals the limit would be clipped with some thread counts only.

@@ -1,7 +1,7 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <gtest/gtest.h>
 
@@ -58,9 +58,9 @@ TEST(VectorKernels, CountBeatingResolvesTies) {
     for (std::int64_t target = 0; target < n; target += 3) {
       std::int64_t expected = 0;
       for (std::int64_t i = 0; i < n; ++i) {
-        expected += i != target && math::beats(scores[i], i, scores[target], target) ? 1 : 0;
+        expected += i != target && math::ranks_ahead(scores[i], i, scores[target], target) ? 1 : 0;
       }
-      ASSERT_EQ(count_beating(scores.data(), n, scores[target], target), expected) << n << " " << target;
+      ASSERT_EQ(count_ranked_ahead(scores.data(), n, scores[target], target), expected) << n << " " << target;
     }
   }
 }
@@ -68,16 +68,16 @@ TEST(VectorKernels, CountBeatingResolvesTies) {
 TEST(FlushDenormals, FlushesOnEveryThreadAndRestoresTheCallersMode) {
   volatile float tiny = 2e-38F;
   std::vector<float> halves(4);
-  on_each_thread(4, [&](int t) { halves[t] = tiny / 4.0F; });
+  parallel_for_threads(4, [&](int t) { halves[t] = tiny / 4.0F; });
   for (const float half : halves) EXPECT_EQ(half, 0.0F);
   EXPECT_GT(tiny / 4.0F, 0.0F);
 }
 
 TEST(OnEachThread, RethrowsTheFirstException) {
-  EXPECT_THROW(on_each_thread(3,
-                              [](int t) {
-                                if (t == 1) throw std::runtime_error("broken");
-                              }),
+  EXPECT_THROW(parallel_for_threads(3,
+                                    [](int t) {
+                                      if (t == 1) throw std::runtime_error("broken");
+                                    }),
                std::runtime_error);
 }
 
@@ -100,17 +100,17 @@ TEST(VectorKernels, SkipToAboveSkipsNoGreaterElement) {
   for (const std::int64_t n : {0, 1, 63, 64, 65, 200}) {
     std::vector<float> x(static_cast<std::size_t>(n), 1.0F);
     if (n > 1) x[1] = std::nanf("");
-    EXPECT_EQ(skip_to_above(x.data(), 0, n, 1.0F), n) << "none is greater";
+    EXPECT_EQ(find_block_above(x.data(), 0, n, 1.0F), n) << "none is greater";
     for (std::int64_t only = 0; only < n; ++only) {
       std::vector<float> y = x;
       y[static_cast<std::size_t>(only)] = 2.0F;
       for (const std::int64_t begin : {std::int64_t{0}, only / 2, only}) {
-        const std::int64_t at = skip_to_above(y.data(), begin, n, 1.0F);
+        const std::int64_t at = find_block_above(y.data(), begin, n, 1.0F);
         ASSERT_LE(at, only) << n;
         ASSERT_GE(at, begin) << n;
         ASSERT_LT(only - at, 64) << n;
       }
-      ASSERT_EQ(skip_to_above(y.data(), only + 1, n, 1.0F), n) << n << " " << only;
+      ASSERT_EQ(find_block_above(y.data(), only + 1, n, 1.0F), n) << n << " " << only;
     }
   }
 }

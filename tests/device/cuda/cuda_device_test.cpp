@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <cstdlib>
 #include <string_view>

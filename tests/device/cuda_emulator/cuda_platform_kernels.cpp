@@ -11,10 +11,10 @@ struct DoubleAndAddOne {
   static constexpr int scratch_bytes = 0;
   std::int64_t* values;
   std::int64_t size;
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t begin = block * 100;
-    lanes.each(size - begin < 100 ? size - begin : 100,
+    group.each(size - begin < 100 ? size - begin : 100,
                [&](std::int64_t i) { values[begin + i] = 2 * values[begin + i] + 1; });
   }
 };
@@ -23,24 +23,24 @@ struct ReverseRow {
   static constexpr int threads = 96;
   static constexpr int scratch_bytes = 37 * sizeof(std::int64_t);
   std::int64_t* rows;
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     auto* kept = reinterpret_cast<std::int64_t*>(scratch);
     std::int64_t* row = rows + block * 38;
-    lanes.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
-    const auto sum = lanes.sum(37, [&](std::int64_t i) { return kept[i]; });
-    lanes.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
+    group.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
+    const auto sum = group.sum(37, [&](std::int64_t i) { return kept[i]; });
+    group.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
   }
 };
 
 }  // namespace
 
-void double_and_add_one(cuda::Queue& queue, cuda::DeviceArray<std::int64_t>& values) {
-  launch(queue, (values.size() + 99) / 100, DoubleAndAddOne{values.data(), values.size()});
+void double_and_add_one(cuda::Stream& stream, cuda::DeviceArray<std::int64_t>& values) {
+  launch(stream, (values.size() + 99) / 100, DoubleAndAddOne{values.data(), values.size()});
 }
 
-void reverse_rows(cuda::Queue& queue, std::int64_t* rows, std::int64_t count) {
-  launch(queue, count, ReverseRow{rows});
+void reverse_rows(cuda::Stream& stream, std::int64_t* rows, std::int64_t count) {
+  launch(stream, count, ReverseRow{rows});
 }
 
 }  // namespace vaecf::cuda_test

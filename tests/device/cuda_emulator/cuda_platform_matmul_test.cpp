@@ -1,5 +1,5 @@
 // Matrix products of the platform layer.
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,32 +13,32 @@ namespace vaecf::cuda_test {
 namespace {
 
 using cuda::DeviceArray;
+using cuda::DType;
 using cuda::MatmulSpec;
-using cuda::Number;
 
 constexpr float untouched = 77.0F;
 
-std::vector<std::byte> encode(Number number, const std::vector<float>& values) {
-  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(cuda::size_of(number)));
+std::vector<std::byte> encode(DType dtype, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(cuda::size_of(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (number == Number::fp32) {
+    if (dtype == DType::fp32) {
       reinterpret_cast<float*>(bytes.data())[i] = values[i];
     } else {
       reinterpret_cast<std::uint16_t*>(bytes.data())[i] =
-          number == Number::bf16 ? to_bf16(values[i]) : to_fp16(values[i]);
+          dtype == DType::bf16 ? to_bf16(values[i]) : to_fp16(values[i]);
     }
   }
   return bytes;
 }
 
-std::vector<float> decode(Number number, const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / static_cast<std::size_t>(cuda::size_of(number)));
+std::vector<float> decode(DType dtype, const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / static_cast<std::size_t>(cuda::size_of(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (number == Number::fp32) {
+    if (dtype == DType::fp32) {
       values[i] = reinterpret_cast<const float*>(bytes.data())[i];
     } else {
       const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(bytes.data())[i];
-      values[i] = number == Number::bf16 ? from_bf16(bits) : from_fp16(bits);
+      values[i] = dtype == DType::bf16 ? from_bf16(bits) : from_fp16(bits);
     }
   }
   return values;
@@ -47,7 +47,7 @@ std::vector<float> decode(Number number, const std::vector<std::byte>& bytes) {
 /// A matrix on the device, starting `offset` elements into its memory, and the values that the device reads,
 /// on the host.
 struct Matrix {
-  Number number;
+  DType dtype;
   std::int64_t stride;
   std::int64_t offset;
   std::vector<float> host;
@@ -56,15 +56,15 @@ struct Matrix {
   float at(std::int64_t row, std::int64_t column) const {
     return host[static_cast<std::size_t>(offset + row * stride + column)];
   }
-  std::byte* data() { return device.data() + offset * cuda::size_of(number); }
+  std::byte* data() { return device.data() + offset * cuda::size_of(dtype); }
 };
 
 class Matmul : public Platform {
  protected:
   /// Makes a matrix of random values, surrounded by NaN that no product may read.
-  Matrix random(Number number, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
+  Matrix random(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
                 std::int64_t offset = 0) {
-    Matrix matrix{number, columns + padding, offset, {}, {}};
+    Matrix matrix{dtype, columns + padding, offset, {}, {}};
     matrix.host.assign(static_cast<std::size_t>(offset + rows * matrix.stride),
                        std::numeric_limits<float>::quiet_NaN());
     std::uniform_real_distribution<float> values(-1.0F, 1.0F);
@@ -78,17 +78,16 @@ class Matmul : public Platform {
   }
 
   void send(Matrix& matrix) {
-    const auto bytes = encode(matrix.number, matrix.host);
+    const auto bytes = encode(matrix.dtype, matrix.host);
     matrix.device = upload(bytes);
-    matrix.host = decode(matrix.number, bytes);
+    matrix.host = decode(matrix.dtype, bytes);
   }
 
   /// Multiplies and compares with fp64 sums. If `aligned` is set, start and row stride are multiples of 16
   /// bytes, otherwise they are not.
   void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, bool aligned) {
-    const auto operand = [&](Number number, std::int64_t rows, std::int64_t columns) {
-      return aligned ? random(number, rows, columns, 16 - columns % 8, 8)
-                     : random(number, rows, columns, 3, 1);
+    const auto operand = [&](DType dtype, std::int64_t rows, std::int64_t columns) {
+      return aligned ? random(dtype, rows, columns, 16 - columns % 8, 8) : random(dtype, rows, columns, 3, 1);
     };
     SCOPED_TRACE(::testing::Message()
                  << "(" << spec.m << ", " << spec.k << ") by (" << spec.k << ", " << spec.n << ")"
@@ -111,15 +110,15 @@ class Matmul : public Platform {
     spec.lda = a.stride;
     spec.ldb = b.stride;
     spec.ldc = c.stride;
-    matmuls.run(queue(), spec, a.data(), b.data(), c.data(), spec.bias ? bias.data() : nullptr);
+    matmuls.run(stream(), spec, a.data(), b.data(), c.data(), spec.bias ? bias.data() : nullptr);
     compare(spec, a, b, c, bias, decode(spec.result, download(c.device)));
   }
 
   static void compare(const MatmulSpec& spec, const Matrix& a, const Matrix& b, const Matrix& c,
                       const Matrix& bias, const std::vector<float>& result) {
-    const double rounding = spec.result == Number::fp32   ? 0x1p-23
-                            : spec.result == Number::bf16 ? 0x1p-8
-                                                          : 0x1p-11;
+    const double rounding = spec.result == DType::fp32   ? 0x1p-23
+                            : spec.result == DType::bf16 ? 0x1p-8
+                                                         : 0x1p-11;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
       const std::int64_t row = (i - c.offset) / c.stride;
       const std::int64_t column = (i - c.offset) % c.stride;
@@ -158,7 +157,7 @@ struct Sizes {
 };
 
 /// All kinds of products for one element type.
-class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<Number, Number>> {};
+class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<DType, DType>> {};
 
 TEST_P(MatmulKinds, EqualSumsInFp64) {
   cuda::Matmuls matmuls(gpu(), false);
@@ -187,45 +186,45 @@ TEST_P(MatmulKinds, LongSumsAreAccurateAndReproducible) {
   Matrix b = random(spec.operands, spec.k, spec.n);
   Matrix c = random(spec.result, spec.m, spec.n);
   cuda::Matmuls others(gpu(), true);
-  matmuls.run(queue(), spec, a.data(), b.data(), c.data());
+  matmuls.run(stream(), spec, a.data(), b.data(), c.data());
   const auto first = download(c.device);
-  matmuls.run(queue(), spec, a.data(), b.data(), c.data());
+  matmuls.run(stream(), spec, a.data(), b.data(), c.data());
   EXPECT_TRUE(download(c.device) == first);
-  others.run(queue(), spec, a.data(), b.data(), c.data());
+  others.run(stream(), spec, a.data(), b.data(), c.data());
   EXPECT_TRUE(download(c.device) == first);
 }
 
-std::string kind_name(const ::testing::TestParamInfo<std::pair<Number, Number>>& kind) {
+std::string kind_name(const ::testing::TestParamInfo<std::pair<DType, DType>>& kind) {
   const char* names[] = {"fp32", "bf16", "fp16"};
   return std::string(names[static_cast<int>(kind.param.first)]) + "_to_" +
          names[static_cast<int>(kind.param.second)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Numbers, MatmulKinds,
-                         ::testing::Values(std::pair(Number::fp32, Number::fp32),
-                                           std::pair(Number::bf16, Number::fp32),
-                                           std::pair(Number::bf16, Number::bf16),
-                                           std::pair(Number::fp16, Number::fp32),
-                                           std::pair(Number::fp16, Number::fp16)),
+                         ::testing::Values(std::pair(DType::fp32, DType::fp32),
+                                           std::pair(DType::bf16, DType::fp32),
+                                           std::pair(DType::bf16, DType::bf16),
+                                           std::pair(DType::fp16, DType::fp32),
+                                           std::pair(DType::fp16, DType::fp16)),
                          kind_name);
 
 TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   cuda::Matmuls exact(gpu(), true);
   cuda::Matmuls rounding(gpu(), true, cuda::Fp32Products::tf32);
   const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
-  Matrix a = random(Number::fp32, 64, 64);
-  Matrix b = random(Number::fp32, 64, 64);
-  Matrix c = random(Number::fp32, 64, 64);
+  Matrix a = random(DType::fp32, 64, 64);
+  Matrix b = random(DType::fp32, 64, 64);
+  Matrix c = random(DType::fp32, 64, 64);
   // Each sum has one term: 1 + 2^-13 is lost with 10 fraction bits, 1 + 2^-10 is not.
   std::fill(a.host.begin(), a.host.end(), 0.0F);
   for (std::size_t i = 0; i < 64; ++i) a.host[65 * i] = i % 2 == 0 ? 1.0F + 0x1p-13F : 1.0F + 0x1p-10F;
   std::fill(b.host.begin(), b.host.end(), 1.0F);
   send(a);
   send(b);
-  exact.run(queue(), spec, a.data(), b.data(), c.data());
-  const auto kept = decode(Number::fp32, download(c.device));
-  rounding.run(queue(), spec, a.data(), b.data(), c.data());
-  const auto rounded = decode(Number::fp32, download(c.device));
+  exact.run(stream(), spec, a.data(), b.data(), c.data());
+  const auto kept = decode(DType::fp32, download(c.device));
+  rounding.run(stream(), spec, a.data(), b.data(), c.data());
+  const auto rounded = decode(DType::fp32, download(c.device));
   for (std::size_t i = 0; i < 64; ++i) {
     EXPECT_EQ(kept[64 * i], a.host[65 * i]) << i;
     // Whether a GPU uses tensor cores for such a small product is unspecified.
@@ -239,24 +238,24 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
 TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   cuda::Matmuls matmuls(gpu(), false);
   MatmulSpec spec{.m = 20, .n = 32, .k = 40, .lda = 40, .ldb = 32, .ldc = 32, .bias = true};
-  spec.operands = Number::bf16;
-  Matrix a = random(Number::bf16, 20, 40);
-  Matrix b = random(Number::bf16, 40, 32);
-  Matrix c = random(Number::fp32, 20, 32);
-  Matrix bias = random(Number::fp32, 1, 32);
-  Matrix other_bias = random(Number::fp32, 1, 32);
-  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
-  queue().finish();
-  queue().begin_capture();
-  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), bias.data());
-  const cuda::CapturedGraph graph = queue().end_capture();
+  spec.operands = DType::bf16;
+  Matrix a = random(DType::bf16, 20, 40);
+  Matrix b = random(DType::bf16, 40, 32);
+  Matrix c = random(DType::fp32, 20, 32);
+  Matrix bias = random(DType::fp32, 1, 32);
+  Matrix other_bias = random(DType::fp32, 1, 32);
+  matmuls.run(stream(), spec, a.data(), b.data(), c.data(), other_bias.data());
+  stream().synchronize();
+  stream().begin_capture();
+  matmuls.run(stream(), spec, a.data(), b.data(), c.data(), bias.data());
+  const cuda::CapturedGraph graph = stream().end_capture();
   // A later call with another bias must not change the captured product.
-  matmuls.run(queue(), spec, a.data(), b.data(), c.data(), other_bias.data());
+  matmuls.run(stream(), spec, a.data(), b.data(), c.data(), other_bias.data());
   for (float& value : a.host) value = -value;
-  const auto negative = encode(Number::bf16, a.host);
-  queue().copy_in(a.data(), negative.data(), a.device.bytes());
-  queue().run(graph);
-  ASSERT_NO_FATAL_FAILURE(compare(spec, a, b, c, bias, decode(Number::fp32, download(c.device))));
+  const auto negative = encode(DType::bf16, a.host);
+  stream().copy_h2d(a.data(), negative.data(), a.device.bytes());
+  stream().run(graph);
+  ASSERT_NO_FATAL_FAILURE(compare(spec, a, b, c, bias, decode(DType::fp32, download(c.device))));
 }
 
 // Large enough for algorithm trials; with long sums, as in the decoder's backward pass, and short ones.
@@ -266,7 +265,7 @@ TEST_F(Matmul, LargeProductsAreCorrect) {
   cuda::Matmuls fixed(gpu(), true);
   for (const Sizes& sizes : {Sizes{640, 600, 1536}, {600, 1536, 640}}) {
     MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
-    spec.operands = Number::bf16;
+    spec.operands = DType::bf16;
     ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
     spec.b_transposed = true;
     spec.bias = true;

@@ -24,30 +24,30 @@ class Platform : public ::testing::Test {
     require_platform();
     if (IsSkipped() || HasFatalFailure()) return;
     gpu_.emplace(0);
-    queue_.emplace();
+    stream_.emplace();
   }
 
   cuda::Gpu& gpu() { return *gpu_; }
-  cuda::Queue& queue() { return *queue_; }
+  cuda::Stream& stream() { return *stream_; }
 
   template <class T>
   cuda::DeviceArray<T> upload(const std::vector<T>& values) {
     cuda::DeviceArray<T> array(gpu(), static_cast<std::int64_t>(values.size()), "a test");
-    queue().copy_in(array.data(), values.data(), array.bytes());
-    queue().finish();
+    stream().copy_h2d(array.data(), values.data(), array.bytes());
+    stream().synchronize();
     return array;
   }
   template <class T>
   std::vector<T> download(const cuda::DeviceArray<T>& array) {
     std::vector<T> values(static_cast<std::size_t>(array.size()));
-    queue().copy_out(values.data(), array.data(), array.bytes());
-    queue().finish();
+    stream().copy_d2h(values.data(), array.data(), array.bytes());
+    stream().synchronize();
     return values;
   }
 
  private:
   std::optional<cuda::Gpu> gpu_;
-  std::optional<cuda::Queue> queue_;
+  std::optional<cuda::Stream> stream_;
 };
 
 }  // namespace vaecf::cuda_test

@@ -15,7 +15,7 @@ using cuda::CapturedGraph;
 using cuda::DeviceArray;
 using cuda::Event;
 using cuda::PinnedArray;
-using cuda::Queue;
+using cuda::Stream;
 
 std::vector<std::int64_t> counted(std::size_t size) {
   std::vector<std::int64_t> values(size);
@@ -44,7 +44,7 @@ TEST_F(Platform, MemoryIsZeroAlignedAndCounted) {
     DeviceArray<std::int64_t> array(gpu(), 100000, "a test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % 256, 0U);
     EXPECT_EQ(download(array), std::vector<std::int64_t>(100000, 0)) << "even if it was used before";
-    double_and_add_one(queue(), array);
+    double_and_add_one(stream(), array);
     DeviceArray<std::int64_t> moved(std::move(array));
     array = std::move(moved);
   }
@@ -61,7 +61,7 @@ TEST_F(Platform, OutOfMemoryErrorNamesThePurpose) {
   }
   DeviceArray<std::int64_t> array(gpu(), 10, "a test");
   EXPECT_EQ(gpu().peak_bytes(), 80);
-  double_and_add_one(queue(), array);
+  double_and_add_one(stream(), array);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
 
@@ -72,27 +72,27 @@ TEST_F(Platform, CopiesAreOrderedWithinAStream) {
   std::copy(values.begin(), values.end(), in.data());
   DeviceArray<std::int64_t> a(gpu(), 1000, "a test");
   DeviceArray<std::int64_t> b(gpu(), 1000, "a test");
-  queue().copy_in(a.data(), in.data(), a.bytes());
-  double_and_add_one(queue(), a);
-  queue().copy(b.data() + 10, a.data(), 990 * 8);
-  queue().clear(b.data() + 500, 100 * 8);
-  double_and_add_one(queue(), a);
-  queue().copy_out(out.data(), b.data(), b.bytes());
-  queue().finish();
+  stream().copy_h2d(a.data(), in.data(), a.bytes());
+  double_and_add_one(stream(), a);
+  stream().copy(b.data() + 10, a.data(), 990 * 8);
+  stream().memset_zero(b.data() + 500, 100 * 8);
+  double_and_add_one(stream(), a);
+  stream().copy_d2h(out.data(), b.data(), b.bytes());
+  stream().synchronize();
   for (std::size_t i = 0; i < 1000; ++i) {
     const bool cleared = i < 10 || (i >= 500 && i < 600);
     ASSERT_EQ(out.data()[i], cleared ? 0 : 2 * values[i - 10] + 1) << i;
   }
-  queue().copy_in(a.data(), in.data(), 0);
-  queue().copy_out(nullptr, nullptr, 0);
-  queue().clear(nullptr, 0);
-  queue().finish();
+  stream().copy_h2d(a.data(), in.data(), 0);
+  stream().copy_d2h(nullptr, nullptr, 0);
+  stream().memset_zero(nullptr, 0);
+  stream().synchronize();
 }
 
 TEST_F(Platform, PageableMemoryMayChangeAfterTheCall) {
   auto values = counted(100);
   DeviceArray<std::int64_t> a(gpu(), 100, "a test");
-  queue().copy_in(a.data(), values.data(), a.bytes());
+  stream().copy_h2d(a.data(), values.data(), a.bytes());
   std::fill(values.begin(), values.end(), -1);
   EXPECT_EQ(download(a), counted(100));
 }
@@ -102,8 +102,8 @@ TEST_F(Platform, KernelsRunAllBlocksWithSeparateScratch) {
   std::vector<std::int64_t> rows(blocks * 38);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 7 % 1001);
   DeviceArray<std::int64_t> array = upload(rows);
-  reverse_rows(queue(), nullptr, 0);
-  reverse_rows(queue(), array.data(), blocks);
+  reverse_rows(stream(), nullptr, 0);
+  reverse_rows(stream(), array.data(), blocks);
   const auto result = download(array);
   for (std::size_t block = 0; block < blocks; ++block) {
     auto* row = rows.data() + block * 38;
@@ -116,26 +116,26 @@ TEST_F(Platform, KernelsRunAllBlocksWithSeparateScratch) {
 TEST_F(Platform, KernelsReadAndWritePinnedMemory) {
   PinnedArray<std::int64_t> rows(38);
   rows.data()[36] = 5;
-  reverse_rows(queue(), rows.data(), 1);
-  queue().finish();
+  reverse_rows(stream(), rows.data(), 1);
+  stream().synchronize();
   EXPECT_EQ(rows.data()[0], 5);
   EXPECT_EQ(rows.data()[37], 5);
 }
 
 TEST_F(Platform, EventsOrderStreams) {
-  Queue other;
+  Stream other;
   Event event;
   EXPECT_TRUE(event.done());
   EXPECT_NE(event.native(), nullptr);
   EXPECT_NE(other.native(), nullptr);
   DeviceArray<std::int64_t> array = upload(counted(100000));
   DeviceArray<std::int64_t> copy(gpu(), 100000, "a test");
-  for (int i = 0; i < 30; ++i) double_and_add_one(queue(), array);
-  queue().record(event);
-  other.wait_for(event.native());
-  other.wait_for(nullptr);
+  for (int i = 0; i < 30; ++i) double_and_add_one(stream(), array);
+  stream().record(event);
+  other.wait_event(event.native());
+  other.wait_event(nullptr);
   other.copy(copy.data(), array.data(), copy.bytes());
-  other.finish();
+  other.synchronize();
   EXPECT_TRUE(event.done());
   auto expected = counted(100000);
   for (auto& value : expected) {
@@ -150,36 +150,36 @@ TEST_F(Platform, TimedEventsMeasureDeviceTime) {
   DeviceArray<std::int64_t> array = upload(counted(100000));
   Event begin(cuda::Timing::on);
   Event end(cuda::Timing::on);
-  queue().record(begin);
-  double_and_add_one(queue(), array);
-  queue().record(end);
-  queue().finish();
+  stream().record(begin);
+  double_and_add_one(stream(), array);
+  stream().record(end);
+  stream().synchronize();
   EXPECT_GT(Event::seconds_between(begin, end), 0.0);
   EXPECT_LT(Event::seconds_between(begin, end), 60.0);
   // Recording an event again replaces its earlier point.
-  queue().record(begin);
-  queue().finish();
+  stream().record(begin);
+  stream().synchronize();
   EXPECT_GE(Event::seconds_between(end, begin), 0.0);
 }
 
 TEST_F(Platform, CapturedWorkRunsOnlyOnReplay) {
   DeviceArray<std::int64_t> array(gpu(), 300, "a test");
-  EXPECT_FALSE(queue().capturing());
-  queue().begin_capture();
-  EXPECT_TRUE(queue().capturing());
-  EXPECT_THROW(queue().begin_capture(), std::logic_error);
-  EXPECT_THROW(queue().finish(), std::logic_error);
-  double_and_add_one(queue(), array);
-  double_and_add_one(queue(), array);
-  const CapturedGraph graph = queue().end_capture();
-  EXPECT_FALSE(queue().capturing());
-  EXPECT_THROW(queue().end_capture(), std::logic_error);
+  EXPECT_FALSE(stream().capturing());
+  stream().begin_capture();
+  EXPECT_TRUE(stream().capturing());
+  EXPECT_THROW(stream().begin_capture(), std::logic_error);
+  EXPECT_THROW(stream().synchronize(), std::logic_error);
+  double_and_add_one(stream(), array);
+  double_and_add_one(stream(), array);
+  const CapturedGraph graph = stream().end_capture();
+  EXPECT_FALSE(stream().capturing());
+  EXPECT_THROW(stream().end_capture(), std::logic_error);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 0));
-  queue().run(graph);
+  stream().run(graph);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 3));
-  queue().run(graph);
-  double_and_add_one(queue(), array);
-  queue().run(graph);
+  stream().run(graph);
+  double_and_add_one(stream(), array);
+  stream().run(graph);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(300, 127));
 }
 
@@ -187,52 +187,52 @@ TEST_F(Platform, ReplayedCopiesReadCurrentPinnedMemory) {
   PinnedArray<std::int64_t> in(1);
   PinnedArray<std::int64_t> out(1);
   DeviceArray<std::int64_t> array(gpu(), 1, "a test");
-  queue().begin_capture();
-  queue().copy_in(array.data(), in.data(), 8);
-  double_and_add_one(queue(), array);
-  queue().copy_out(out.data(), array.data(), 8);
-  const CapturedGraph graph = queue().end_capture();
+  stream().begin_capture();
+  stream().copy_h2d(array.data(), in.data(), 8);
+  double_and_add_one(stream(), array);
+  stream().copy_d2h(out.data(), array.data(), 8);
+  const CapturedGraph graph = stream().end_capture();
   for (const std::int64_t value : {4, 9}) {
     *in.data() = value;
-    queue().run(graph);
-    queue().finish();
+    stream().run(graph);
+    stream().synchronize();
     EXPECT_EQ(*out.data(), 2 * value + 1);
   }
 }
 
 TEST_F(Platform, CaptureIncludesStreamsThatJoin) {
-  Queue other;
+  Stream other;
   Event fork;
   Event join;
   DeviceArray<std::int64_t> a(gpu(), 100, "a test");
   DeviceArray<std::int64_t> b(gpu(), 100, "a test");
-  queue().begin_capture();
-  double_and_add_one(queue(), a);
-  queue().record(fork);
-  other.wait_for(fork.native());
+  stream().begin_capture();
+  double_and_add_one(stream(), a);
+  stream().record(fork);
+  other.wait_event(fork.native());
   other.copy(b.data(), a.data(), a.bytes());
   double_and_add_one(other, b);
   other.record(join);
-  queue().wait_for(join.native());
-  queue().copy(a.data(), b.data(), b.bytes());
-  const CapturedGraph graph = queue().end_capture();
-  queue().run(graph);
+  stream().wait_event(join.native());
+  stream().copy(a.data(), b.data(), b.bytes());
+  const CapturedGraph graph = stream().end_capture();
+  stream().run(graph);
   EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 3));
-  queue().run(graph);
+  stream().run(graph);
   EXPECT_EQ(download(a), std::vector<std::int64_t>(100, 15));
   double_and_add_one(other, b);  // can be used again
-  other.finish();
+  other.synchronize();
   EXPECT_EQ(download(b), std::vector<std::int64_t>(100, 31));
 }
 
 TEST_F(Platform, AllocationInvalidatesOnlyTheCapture) {
   DeviceArray<std::int64_t> array(gpu(), 10, "a test");
-  queue().begin_capture();
-  double_and_add_one(queue(), array);
+  stream().begin_capture();
+  double_and_add_one(stream(), array);
   EXPECT_ANY_THROW(gpu().allocate(100, "a test"));
-  EXPECT_ANY_THROW(queue().end_capture());
-  EXPECT_FALSE(queue().capturing());
-  double_and_add_one(queue(), array);
+  EXPECT_ANY_THROW(stream().end_capture());
+  EXPECT_FALSE(stream().capturing());
+  double_and_add_one(stream(), array);
   EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
 
@@ -245,7 +245,7 @@ TEST_F(Platform, PrefixSumsExceed32Bits) {
     for (const std::int32_t value : in) expected.push_back(expected.back() + value);
     const auto values = upload(in);
     auto sums = upload(std::vector<std::int64_t>(in.size() + 1, -1));
-    primitives.running_sum(queue(), values.data(), n, sums.data());
+    primitives.exclusive_scan(stream(), values.data(), n, sums.data());
     EXPECT_TRUE(download(sums) == expected) << n;
   }
 }
@@ -267,7 +267,7 @@ TEST_F(Platform, SortsAreStableAndUseTheLowestBits) {
       const auto values = upload(numbers);
       DeviceArray<std::uint32_t> sorted(gpu(), n, "a test");
       DeviceArray<std::uint32_t> sorted_values(gpu(), n, "a test");
-      primitives.sort_pairs(queue(), in.data(), sorted.data(), values.data(), sorted_values.data(), n, bits);
+      primitives.sort_pairs(stream(), in.data(), sorted.data(), values.data(), sorted_values.data(), n, bits);
       EXPECT_TRUE(download(sorted_values) == order) << n << " by " << bits;
       for (auto& place : order) place = keys[place];
       EXPECT_TRUE(download(sorted) == order) << n << " by " << bits;
@@ -286,22 +286,22 @@ TEST_F(Platform, ScanAndSortCanBeCapturedIfTheyRanBefore) {
   DeviceArray<std::uint32_t> sorted(gpu(), 50 * n, "a test");
   DeviceArray<std::uint32_t> values(gpu(), 50 * n, "a test");
   const auto run = [&](std::int64_t size) {
-    primitives.running_sum(queue(), in.data(), n, sums.data());
-    primitives.sort_pairs(queue(), keys.data(), sorted.data(), keys.data(), values.data(), size, 12);
+    primitives.exclusive_scan(stream(), in.data(), n, sums.data());
+    primitives.sort_pairs(stream(), keys.data(), sorted.data(), keys.data(), values.data(), size, 12);
   };
   run(n);
-  queue().begin_capture();
+  stream().begin_capture();
   run(n);
-  const CapturedGraph graph = queue().end_capture();
-  queue().begin_capture();
+  const CapturedGraph graph = stream().end_capture();
+  stream().begin_capture();
   EXPECT_THROW(run(50 * n), std::logic_error) << "scratch memory cannot grow during a capture";
-  queue().end_capture();
+  stream().end_capture();
 
   run(50 * n);  // larger scratch memory must not replace that of the captured work
   std::vector<std::uint32_t> falling(n);
   std::iota(falling.rbegin(), falling.rend(), 1U);
-  queue().copy_in(keys.data(), falling.data(), 4 * n);
-  queue().run(graph);
+  stream().copy_h2d(keys.data(), falling.data(), 4 * n);
+  stream().run(graph);
   std::sort(falling.begin(), falling.end());
   for (const auto* array : {&sorted, &values}) {
     auto found = download(*array);

@@ -53,7 +53,7 @@ device::BackendOptions options(Toggle resident) {
 class CudaTwinRows : public ::testing::TestWithParam<Toggle> {
  protected:
   std::unique_ptr<UserRows> hold(const Csr& rows, std::int64_t items) {
-    return device_.hold_rows(Csr(rows).view(), 4000, items);  // it makes a copy
+    return device_.make_user_rows(Csr(rows).view(), 4000, items);  // it makes a copy
   }
   void expect_held(const Csr& rows, std::int64_t items) {
     SCOPED_TRACE(items);
@@ -78,15 +78,15 @@ TEST_P(CudaTwinRows, StoreIdsOfBothWidthsAcrossStagingChunks) {
 
 TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
   const auto held = hold(make_rows(2000, 50), 50);
-  const auto order = device_.make_batch_order();
+  const auto schedule = device_.make_batch_schedule();
   const auto step = device_.make_step_state();
   const auto batch = device_.make_batch();
   const auto set_order = [&](const Numbers& rows, std::int64_t end = 1400) {
-    device_.set_batch_order(*held, rows, Numbers{0, 700, end}, *order);
+    device_.set_batch_schedule(*held, rows, Numbers{0, 700, end}, *schedule);
   };
   const auto record = [&] {
     device_.begin_step({}, *step);
-    return device_.record([&] { device_.gather_step(*held, *order, *step, 700, *batch); });
+    return device_.capture([&] { device_.gather_scheduled_batch(*held, *schedule, *step, 700, *batch); });
   };
   // Users 0, 7, 14 .. have no items.
   Numbers sparse = counted(2000);
@@ -94,7 +94,7 @@ TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
   sparse.resize(1400);
   set_order(sparse, 700);
   const auto recording = record();
-  EXPECT_TRUE(device_.fits(*recording));
+  EXPECT_TRUE(device_.is_valid(*recording));
   // Other rows with about as many entries: they fit.
   std::reverse(sparse.begin(), sparse.begin() + 700);
   set_order(sparse, 700);
@@ -115,17 +115,17 @@ TEST_P(CudaTwinRows, GraphsAreInvalidatedByALargerOrder) {
 
 TEST_P(CudaTwinRows, RowsOutOfRangeThrow) {
   const auto held = hold(make_rows(20, 50), 50);
-  const auto order = device_.make_batch_order();
+  const auto schedule = device_.make_batch_schedule();
   const auto step = device_.make_step_state();
   const auto batch = device_.make_batch();
   const auto set_order = [&](const Numbers& rows, const Numbers& begin) {
-    device_.set_batch_order(*held, rows, begin, *order);
+    device_.set_batch_schedule(*held, rows, begin, *schedule);
   };
   const auto gather = [&](std::int64_t t, std::int64_t users) {
-    device::StepNumbers numbers;
-    numbers.batch = t;
-    device_.begin_step(numbers, *step);
-    device_.gather_step(*held, *order, *step, users, *batch);
+    device::StepParams params;
+    params.batch = t;
+    device_.begin_step(params, *step);
+    device_.gather_scheduled_batch(*held, *schedule, *step, users, *batch);
   };
   EXPECT_THROW(set_order({0, 20}, {0, 2}), std::out_of_range);
   EXPECT_THROW(set_order({0, -1}, {0, 2}), std::out_of_range);
@@ -138,7 +138,7 @@ TEST_P(CudaTwinRows, RowsOutOfRangeThrow) {
   EXPECT_THROW(gather(0, 1), std::logic_error);
   EXPECT_NO_THROW(gather(0, 2));
   set_order({}, {});
-  EXPECT_EQ(order->batches(), 0);
+  EXPECT_EQ(schedule->batches(), 0);
   EXPECT_THROW(gather(0, 0), std::logic_error);
 }
 
@@ -154,7 +154,7 @@ TEST(CudaTwinRowsPlace, StayOnTheHostIfTheyDoNotFit) {
   const auto place = [&](Toggle resident, std::int64_t entries) {
     // The emulated GPU with index n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);
-    return backend.hold_rows(one_row(entries << 10).view(), 0, 50)->description();
+    return backend.make_user_rows(one_row(entries << 10).view(), 0, 50)->description();
   };
   EXPECT_EQ(place(Toggle::automatic, 150),
             "1 users, 153600 interactions in 16-bit ids, resident on the GPU: 0.3 MiB are needed and 1.0 MiB "

@@ -27,60 +27,60 @@ class CudaTwin : public ::testing::Test {
   void set(float value) { pinned_.data()[0] = value; }
   float host() const { return pinned_.data()[0]; }
   /// Copies through pinned memory, captured or not.
-  void copy_in() { queue_.copy_in(values_.data(), pinned_.data(), 4); }
-  void copy_out() { queue_.copy_out(pinned_.data(), values_.data(), 4); }
+  void copy_h2d() { stream_.copy_h2d(values_.data(), pinned_.data(), 4); }
+  void copy_d2h() { stream_.copy_d2h(pinned_.data(), values_.data(), 4); }
   float read() {
     float value = 0.0F;
-    queue_.copy_out(&value, values_.data(), 4);
+    stream_.copy_d2h(&value, values_.data(), 4);
     return value;
   }
 
   Gpu gpu_{0};
-  Queue queue_;
+  Stream stream_;
   DeviceArray<float> values_{gpu_, 4, "values"};
   PinnedArray<float> pinned_{4};
 };
 
 TEST_F(CudaTwin, RunsWorkOnlyOnSynchronization) {
   set(1.0F);
-  copy_in();
+  copy_h2d();
   set(2.0F);  // too early: the copy has not run
   EXPECT_EQ(read(), 2.0F);
   set(3.0F);
-  copy_out();
+  copy_d2h();
   EXPECT_EQ(host(), 3.0F);
-  queue_.finish();
+  stream_.synchronize();
   EXPECT_EQ(host(), 2.0F);
 }
 
 TEST_F(CudaTwin, EventsCompleteWhenPolled) {
   Event event;
-  copy_in();
-  copy_in();
-  queue_.record(event);
+  copy_h2d();
+  copy_h2d();
+  stream_.record(event);
   EXPECT_FALSE(event.done());
   EXPECT_TRUE(event.done());
 }
 
 TEST_F(CudaTwin, RejectsOperationsForbiddenInACapture) {
-  Queue other;
+  Stream other;
   Event before;
   Event within;
-  queue_.record(before);
+  stream_.record(before);
   float pageable = 0.0F;
-  queue_.begin_capture();
-  EXPECT_THROW(queue_.copy_in(values_.data(), &pageable, 4), std::logic_error);
-  EXPECT_THROW(queue_.copy_out(&pageable, values_.data(), 4), std::logic_error);
-  EXPECT_THROW(queue_.wait_for(before.native()), std::logic_error);
-  queue_.record(within);
+  stream_.begin_capture();
+  EXPECT_THROW(stream_.copy_h2d(values_.data(), &pageable, 4), std::logic_error);
+  EXPECT_THROW(stream_.copy_d2h(&pageable, values_.data(), 4), std::logic_error);
+  EXPECT_THROW(stream_.wait_event(before.native()), std::logic_error);
+  stream_.record(within);
   EXPECT_THROW(within.done(), std::logic_error);
-  queue_.end_capture();
-  EXPECT_THROW(other.wait_for(within.native()), std::logic_error);
+  stream_.end_capture();
+  EXPECT_THROW(other.wait_event(within.native()), std::logic_error);
 
   const auto capture = [&](const std::function<void()>& work) {
-    queue_.begin_capture();
+    stream_.begin_capture();
     work();
-    queue_.end_capture();
+    stream_.end_capture();
   };
   EXPECT_NO_THROW(capture([] {}));
   EXPECT_THROW(capture([&] { EXPECT_THROW(PinnedArray<float>(1), std::logic_error); }), std::logic_error);
@@ -90,10 +90,10 @@ TEST_F(CudaTwin, RejectsOperationsForbiddenInACapture) {
 
 TEST_F(CudaTwin, RejectsMemoryOutsideTheDevice) {
   float value = 0.0F;
-  EXPECT_THROW(queue_.copy_in(&value, pinned_.data(), 4), std::logic_error);
-  EXPECT_THROW(queue_.copy_in(values_.data() + 1, pinned_.data(), 16), std::logic_error);
-  EXPECT_THROW(queue_.clear(values_.data() - 1, 8), std::logic_error);
-  EXPECT_NO_THROW(queue_.clear(values_.data() + 4, 0));
+  EXPECT_THROW(stream_.copy_h2d(&value, pinned_.data(), 4), std::logic_error);
+  EXPECT_THROW(stream_.copy_h2d(values_.data() + 1, pinned_.data(), 16), std::logic_error);
+  EXPECT_THROW(stream_.memset_zero(values_.data() - 1, 8), std::logic_error);
+  EXPECT_NO_THROW(stream_.memset_zero(values_.data() + 4, 0));
 }
 
 class CudaTwinBackend : public ::testing::Test {
@@ -124,7 +124,7 @@ TEST_F(CudaTwinBackend, CaptureRunsOnceAndReplays) {
   const auto from = backend.make_buffer(3);
   const auto to = backend.make_buffer(3);
   int calls = 0;
-  const auto recording = backend.record([&] {
+  const auto recording = backend.capture([&] {
     ++calls;
     backend.copy(*to, {0, 1}, *to, 1);  // the previous contents of `to`
     backend.copy(*from, {0, 1}, *to, 0);
@@ -143,17 +143,17 @@ TEST_F(CudaTwinBackend, CaptureRunsOnceAndReplays) {
 TEST_F(CudaTwinBackend, DoesNotCaptureIfDisabled) {
   Device eager(options(Precision::fp32, Toggle::off), 0);
   int calls = 0;
-  EXPECT_EQ(eager.record([&] { ++calls; }), nullptr);
+  EXPECT_EQ(eager.capture([&] { ++calls; }), nullptr);
   EXPECT_EQ(calls, 1);
 }
 
 TEST_F(CudaTwinBackend, ReallocationInvalidatesGraphs) {
   // The first inspection allocates memory for its sums.
-  device::StepNumbers clips;
+  device::StepParams clips;
   clips.rule.clip_norm = 1.0F;
   backend.begin_step(clips, *step);
   const auto record = [&] {
-    return backend.record([&] { backend.inspect_gradients(*buffer, {0, 1}, *step); });
+    return backend.capture([&] { backend.accumulate_gradient_stats(*buffer, {0, 1}, *step); });
   };
   const auto recording = record();
   EXPECT_TRUE(backend.replay(*recording));
@@ -172,29 +172,29 @@ TEST_F(CudaTwinBackend, ReallocationInvalidatesGraphs) {
 }
 
 TEST_F(CudaTwinBackend, DeviceIsUsableAfterAFailedCapture) {
-  EXPECT_THROW(backend.record([&] { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_THROW(backend.capture([&] { throw std::runtime_error("no"); }), std::runtime_error);
   int calls = 0;
-  EXPECT_THROW(backend.record([&] {
+  EXPECT_THROW(backend.capture([&] {
     if (++calls == 2) backend.begin_step({}, *step);
   }),
                std::logic_error);
-  EXPECT_THROW(backend.record([&] { backend.synchronize(); }), std::logic_error);
+  EXPECT_THROW(backend.capture([&] { backend.synchronize(); }), std::logic_error);
   backend.fill(*buffer, 3.0F);
   EXPECT_EQ(first(backend, *buffer), 3.0F);
-  EXPECT_NE(backend.record([&] { backend.fill(*buffer, 4.0F); }), nullptr);
+  EXPECT_NE(backend.capture([&] { backend.fill(*buffer, 4.0F); }), nullptr);
 }
 
 TEST_F(CudaTwinBackend, MemoryCannotGrowDuringACapture) {
   const auto batch = backend.make_batch();
   int calls = 0;
-  EXPECT_THROW(backend.record([&] { batch->reserve(++calls, 1, 1, false); }), std::logic_error);
+  EXPECT_THROW(backend.capture([&] { batch->reserve(++calls, 1, 1, false); }), std::logic_error);
 }
 
 TEST_F(CudaTwinBackend, PollsLossesWithoutBlocking) {
   EXPECT_FALSE(backend.poll_losses(*step).has_value());
   const auto skip = [&] {
     backend.begin_step({}, *step);
-    backend.fill(backend.verdict(*step), 1.0F);
+    backend.fill(backend.gradient_stats(*step), 1.0F);
     backend.end_step(*step);
   };
   skip();
@@ -219,10 +219,10 @@ TEST_F(CudaTwinBackend, PollsLossesWithoutBlocking) {
   EXPECT_TRUE(backend.poll_losses(*step).has_value());
 }
 
-// Replays do not block: without a limit the host would run ahead until the runtime's queue is full.
+// Replays do not block: without a limit the host would run ahead until the runtime's stream is full.
 TEST_F(CudaTwinBackend, HostRunsAheadByALimitedNumberOfSteps) {
   constexpr std::uint64_t work_of_step = 500;
-  const auto recording = backend.record([&] {
+  const auto recording = backend.capture([&] {
     for (std::uint64_t i = 0; i < work_of_step; ++i) backend.fill(*buffer, 1.0F);
   });
   ASSERT_NE(recording, nullptr);
@@ -245,10 +245,10 @@ TEST_F(CudaTwinBackend, HostRunsAheadByALimitedNumberOfSteps) {
 }
 
 TEST_F(CudaTwinBackend, MarksOfSeveralStepsAreDistinct) {
-  const device::Completion first_point = backend.mark();
-  for (int i = 0; i < 200; ++i) EXPECT_NE(backend.mark().event, first_point.event);
-  backend.wait_for(first_point);
-  backend.wait_for({});
+  const device::EventHandle first_point = backend.record_event();
+  for (int i = 0; i < 200; ++i) EXPECT_NE(backend.record_event().event, first_point.event);
+  backend.wait_event(first_point);
+  backend.wait_event({});
   backend.fill(*buffer, 1.0F);
   EXPECT_EQ(first(backend, *buffer), 1.0F);
 }

@@ -8,7 +8,7 @@ namespace vaecf::cuda::twin {
 /// Lets non-blocking collectives of thread ranks access the memory of the emulated device. They wait for the
 /// preceding work, so that no memory is read before it is written.
 inline comm::ThreadDevice thread_device(bool recordable = false) {
-  const auto reach = [](std::span<const std::byte> memory, device::Completion after) {
+  const auto reach = [](std::span<const std::byte> memory, device::EventHandle after) {
     require_device(memory.data(), static_cast<std::int64_t>(memory.size()), "a started collective");
     if (after.event != nullptr) run_until_point(*static_cast<const Point*>(after.event));
   };

@@ -2,7 +2,7 @@
 
 #include <vaecf/device/cuda/platform.hpp>
 
-#include "support/emulated_lanes.hpp"
+#include "support/emulated_thread_group.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace vaecf::cuda {
 
 /// Enqueues `work`, or adds it to the graph being captured.
-void perform(Queue& queue, std::function<void()> work);
+void perform(Stream& stream, std::function<void()> work);
 
 template <class Body>
-void launch(Queue& queue, std::int64_t blocks, const Body& body) {
+void launch(Stream& stream, std::int64_t blocks, const Body& body) {
   // Limits of nvcc and of GPUs.
   static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4096);
   static_assert(Body::threads % 32 == 0 && Body::threads >= 32 && Body::threads <= 1024);
@@ -28,7 +28,7 @@ void launch(Queue& queue, std::int64_t blocks, const Body& body) {
     throw std::logic_error("the number of blocks of a kernel must be below 2^31 and not negative");
   }
   if (blocks == 0) return;
-  perform(queue, [blocks, body] {
+  perform(stream, [blocks, body] {
     struct alignas(16) Line {
       std::byte bytes[16];
     };
@@ -39,8 +39,8 @@ void launch(Queue& queue, std::int64_t blocks, const Body& body) {
       const std::int64_t block = i * stride % blocks;
       // Shared memory is uninitialized.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
-      testing::EmulatedLanes lanes(Body::threads, static_cast<std::uint32_t>(block));
-      body(lanes, block, scratch.front().bytes);
+      testing::EmulatedThreadGroup group(Body::threads, static_cast<std::uint32_t>(block));
+      body(group, block, scratch.front().bytes);
     }
   });
 }

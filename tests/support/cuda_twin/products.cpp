@@ -1,4 +1,4 @@
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -9,25 +9,25 @@
 #include <stdexcept>
 #include <vector>
 
-#include "device/cpu/kernels/versions.hpp"
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cpu/kernels/multiversioning.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "support/cuda_twin/launch.hpp"
 #include "support/cuda_twin/world.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-float load(Number number, const void* values, std::int64_t i) {
-  if (number == Number::fp32) return static_cast<const float*>(values)[i];
+float load(DType dtype, const void* values, std::int64_t i) {
+  if (dtype == DType::fp32) return static_cast<const float*>(values)[i];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(values)[i];
-  return number == Number::bf16 ? from_bf16(bits) : from_fp16(bits);
+  return dtype == DType::bf16 ? from_bf16(bits) : from_fp16(bits);
 }
 
-void store(Number number, void* values, std::int64_t i, float value) {
-  if (number == Number::fp32) {
+void store(DType dtype, void* values, std::int64_t i, float value) {
+  if (dtype == DType::fp32) {
     static_cast<float*>(values)[i] = value;
   } else {
-    static_cast<std::uint16_t*>(values)[i] = number == Number::bf16 ? to_bf16(value) : to_fp16(value);
+    static_cast<std::uint16_t*>(values)[i] = dtype == DType::bf16 ? to_bf16(value) : to_fp16(value);
   }
 }
 
@@ -41,14 +41,14 @@ float to_tf32(float value) {
 
 /// Packs an operand into fp32 tiles of `width` rows of op(a)' or columns of op(b), ordered by k and padded
 /// with zeros.
-std::vector<float> pack(Number number, const void* values, std::int64_t stride, bool k_is_row,
+std::vector<float> pack(DType dtype, const void* values, std::int64_t stride, bool k_is_row,
                         std::int64_t width, std::int64_t n, std::int64_t k, Fp32Products fp32) {
   std::vector<float> packed(static_cast<std::size_t>((n + width - 1) / width * width * k));
   for (std::int64_t i = 0; i < n; ++i) {
     float* tile = packed.data() + i / width * width * k + i % width;
     for (std::int64_t j = 0; j < k; ++j) {
-      const float value = load(number, values, k_is_row ? j * stride + i : i * stride + j);
-      tile[j * width] = fp32 == Fp32Products::tf32 && number == Number::fp32 ? to_tf32(value) : value;
+      const float value = load(dtype, values, k_is_row ? j * stride + i : i * stride + j);
+      tile[j * width] = fp32 == Fp32Products::tf32 && dtype == DType::fp32 ? to_tf32(value) : value;
     }
   }
   return packed;
@@ -63,10 +63,10 @@ struct Tile {
 VAECF_CLONES [[gnu::noinline, gnu::no_sanitize("address", "undefined")]] Tile multiply_tile(
     const float* left, const float* right, std::int64_t depth) {
   // Explicit vectors, because compilers keep plain arrays of sums in memory.
-  using Eight [[gnu::vector_size(8 * sizeof(float))]] = float;
-  using Unaligned [[gnu::aligned(alignof(float)), gnu::may_alias]] = Eight;
+  using Vec8 [[gnu::vector_size(8 * sizeof(float))]] = float;
+  using Unaligned [[gnu::aligned(alignof(float)), gnu::may_alias]] = Vec8;
   constexpr std::int64_t eights = tile_columns / 8;
-  Eight sums[tile_rows][eights] = {};
+  Vec8 sums[tile_rows][eights] = {};
   for (std::int64_t k = 0; k < depth; ++k, left += tile_rows, right += tile_columns) {
     const Unaligned* const columns = reinterpret_cast<const Unaligned*>(right);
     for (std::int64_t y = 0; y < tile_rows; ++y) {
@@ -98,9 +98,9 @@ void multiply(const MatmulSpec& s, const void* a, const void* b, void* c, const 
   }
 }
 
-std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride, Number number) {
+std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride, DType dtype) {
   if (columns > stride) throw std::logic_error("the rows of a matrix are longer than its stride");
-  return rows == 0 ? 0 : ((rows - 1) * stride + columns) * size_of(number);
+  return rows == 0 ? 0 : ((rows - 1) * stride + columns) * size_of(dtype);
 }
 
 }  // namespace
@@ -111,14 +111,14 @@ struct Matmuls::State {
 Matmuls::Matmuls(Gpu&, bool, Fp32Products fp32) : state_(std::make_unique<State>(State{fp32})) {}
 Matmuls::~Matmuls() = default;
 
-void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* b, void* c,
+void Matmuls::run(Stream& stream, const MatmulSpec& s, const void* a, const void* b, void* c,
                   const void* bias) {
   if (s.m < 1 || s.n < 1 || s.k < 1) throw std::logic_error("a matrix product with an empty dimension");
   if (s.bias != (bias != nullptr) || (s.bias && s.accumulate)) {
     throw std::logic_error("the bias of a matrix product is missing or not allowed");
   }
   if (!aligned(bias)) throw std::logic_error("the bias of a matrix product is not aligned to 16 bytes");
-  if (s.result != Number::fp32 && s.result != s.operands) {
+  if (s.result != DType::fp32 && s.result != s.operands) {
     throw std::logic_error("the result of a matrix product must be fp32 or have the type of its operands");
   }
   const std::int64_t a_bytes =
@@ -130,13 +130,13 @@ void Matmuls::run(Queue& queue, const MatmulSpec& s, const void* a, const void* 
   twin::require_device(c, extent(s.m, s.n, s.ldc, s.result), "result of a matrix product");
   if (s.bias) twin::require_device(bias, s.n * size_of(s.result), "bias of a matrix product");
   const Fp32Products fp32 = state_->fp32;
-  perform(queue, [=] { multiply(s, a, b, c, bias, fp32); });
+  perform(stream, [=] { multiply(s, a, b, c, bias, fp32); });
 }
 
 struct Primitives::State {
   /// Grows the temporary storage to `n` elements, which is not possible during a capture.
-  void reserve(const Queue& queue, std::int64_t n) {
-    if (n > reserved && queue.capturing())
+  void reserve(const Stream& stream, std::int64_t n) {
+    if (n > reserved && stream.capturing())
       throw std::logic_error("a scan or sort would allocate temporary storage during a capture");
     reserved = std::max(reserved, n);
   }
@@ -145,26 +145,26 @@ struct Primitives::State {
 Primitives::Primitives(Gpu&) : state_(std::make_unique<State>()) {}
 Primitives::~Primitives() = default;
 
-void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
-  state_->reserve(queue, n);
-  twin::require_device(in, n * 4, "running_sum");
-  twin::require_device(out, (n + 1) * 8, "running_sum");
-  perform(queue, [=] {
+void Primitives::exclusive_scan(Stream& stream, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
+  state_->reserve(stream, n);
+  twin::require_device(in, n * 4, "exclusive_scan");
+  twin::require_device(out, (n + 1) * 8, "exclusive_scan");
+  perform(stream, [=] {
     out[0] = 0;
     std::inclusive_scan(in, in + n, out + 1, std::plus<>(), std::int64_t{0});
   });
 }
 
-void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+void Primitives::sort_pairs(Stream& stream, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                             const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
                             int bits) {
-  state_->reserve(queue, n);
+  state_->reserve(stream, n);
   for (const void* memory : {static_cast<const void*>(keys), static_cast<const void*>(sorted_keys),
                              static_cast<const void*>(values), static_cast<const void*>(sorted_values)}) {
     twin::require_device(memory, n * 4, "sort_pairs");
   }
   const std::uint32_t mask = ~0U >> (32 - bits);
-  perform(queue, [=] {
+  perform(stream, [=] {
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(),

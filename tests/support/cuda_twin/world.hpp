@@ -19,14 +19,14 @@
 /// the CUDA runtime rejects throw std::logic_error.
 namespace vaecf::cuda::twin {
 
-/// Work of a queue, in order.
+/// Work of a stream, in order.
 struct Timeline {
   std::deque<std::function<void()>> pending;
   std::uint64_t queued = 0;
   std::uint64_t done = 0;
 };
 
-/// Work captured by a queue, and by queues that wait for it meanwhile.
+/// Work captured by a stream, and by streams that wait for it meanwhile.
 struct Capture {
   std::vector<std::function<void()>> work;  // in call order, which respects all waits
   const Timeline* origin = nullptr;
@@ -61,7 +61,7 @@ bool is_pinned(const void* memory, std::int64_t bytes);
 void run_until(Timeline& timeline, std::uint64_t position);
 /// Runs the work before an event. Throws std::logic_error if the event was recorded in a capture.
 void run_until_point(const Point& point);
-/// Waits for all queues, as releasing memory does.
+/// Waits for all streams, as releasing memory does.
 void run_all();
 
 }  // namespace vaecf::cuda::twin
@@ -76,7 +76,7 @@ struct CapturedGraph::State {
   std::vector<std::function<void()>> work;
 };
 
-struct Queue::State {
+struct Stream::State {
   std::shared_ptr<twin::Timeline> timeline = std::make_shared<twin::Timeline>();
   std::shared_ptr<twin::Capture> capture;
   bool capturing() const { return capture && !capture->ended; }

@@ -26,15 +26,15 @@ class Repeating : public cuda::Device {
 
   Repeating(const device::BackendOptions& options, std::string& log) : cuda::Device(options, 0), steps(log) {}
 
-  std::unique_ptr<Graph> record(const std::function<void()>& work) {
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) {
     work();
     steps += 'o';
-    auto nothing = cuda::Device::record([] {});
+    auto nothing = cuda::Device::capture([] {});
     return nothing ? std::make_unique<Graph>(work, std::move(nothing)) : nullptr;
   }
-  bool fits(const Graph& graph) const { return cuda::Device::fits(*graph.nothing); }
+  bool is_valid(const Graph& graph) const { return cuda::Device::is_valid(*graph.nothing); }
   bool replay(Graph& graph) {
-    if (!fits(graph)) return false;
+    if (!is_valid(graph)) return false;
     graph.work();
     steps += '>';
     return true;

@@ -106,7 +106,7 @@ TEST_F(Edge, EachUpdateSamplesNewDropoutAndNoise) {
     model::Network<cpu::Device> model(options_.model, dataset.items(), device, dataset.rows("train"));
     model::initialize(model, model.shape(), options_.train.seed);
     const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
-    const auto users = device.hold_rows(rows.view(), 0, dataset.items());
+    const auto users = device.make_user_rows(rows.view(), 0, dataset.items());
     std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     const auto batch = device.make_batch();

@@ -55,7 +55,7 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
     device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values,
                         parameters->master());
   }
-  device->weights_changed(*parameters);
+  device->refresh_weight_copies(*parameters);
   for (int step = 0; step < steps; ++step) {
     for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
       std::vector<float> values(elements[tensor].size());

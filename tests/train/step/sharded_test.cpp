@@ -1,4 +1,4 @@
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
@@ -120,12 +120,12 @@ class Overflowing : public cpu::Device {
       : cpu::Device(1, device::Precision::fp32, true), step_(step), here_(here) {}
 
   device::Precision precision() const { return device::Precision::fp16; }
-  void inspect_gradients(const cpu::FloatBuffer&, Range, cpu::StepState& step) {
-    if (here_ && step.numbers.step == step_) verdict(step).data()[0] += 1.0F;
+  void accumulate_gradient_stats(const cpu::FloatBuffer&, Range, cpu::StepState& step) {
+    if (here_ && step.params.step == step_) gradient_stats(step).data()[0] += 1.0F;
   }
   void update(const cpu::StepState& step, bool decays, Range range, const cpu::FloatBuffer& gradients,
               cpu::Moments moments, cpu::Parameters& parameters) {
-    if (step.verdict.data()[0] > 0.0F) return;
+    if (step.gradient_stats.data()[0] > 0.0F) return;
     cpu::Device::update(step, decays, range, gradients, moments, parameters);
   }
 

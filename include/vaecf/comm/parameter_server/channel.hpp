@@ -100,9 +100,9 @@ class ParameterServerChannel {
   BucketPlan plan_;
   Roles roles_;
   bool bf16_wire_;
-  std::unique_ptr<cpu::NarrowBuffer> narrow_out_;  // gradient of a worker, weights of a server
-  std::unique_ptr<cpu::NarrowBuffer> narrow_in_;   // weights of a worker, terms of a server
-  std::unique_ptr<cpu::FloatBuffer> terms_;        // on servers: part of one bucket from each worker
+  std::unique_ptr<cpu::Bf16Buffer> bf16_out_;  // gradient of a worker, weights of a server
+  std::unique_ptr<cpu::Bf16Buffer> bf16_in_;   // weights of a worker, terms of a server
+  std::unique_ptr<cpu::FloatBuffer> terms_;    // on servers: part of one bucket from each worker
   std::vector<SendBuffer> answers_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace vaecf::cpu {
 
-class ProductEngine;
+class GemmEngine;
 class TileKernels;
 struct PanelProduct;
 struct Workspace;
@@ -26,16 +26,16 @@ using PanelKernel = void (*)(const PanelProduct&);
 class Device {
  public:
   using Buffer = FloatBuffer;
-  using NarrowBuffer = cpu::NarrowBuffer;
+  using Bf16Buffer = cpu::Bf16Buffer;
   using Parameters = cpu::Parameters;
   using Activations = cpu::Activations;
   using UserRows = cpu::UserRows;
-  using BatchOrder = cpu::BatchOrder;
+  using BatchSchedule = cpu::BatchSchedule;
   using Batch = cpu::Batch;
   using StepState = cpu::StepState;
-  using MetricTotals = cpu::MetricTotals;
+  using MetricAccumulator = cpu::MetricAccumulator;
   using Graph = cpu::Graph;
-  using Stopwatch = cpu::Stopwatch;
+  using DeviceTimer = cpu::DeviceTimer;
 
   /// Uses `tiles` (bf16) or `panels` (fp32) as kernels of the output layer; null: oneDNN or, with `portable`,
   /// plain loops.
@@ -58,64 +58,66 @@ class Device {
     return std::make_unique<Parameters>(layout, min_size, bf16());
   }
   std::unique_ptr<Buffer> make_buffer(std::int64_t size) { return std::make_unique<Buffer>(size); }
-  std::unique_ptr<NarrowBuffer> make_narrow_buffer(std::int64_t size) {
-    return std::make_unique<NarrowBuffer>(size);
+  std::unique_ptr<Bf16Buffer> make_bf16_buffer(std::int64_t size) {
+    return std::make_unique<Bf16Buffer>(size);
   }
   std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns) {
     return std::make_unique<Activations>(max_rows, columns);
   }
   std::unique_ptr<Batch> make_batch() { return std::make_unique<Batch>(); }
-  std::unique_ptr<UserRows> hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
+  std::unique_ptr<UserRows> make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
     return std::make_unique<UserRows>(rows, first_user, items);
   }
-  std::unique_ptr<BatchOrder> make_batch_order() { return std::make_unique<BatchOrder>(); }
+  std::unique_ptr<BatchSchedule> make_batch_schedule() { return std::make_unique<BatchSchedule>(); }
   std::unique_ptr<StepState> make_step_state() { return std::make_unique<StepState>(); }
-  std::unique_ptr<MetricTotals> make_metric_totals(std::size_t metrics) {
-    return std::make_unique<MetricTotals>(metrics);
+  std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics) {
+    return std::make_unique<MetricAccumulator>(metrics);
   }
-  std::unique_ptr<Stopwatch> make_stopwatch() { return std::make_unique<Stopwatch>(); }
+  std::unique_ptr<DeviceTimer> make_timer() { return std::make_unique<DeviceTimer>(); }
   void fill(Buffer& buffer, float value);
-  void narrow(const Buffer& from, Range range, NarrowBuffer& to, std::int64_t at);
-  void widen(const NarrowBuffer& from, Range range, Buffer& to, std::int64_t at);
+  void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at);
+  void cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at);
   void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at);
   void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
                    std::span<const float> logical, Buffer& flat);
   void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) const;
-  void weights_changed(Parameters& parameters) { weights_changed(parameters, {0, parameters.layout().size}); }
-  void weights_changed(Parameters& parameters, Range range);
+  void refresh_weight_copies(Parameters& parameters) {
+    refresh_weight_copies(parameters, {0, parameters.layout().size});
+  }
+  void refresh_weight_copies(Parameters& parameters, Range range);
 
   // Operations have finished when they return, and graphs are not supported.
   void synchronize() {}
-  device::Completion mark() { return {}; }
-  void wait_for(device::Completion) {}
-  std::unique_ptr<Graph> record(const std::function<void()>& work) { return work(), nullptr; }
-  bool fits(const Graph&) const { return false; }
+  device::EventHandle record_event() { return {}; }
+  void wait_event(device::EventHandle) {}
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) { return work(), nullptr; }
+  bool is_valid(const Graph&) const { return false; }
   bool replay(Graph&) { return false; }
 
-  void begin_step(const device::StepNumbers& numbers, StepState& step);
-  void inspect_gradients(const Buffer& gradients, Range range, StepState& step);
-  Buffer& verdict(StepState& step) { return step.verdict; }
+  void begin_step(const device::StepParams& params, StepState& step);
+  void accumulate_gradient_stats(const Buffer& gradients, Range range, StepState& step);
+  Buffer& gradient_stats(StepState& step) { return step.gradient_stats; }
   void end_step(StepState& step);
   void clear_losses(StepState& step) { step.sums = {}; }
-  void set_losses(const device::LossSums& sums, StepState& step) { step.sums = sums.unbroken(); }
+  void set_losses(const device::LossSums& sums, StepState& step) { step.sums = sums.without_nonfinite(); }
   device::LossSums read_losses(StepState& step) { return step.sums; }
   std::optional<device::LossSums> poll_losses(StepState& step) { return step.sums; }
   device::LossScale loss_scale(StepState&) { return {1.0F, 0}; }
   void set_loss_scale(device::LossScale, StepState&) {}
 
-  void set_batch_order(const UserRows&, std::span<const std::int64_t> rows,
-                       std::span<const std::int64_t> begin, BatchOrder& order) {
-    order.set(rows, begin);
+  void set_batch_schedule(const UserRows&, std::span<const std::int64_t> rows,
+                          std::span<const std::int64_t> begin, BatchSchedule& schedule) {
+    schedule.set(rows, begin);
   }
-  void gather_step(const UserRows& source, const BatchOrder& order, const StepState& step, std::int64_t users,
-                   Batch& batch);
+  void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
+                              std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     Batch& batch);
 
-  void encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                    device::Activation act, device::Keep keep, const StepState& step, Activations& output,
-                    const SideInput* side = nullptr);
+  void sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                     device::Activation act, device::InputDropout input_dropout, const StepState& step,
+                     Activations& output, const SideFeatures* side = nullptr);
   void linear(const Activations& input, const Parameters& parameters, device::Layer layer,
               device::Activation act, Activations& output);
   void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
@@ -131,23 +133,25 @@ class Device {
                        Activations* d_input, Buffer& gradients, const device::GradientReady& ready);
   void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
                        const Activations& d_z, Activations& d_statistics);
-  void input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
-                      device::Activation act, device::Keep keep, const StepState& step,
-                      const Activations& output, Activations& d_output, Buffer& gradients,
-                      const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
-  void side_gradient(const SideInput& side, const device::ParameterLayout& layout,
-                     const Activations& d_before, Buffer& gradients, const device::GradientReady& ready);
+  void sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
+                              device::Activation act, device::InputDropout input_dropout,
+                              const StepState& step, const Activations& output, Activations& d_output,
+                              Buffer& gradients, const device::GradientReady& ready,
+                              const FusedUpdate* fused = nullptr);
+  void side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
+                              const Activations& d_before, Buffer& gradients,
+                              const device::GradientReady& ready);
 
   void update(const StepState& step, bool decays, Range range, const Buffer& gradients, Moments moments,
               Parameters& parameters);
   double sum_of_squares(const Parameters& parameters, int tensor);
 
-  void rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
-                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
+  void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+                    const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
   void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
                    const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
-                   MetricTotals& totals);
-  std::vector<math::MetricSums> read_metrics(MetricTotals& totals) { return totals.sums; }
+                   MetricAccumulator& totals);
+  std::vector<math::MetricSums> read_metrics(MetricAccumulator& totals) { return totals.sums; }
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
 
@@ -174,7 +178,7 @@ class Device {
   bool portable_;
   std::shared_ptr<const TileKernels> tiles_;
   PanelKernel panels_;
-  std::vector<std::unique_ptr<ProductEngine>> engines_;  // one per thread
+  std::vector<std::unique_ptr<GemmEngine>> engines_;  // one per thread
   std::unique_ptr<Workspace> workspace_;
 };
 

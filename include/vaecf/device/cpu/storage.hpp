@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/device/device.hpp>
 
 #include <chrono>
@@ -16,11 +16,11 @@ namespace vaecf::cpu {
 
 /// Returns `bytes` of zeroed memory, aligned to at least 64 bytes. Large allocations request huge pages,
 /// because weights, moments and logits are read with strides that exceed the TLB reach of small pages.
-void* take_memory(std::size_t bytes);
-/// Releases memory of take_memory(), given its size.
-void give_memory(void* memory, std::size_t bytes);
+void* allocate_zeroed(std::size_t bytes);
+/// Releases memory of allocate_zeroed(), given its size.
+void deallocate(void* memory, std::size_t bytes);
 
-/// Array in memory of take_memory().
+/// Array in memory of allocate_zeroed().
 template <class T>
 class AlignedArray {
  public:
@@ -32,7 +32,7 @@ class AlignedArray {
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
     values_.reset();  // before the new allocation, to limit peak memory
     size_ = 0;
-    values_ = {size == 0 ? nullptr : static_cast<T*>(take_memory(bytes)), Give{bytes}};
+    values_ = {size == 0 ? nullptr : static_cast<T*>(allocate_zeroed(bytes)), Deallocate{bytes}};
     size_ = size;
   }
   /// Makes the array at least `size` elements long. If it grows, the contents are lost.
@@ -47,16 +47,16 @@ class AlignedArray {
 
  private:
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
-  struct Give {
+  struct Deallocate {
     std::size_t bytes = 0;
-    void operator()(T* p) const { give_memory(p, bytes); }
+    void operator()(T* p) const { deallocate(p, bytes); }
   };
-  std::unique_ptr<T[], Give> values_;
+  std::unique_ptr<T[], Deallocate> values_;
   std::int64_t size_ = 0;
 };
 
 using FloatBuffer = AlignedArray<float>;
-using NarrowBuffer = AlignedArray<Bf16>;
+using Bf16Buffer = AlignedArray<Bf16>;
 
 /// The weights: fp32 masters in the flat layout and, in bf16, a copy of the output table.
 class Parameters {
@@ -68,20 +68,21 @@ class Parameters {
 
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
   /// Returns the bf16 copy of the output table, the only tensor large enough to need one; empty in fp32.
-  AlignedArray<std::uint16_t>& shadow() { return shadow_; }
-  const AlignedArray<std::uint16_t>& shadow() const { return shadow_; }
+  AlignedArray<std::uint16_t>& bf16_copy() { return bf16_copy_; }
+  const AlignedArray<std::uint16_t>& bf16_copy() const { return bf16_copy_; }
   /// Returns the flat elements that have a bf16 copy.
-  Range shadowed() const { return shadowed_; }
+  Range bf16_range() const { return bf16_range_; }
   /// Returns the address of the copy of flat element `i`, or null if it has none.
-  std::uint16_t* shadow_of(std::int64_t i) {
-    return i >= shadowed_.begin && i < shadowed_.end ? shadow_.data() + (i - shadowed_.begin) : nullptr;
+  std::uint16_t* bf16_copy_of(std::int64_t i) {
+    return i >= bf16_range_.begin && i < bf16_range_.end ? bf16_copy_.data() + (i - bf16_range_.begin)
+                                                         : nullptr;
   }
 
  private:
   device::ParameterLayout layout_;
   FloatBuffer master_;
-  Range shadowed_;
-  AlignedArray<std::uint16_t> shadow_;
+  Range bf16_range_;
+  AlignedArray<std::uint16_t> bf16_copy_;
 };
 
 /// (rows, columns) fp32, row-major, without padding.
@@ -117,7 +118,7 @@ class UserRows {
 };
 
 /// Row indices of every batch of an epoch.
-class BatchOrder {
+class BatchSchedule {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin_.size()) - 1; }
   std::int64_t users(std::int64_t batch) const { return begin_[batch + 1] - begin_[batch]; }
@@ -137,25 +138,25 @@ class StepState {
  public:
   /// Returns the rule with clipping applied to its scale, for tensors with or without weight decay.
   device::UpdateRule rule(bool decays) const {
-    device::UpdateRule rule = numbers.rule;
-    rule.gradient_scale *= device::clip_factor(rule, verdict.data()[1]);
+    device::UpdateRule rule = params.rule;
+    rule.gradient_scale *= device::clip_factor(rule, gradient_stats.data()[1]);
     if (!decays) rule.decay = 0.0F;
     return rule;
   }
 
-  device::StepNumbers numbers;
+  device::StepParams params;
   double nll = 0.0;  // of the current step
   double kl = 0.0;
   std::int64_t users = 0;
   device::LossSums sums;
-  double squares = 0.0;    // of the gradient parts inspected so far
-  FloatBuffer verdict{2};  // overflows (none on a CPU) and squares
+  double squares = 0.0;           // of the gradient parts inspected so far
+  FloatBuffer gradient_stats{2};  // overflows (none on a CPU) and squares
 };
 
 /// Sums of metrics over users.
-class MetricTotals {
+class MetricAccumulator {
  public:
-  explicit MetricTotals(std::size_t metrics) : sums(metrics) {}
+  explicit MetricAccumulator(std::size_t metrics) : sums(metrics) {}
   std::vector<math::MetricSums> sums;
 };
 
@@ -178,12 +179,12 @@ class Batch {
 struct Graph {};
 
 /// Host-clock time stamps; operations have finished when they return.
-class Stopwatch {
+class DeviceTimer {
  public:
   using Clock = std::chrono::steady_clock;
-  void mark() { marks_.push_back(Clock::now()); }
-  std::vector<double> read();
-  Clock::time_point last() const { return last_; }
+  void record() { marks_.push_back(Clock::now()); }
+  std::vector<double> elapsed();
+  Clock::time_point last_record_time() const { return last_; }
 
  private:
   std::vector<Clock::time_point> marks_;
@@ -192,6 +193,6 @@ class Stopwatch {
 
 using Moments = device::Moments<FloatBuffer>;
 using FusedUpdate = device::FusedUpdate<Parameters, FloatBuffer>;
-using SideInput = device::SideInput<Batch>;
+using SideFeatures = device::SideFeatures<Batch>;
 
 }  // namespace vaecf::cpu

@@ -20,16 +20,16 @@ namespace vaecf::cuda {
 class Device {
  public:
   using Buffer = FloatBuffer;
-  using NarrowBuffer = cuda::NarrowBuffer;
+  using Bf16Buffer = cuda::Bf16Buffer;
   using Parameters = cuda::Parameters;
   using Activations = cuda::Activations;
   using UserRows = cuda::UserRows;
-  using BatchOrder = cuda::BatchOrder;
+  using BatchSchedule = cuda::BatchSchedule;
   using Batch = cuda::Batch;
   using StepState = cuda::StepState;
-  using MetricTotals = cuda::MetricTotals;
+  using MetricAccumulator = cuda::MetricAccumulator;
   using Graph = cuda::Graph;
-  using Stopwatch = cuda::Stopwatch;
+  using DeviceTimer = cuda::DeviceTimer;
 
   /// Uses GPU `index` of those visible to this process.
   Device(const device::BackendOptions& options, int index);
@@ -43,29 +43,29 @@ class Device {
   std::unique_ptr<Parameters> make_parameters(const device::ParameterLayout& layout,
                                               std::int64_t min_size = 0);
   std::unique_ptr<FloatBuffer> make_buffer(std::int64_t size);
-  std::unique_ptr<NarrowBuffer> make_narrow_buffer(std::int64_t size);
+  std::unique_ptr<Bf16Buffer> make_bf16_buffer(std::int64_t size);
   std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns);
   std::unique_ptr<Batch> make_batch();
-  std::unique_ptr<UserRows> hold_rows(CsrView rows, std::int64_t first_user, std::int64_t items);
+  std::unique_ptr<UserRows> make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items);
   void fill(FloatBuffer& buffer, float value);
   void synchronize();
-  device::Completion mark();
-  void wait_for(device::Completion done);
+  device::EventHandle record_event();
+  void wait_event(device::EventHandle done);
   void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
                    std::span<const float> logical, FloatBuffer& flat);
   void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
                    std::span<float> logical) const;
-  void weights_changed(Parameters& parameters);
-  void weights_changed(Parameters& parameters, Range range);
-  void narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at);
-  void widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at);
+  void refresh_weight_copies(Parameters& parameters);
+  void refresh_weight_copies(Parameters& parameters, Range range);
+  void cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at);
+  void cast_to_fp32(const Bf16Buffer& from, Range range, FloatBuffer& to, std::int64_t at);
   void copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at);
   void write_activations(Activations& to, std::int64_t rows, std::span<const float> values);
   void read_activations(const Activations& from, std::span<float> values) const;
   std::unique_ptr<StepState> make_step_state();
-  void begin_step(const device::StepNumbers& numbers, StepState& step);
-  void inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step);
-  FloatBuffer& verdict(StepState& step);
+  void begin_step(const device::StepParams& params, StepState& step);
+  void accumulate_gradient_stats(const FloatBuffer& gradients, Range range, StepState& step);
+  FloatBuffer& gradient_stats(StepState& step);
   void end_step(StepState& step);
   void clear_losses(StepState& step);
   void set_losses(const device::LossSums& sums, StepState& step);
@@ -73,19 +73,19 @@ class Device {
   std::optional<device::LossSums> poll_losses(StepState& step);
   device::LossScale loss_scale(StepState& step);
   void set_loss_scale(device::LossScale scale, StepState& step);
-  std::unique_ptr<Graph> record(const std::function<void()>& work);
-  bool fits(const Graph& graph) const;
+  std::unique_ptr<Graph> capture(const std::function<void()>& work);
+  bool is_valid(const Graph& graph) const;
   bool replay(Graph& graph);
-  std::unique_ptr<BatchOrder> make_batch_order();
-  void set_batch_order(const UserRows& source, std::span<const std::int64_t> rows,
-                       std::span<const std::int64_t> begin, BatchOrder& order);
-  void gather_step(const UserRows& source, const BatchOrder& order, const StepState& step, std::int64_t users,
-                   Batch& batch);
+  std::unique_ptr<BatchSchedule> make_batch_schedule();
+  void set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
+                          std::span<const std::int64_t> begin, BatchSchedule& schedule);
+  void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
+                              std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     Batch& batch);
-  void encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                    device::Activation act, device::Keep keep, const StepState& step, Activations& output,
-                    const SideInput* side = nullptr);
+  void sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                     device::Activation act, device::InputDropout input_dropout, const StepState& step,
+                     Activations& output, const SideFeatures* side = nullptr);
   void linear(const Activations& input, const Parameters& parameters, device::Layer layer,
               device::Activation act, Activations& output);
   void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
@@ -100,43 +100,45 @@ class Device {
                        Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready);
   void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
                        const Activations& d_z, Activations& d_statistics);
-  void input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
-                      device::Activation act, device::Keep keep, const StepState& step,
-                      const Activations& output, Activations& d_output, FloatBuffer& gradients,
-                      const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
-  void side_gradient(const SideInput& side, const device::ParameterLayout& layout,
-                     const Activations& d_before, FloatBuffer& gradients, const device::GradientReady& ready);
+  void sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
+                              device::Activation act, device::InputDropout input_dropout,
+                              const StepState& step, const Activations& output, Activations& d_output,
+                              FloatBuffer& gradients, const device::GradientReady& ready,
+                              const FusedUpdate* fused = nullptr);
+  void side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
+                              const Activations& d_before, FloatBuffer& gradients,
+                              const device::GradientReady& ready);
   void update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients, Moments moments,
               Parameters& parameters);
   double sum_of_squares(const Parameters& parameters, int tensor);
-  void rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
-                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
-  std::unique_ptr<MetricTotals> make_metric_totals(std::size_t metrics);
+  void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+                    const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
+  std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics);
   void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
                    const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
-                   MetricTotals& totals);
-  std::vector<math::MetricSums> read_metrics(MetricTotals& totals);
+                   MetricAccumulator& totals);
+  std::vector<math::MetricSums> read_metrics(MetricAccumulator& totals);
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
   double measure_gemm_rate();
   double measure_memory_rate();
-  std::unique_ptr<Stopwatch> make_stopwatch();
+  std::unique_ptr<DeviceTimer> make_timer();
   std::int64_t peak_device_bytes() const;
 
  private:
-  Number number() const;  ///< data type of product operands
-  bool narrow_run() const { return number() != Number::fp32; }
+  DType dtype() const;  ///< data type of product operands
+  bool half_precision() const { return dtype() != DType::fp32; }
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout.
-  void table_gradient(const Batch& b, const device::TensorLayout& table, device::Keep keep,
+  void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,
                       const StepState* step, const Activations& d, FloatBuffer& gradients,
                       const device::GradientReady& ready);
 
   device::BackendOptions options_;
   device::Precision precision_;
   Gpu gpu_;
-  mutable Queue queue_;  // mutable: reading back queues a copy
-  Generation generation_;
+  mutable Stream stream_;  // mutable: reading back streams a copy
+  AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;
   Matmuls matmuls_;

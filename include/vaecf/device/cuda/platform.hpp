@@ -12,9 +12,9 @@
 /// All functions that the CUDA device needs from a GPU: memory, streams, events, graphs, products, scan and
 /// sort. src/device/cuda/platform/launch.hpp launches kernels. There are two implementations. platform.cpp,
 /// matmuls.cpp and primitives.cu call the CUDA runtime, cuBLASLt and CUB. The host emulation in
-/// tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on EmulatedLanes
-/// and multiplies with plain loops. So all kernels and all logic above this layer are tested on machines
-/// without a GPU.
+/// tests/support/cuda_twin keeps "device memory" on the host, runs each block of a kernel on
+/// EmulatedThreadGroup and multiplies with plain loops. So all kernels and all logic above this layer are
+/// tested on machines without a GPU.
 namespace vaecf::cuda {
 
 /// One GPU. Allocations are zeroed, aligned to 256 bytes, and counted.
@@ -76,25 +76,25 @@ class CapturedGraph {
   std::shared_ptr<State> state_;
 };
 
-/// A CUDA stream: executes operations in order. Only `finish` blocks the host.
-class Queue {
+/// A CUDA stream: executes operations in order. Only `synchronize` blocks the host.
+class Stream {
  public:
-  Queue();
-  ~Queue();
-  Queue(const Queue&) = delete;
-  Queue& operator=(const Queue&) = delete;
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
-  void copy_in(void* device, const void* host, std::int64_t bytes);   ///< asynchronous if `host` is pinned
-  void copy_out(void* host, const void* device, std::int64_t bytes);  ///< asynchronous if `host` is pinned
+  void copy_h2d(void* device, const void* host, std::int64_t bytes);  ///< asynchronous if `host` is pinned
+  void copy_d2h(void* host, const void* device, std::int64_t bytes);  ///< asynchronous if `host` is pinned
   void copy(void* to, const void* from, std::int64_t bytes);          ///< within device memory
   /// Sets device memory to zero.
-  void clear(void* device, std::int64_t bytes);
+  void memset_zero(void* device, std::int64_t bytes);
   /// Moves `event` to the current end of the stream.
   void record(Event& event);
   /// Makes later operations wait for `event`, a native event of any stream; null: does nothing.
-  void wait_for(void* event);
+  void wait_event(void* event);
   /// Blocks until all operations are done. Throws RunError if the device failed.
-  void finish();
+  void synchronize();
 
   /// Operations on this stream, and on streams that wait for it, are captured instead of run until
   /// end_capture(). Other threads can use their own streams and events in the meantime (capture mode: thread
@@ -166,10 +166,10 @@ class PinnedArray {
 };
 
 /// Element type.
-enum class Number { fp32, bf16, fp16 };
+enum class DType { fp32, bf16, fp16 };
 /// Returns the size of an element in bytes.
-inline std::int64_t size_of(Number number) {
-  return number == Number::fp32 ? 4 : 2;
+inline std::int64_t size_of(DType dtype) {
+  return dtype == DType::fp32 ? 4 : 2;
 }
 
 /// A matrix product c (m, n) = a (m, k) b (k, n). Adds the previous contents of c if `accumulate` is set, or
@@ -182,8 +182,8 @@ struct MatmulSpec {
   bool b_transposed = false;
   bool accumulate = false;
   bool bias = false;
-  Number operands = Number::fp32;
-  Number result = Number::fp32;  ///< of c and bias: fp32 or equal to `operands`
+  DType operands = DType::fp32;
+  DType result = DType::fp32;  ///< of c and bias: fp32 or equal to `operands`
   auto operator<=>(const MatmulSpec&) const = default;
 };
 
@@ -199,7 +199,7 @@ class Matmuls {
   Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32 = Fp32Products::exact);
   ~Matmuls();
   /// Queues a product; `bias` must be set if spec.bias is.
-  void run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+  void run(Stream& stream, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);
 
  private:
@@ -215,9 +215,9 @@ class Primitives {
   ~Primitives();
   /// Writes the exclusive prefix sum with total: out[0] = 0, out[i + 1] = in[0] + .. + in[i]; in (n), out (n
   /// + 1).
-  void running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out);
+  void exclusive_scan(Stream& stream, const std::int32_t* in, std::int64_t n, std::int64_t* out);
   /// Sorts pairs by the lowest `bits` bits of the keys (1 to 32), ascending and stable.
-  void sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+  void sort_pairs(Stream& stream, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                   const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n, int bits);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/base/narrow.hpp>
 #include <vaecf/device/cuda/platform.hpp>
 #include <vaecf/device/device.hpp>
 
@@ -30,35 +30,36 @@ constexpr std::int64_t item_alignment = 256;
 constexpr std::int64_t tensor_alignment = 64;
 
 /// Counts reallocations. A graph captured before the last one must not run again.
-struct Generation {
+struct AllocationEpoch {
   std::uint64_t value = 0;
-  bool recording = false;
+  bool capturing = false;
   /// Throws std::logic_error during a capture, when nothing may be reallocated.
-  void require_free(const char* what) const;
+  void require_not_capturing(const char* what) const;
 };
 
 /// Makes `array` at least `size` elements long; the contents are lost if it grows. Frees the old memory
 /// first, to limit peak memory.
 template <class T>
-void grow(Gpu& gpu, Generation& generation, std::int64_t size, const char* what, DeviceArray<T>& array) {
+void grow(Gpu& gpu, AllocationEpoch& allocation_epoch, std::int64_t size, const char* what,
+          DeviceArray<T>& array) {
   if (array.size() >= size) return;
-  generation.require_free(what);
+  allocation_epoch.require_not_capturing(what);
   array = DeviceArray<T>();
   array = DeviceArray<T>(gpu, size, what);
-  ++generation.value;
+  ++allocation_epoch.value;
 }
 
 using FloatBuffer = DeviceArray<float>;
-using NarrowBuffer = DeviceArray<Bf16>;
+using Bf16Buffer = DeviceArray<Bf16>;
 
 /// The weights: fp32 masters and, in bf16 and fp16, a copy of all of them at the same offsets.
 class Parameters {
  public:
-  Parameters(Gpu& gpu, const device::ParameterLayout& layout, std::int64_t min_size, Number number)
+  Parameters(Gpu& gpu, const device::ParameterLayout& layout, std::int64_t min_size, DType dtype)
       : layout_(layout),
         master_(gpu, std::max(layout.size, min_size), "the weights"),
-        number_(number),
-        copies_(gpu, number == Number::fp32 ? 0 : layout.size, "the 16-bit copy of the weights") {}
+        dtype_(dtype),
+        copies_(gpu, dtype == DType::fp32 ? 0 : layout.size, "the 16-bit copy of the weights") {}
   const device::ParameterLayout& layout() const { return layout_; }
   FloatBuffer& master() { return master_; }
   const FloatBuffer& master() const { return master_; }
@@ -66,7 +67,7 @@ class Parameters {
   const float* weights(int tensor) const { return master_.data() + layout_.tensors[tensor].range.begin; }
   /// Returns the weights as product operand, in the device's operand type.
   const void* operand(int tensor) const {
-    if (number_ == Number::fp32) return weights(tensor);
+    if (dtype_ == DType::fp32) return weights(tensor);
     return copies_.data() + layout_.tensors[tensor].range.begin;
   }
   /// Returns (layout().size) bf16 or fp16 values as bits; null in fp32.
@@ -75,7 +76,7 @@ class Parameters {
  private:
   device::ParameterLayout layout_;
   FloatBuffer master_;
-  Number number_;
+  DType dtype_;
   DeviceArray<std::uint16_t> copies_;
 };
 
@@ -83,12 +84,12 @@ class Parameters {
 /// precisions there is a second copy as product operand; every writer must write both.
 class Activations {
  public:
-  Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, Number number)
+  Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType dtype)
       : max_rows_(max_rows),
         columns_(columns),
         stride_(round_up(columns, row_alignment)),
         values_(gpu, max_rows * stride_, "activations"),
-        copy_(gpu, number == Number::fp32 ? 0 : max_rows * stride_, "activations") {}
+        copy_(gpu, dtype == DType::fp32 ? 0 : max_rows * stride_, "activations") {}
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
   std::int64_t stride() const { return stride_; }
@@ -137,8 +138,8 @@ class ItemIds {
 class UserRows {
  public:
   /// Throws InputError if an item is not below `items`.
-  UserRows(Gpu& gpu, Queue& queue, CsrView view, std::int64_t first_user, std::int64_t items, bool on_device,
-           std::string description);
+  UserRows(Gpu& gpu, Stream& stream, CsrView view, std::int64_t first_user, std::int64_t items,
+           bool on_device, std::string description);
   std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
   std::string description() const { return description_; }
 
@@ -161,7 +162,7 @@ class UserRows {
 };
 
 /// Row indices of every batch of an epoch on the device, and the size of the largest batch.
-class BatchOrder {
+class BatchSchedule {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
   std::int64_t users(std::int64_t batch) const { return begin[batch + 1] - begin[batch]; }
@@ -180,7 +181,7 @@ class BatchOrder {
 /// read.
 class Batch {
  public:
-  Batch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
+  Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   std::int64_t users() const { return users_; }
   /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
@@ -200,12 +201,12 @@ class Batch {
 
  private:
   Gpu& gpu_;
-  Generation& generation_;
+  AllocationEpoch& allocation_epoch_;
 };
 
 /// Parameters and losses of a step in device memory.
-struct StepRecord {
-  device::StepNumbers numbers;
+struct DeviceStepState {
+  device::StepParams params;
   double nll = 0.0;  // of the current step
   double kl = 0.0;
   std::int64_t users = 0;
@@ -221,43 +222,46 @@ struct StepRecord {
 class StepState {
  public:
   explicit StepState(Gpu& gpu)
-      : record(gpu, 1, "the state of a step"), verdict(gpu, 2, "the state of a step"), look(1) {}
+      : device_state(gpu, 1, "the state of a step"),
+        gradient_stats(gpu, 2, "the state of a step"),
+        readback(1) {}
 
   /// Parameters of begin_step(), for decisions on the host.
-  device::StepNumbers numbers;
-  DeviceArray<StepRecord> record;
-  FloatBuffer verdict;  ///< overflows and squares
+  device::StepParams params;
+  DeviceArray<DeviceStepState> device_state;
+  FloatBuffer gradient_stats;  ///< overflows and squares
   // Asynchronous read-back of the losses.
-  PinnedArray<StepRecord> look;
+  PinnedArray<DeviceStepState> readback;
   Event arrived;
-  bool looking = false;
-  bool has_looked = false;
-  device::LossSums last_look;
+  bool readback_pending = false;
+  bool has_losses = false;
+  device::LossSums last_losses;
 };
 
 /// Sums of metrics over users in device memory.
-class MetricTotals {
+class MetricAccumulator {
  public:
-  MetricTotals(Gpu& gpu, std::size_t metrics) : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
+  MetricAccumulator(Gpu& gpu, std::size_t metrics)
+      : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
   DeviceArray<math::MetricSums> sums;
 };
 
 /// Captured operations, and the generation of the memory that they use.
 struct Graph {
   CapturedGraph work;
-  std::uint64_t generation;
+  std::uint64_t allocation_epoch;
 };
 
 /// Time stamps by events on the device's clock.
-class Stopwatch {
+class DeviceTimer {
  public:
-  explicit Stopwatch(Queue& queue) : queue_(queue) {}
-  void mark();
-  std::vector<double> read();
-  std::chrono::steady_clock::time_point last() const { return last_; }
+  explicit DeviceTimer(Stream& stream) : stream_(stream) {}
+  void record();
+  std::vector<double> elapsed();
+  std::chrono::steady_clock::time_point last_record_time() const { return last_; }
 
  private:
-  Queue& queue_;
+  Stream& stream_;
   std::vector<Event> events_;
   std::size_t used_ = 0;
   std::chrono::steady_clock::time_point last_;
@@ -265,13 +269,13 @@ class Stopwatch {
 
 using Moments = device::Moments<FloatBuffer>;
 using FusedUpdate = device::FusedUpdate<Parameters, FloatBuffer>;
-using SideInput = device::SideInput<Batch>;
+using SideFeatures = device::SideFeatures<Batch>;
 
 /// Temporary device memory of operations, kept between calls; one slot per purpose.
 class Scratch {
  public:
   enum Slot { logits, products, per_user, per_entry, targets, ranks, flags, sums, slots };
-  Scratch(Gpu& gpu, Generation& generation) : gpu_(gpu), generation_(generation) {}
+  Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   /// Returns at least `bytes`, not zeroed. Growth invalidates graphs. Throws std::logic_error during a
   /// capture.
   void* bytes(Slot slot, std::int64_t bytes, const char* what);
@@ -282,7 +286,7 @@ class Scratch {
 
  private:
   Gpu& gpu_;
-  Generation& generation_;
+  AllocationEpoch& allocation_epoch_;
   DeviceArray<std::byte> memory_[slots];
 };
 

@@ -74,7 +74,7 @@ class AmxTiles : public TilesOfAvx512 {
 
 }  // namespace
 
-const TileKernels* new_amx_tiles() {
+const TileKernels* create_amx_tiles() {
   return new AmxTiles;
 }
 

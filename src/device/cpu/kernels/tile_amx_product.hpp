@@ -29,9 +29,9 @@ inline void multiply_by_unit(const TileProduct& x) {
     Unit::template zero<3>();
   }
   const std::int64_t tiles = (x.reduced + tile_side - 1) / tile_side;
-  const char* ahead = static_cast<const char*>(x.ahead);
-  const char* const ahead_end = ahead + x.ahead_bytes;
-  const std::int64_t lines = tiles > 0 ? x.ahead_bytes / line / tiles + 1 : 0;
+  const char* prefetch = static_cast<const char*>(x.prefetch);
+  const char* const prefetch_end = prefetch + x.prefetch_bytes;
+  const std::int64_t lines = tiles > 0 ? x.prefetch_bytes / line / tiles + 1 : 0;
   const std::uint16_t* a = x.a;
   const std::uint16_t* b = x.b;
   for (std::int64_t t = 0; t < tiles; ++t, a += tile_numbers, b += tile_numbers) {
@@ -44,7 +44,8 @@ inline void multiply_by_unit(const TileProduct& x) {
     Unit::template dot<2, 5, 6>();
     Unit::template dot<3, 5, 7>();
     // A few lines at a time, because a burst of prefetches would stall on memory.
-    for (std::int64_t l = 0; l < lines && ahead < ahead_end; ++l, ahead += line) Unit::prefetch(ahead);
+    for (std::int64_t l = 0; l < lines && prefetch < prefetch_end; ++l, prefetch += line)
+      Unit::prefetch(prefetch);
   }
   Unit::template store<0>(c, row_bytes);
   Unit::template store<1>(c + 16, row_bytes);

@@ -4,7 +4,7 @@ namespace vaecf::cpu {
 namespace {
 
 /// Prefetches a few lines at a time, because a burst of prefetches would stall on memory.
-struct Ahead {
+struct Prefetcher {
   const char* next;
   const char* end;
   std::int64_t lines;
@@ -17,7 +17,7 @@ struct Ahead {
 // Multiplies `rows` rows by 2 registers of 16 columns. The sums stay in registers: 24 of 32 for 12 rows, with
 // little more than half a load per sum.
 template <int rows>
-inline void multiply_rows(const TileProduct& x, std::int64_t row, Ahead& ahead) {
+inline void multiply_rows(const TileProduct& x, std::int64_t row, Prefetcher& ahead) {
   const std::uint16_t* a = x.a + tile_side * row;
   const std::uint16_t* b = x.b;
   float* c = x.c + row * x.stride;
@@ -60,9 +60,9 @@ class Avx512Tiles : public TilesOfAvx512 {
   const char* name() const override { return "AVX-512 BF16"; }
 
   void multiply(const TileProduct& x) const override {
-    const char* from = static_cast<const char*>(x.ahead);
+    const char* from = static_cast<const char*>(x.prefetch);
     const std::int64_t tiles = (x.reduced + tile_side - 1) / tile_side;
-    Ahead ahead{from, from + x.ahead_bytes, x.ahead_bytes / 64 / (3 * tiles + 1) + 1};
+    Prefetcher ahead{from, from + x.prefetch_bytes, x.prefetch_bytes / 64 / (3 * tiles + 1) + 1};
     multiply_rows<12>(x, 0, ahead);
     if (x.rows > 12) multiply_rows<12>(x, 12, ahead);
     if (x.rows > 24) multiply_rows<8>(x, 24, ahead);
@@ -71,7 +71,7 @@ class Avx512Tiles : public TilesOfAvx512 {
 
 }  // namespace
 
-const TileKernels* new_avx512_tiles() {
+const TileKernels* create_avx512_tiles() {
   return new Avx512Tiles;
 }
 

@@ -26,12 +26,12 @@ std::shared_ptr<const TileKernels> make_amx_tiles() {
   constexpr long request_permission = 0x1023;
   constexpr long tile_data = 18;
   if (syscall(SYS_arch_prctl, request_permission, tile_data) != 0) return nullptr;
-  return std::shared_ptr<const TileKernels>(new_amx_tiles());
+  return std::shared_ptr<const TileKernels>(create_amx_tiles());
 }
 
 std::shared_ptr<const TileKernels> make_avx512_tiles() {
   if (!__builtin_cpu_supports("avx512bf16")) return nullptr;
-  return std::shared_ptr<const TileKernels>(new_avx512_tiles());
+  return std::shared_ptr<const TileKernels>(create_avx512_tiles());
 }
 
 std::shared_ptr<const TileKernels> choose_tiles() {

@@ -21,7 +21,7 @@ constexpr std::int64_t tiles_for(std::int64_t n) {
 /// consecutive tiles, B `reduced` rows of 32 columns. In the unused rest of the last tile, one operand must
 /// be zero and the other finite. c is fp32 (32, 32) with `stride` elements between rows; rows after `rows`
 /// may be overwritten. Sums are fp32. The bits of an element depend only on its row of A and column of B, not
-/// on their positions. The kernel may prefetch [ahead, ahead + ahead_bytes).
+/// on their positions. The kernel may prefetch [prefetch, prefetch + prefetch_bytes).
 struct TileProduct {
   const std::uint16_t* a = nullptr;
   const std::uint16_t* b = nullptr;
@@ -30,8 +30,8 @@ struct TileProduct {
   std::int64_t rows = tile_side;
   std::int64_t stride = tile_side;
   bool accumulate = false;
-  const void* ahead = nullptr;
-  std::int64_t ahead_bytes = 0;
+  const void* prefetch = nullptr;
+  std::int64_t prefetch_bytes = 0;
 };
 
 /// The machine-dependent operations of the output layer's kernel, with one implementation per instruction set
@@ -78,8 +78,8 @@ class TileScope {
 /// that the CPU supports the instructions. Such files must not use inline functions or templates of the
 /// standard library: the linker keeps only one copy of each, possibly one that only this CPU type can run.
 /// Checked by tests/device/cpu/machine_files_check.
-const TileKernels* new_amx_tiles();
-const TileKernels* new_avx512_tiles();
+const TileKernels* create_amx_tiles();
+const TileKernels* create_avx512_tiles();
 
 /// Returns whether the CPU supports AMX; the operating system must still permit the use of tiles.
 bool cpu_has_amx_bf16();

@@ -2,11 +2,11 @@
 
 #include <limits>
 
+#include "device/cpu/kernels/multiversioning.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
-#include "device/cpu/kernels/versions.hpp"
 #include "device/cpu/parallel.hpp"
 
-#if VAECF_VERSIONS
+#if VAECF_MULTIVERSIONING
 #include <immintrin.h>
 #endif
 
@@ -26,7 +26,7 @@ VAECF_INLINE void adam_plain(const UpdateRule rule, const float* gradient, float
   }
 }
 
-#if VAECF_VERSIONS
+#if VAECF_MULTIVERSIONING
 #define VAECF_AVX512 __attribute__((target("arch=x86-64-v4")))
 
 /// Applies Adam to the elements of `part` among 16. Square roots and divisions would dominate the time;
@@ -100,7 +100,7 @@ VAECF_CLONES void sgd(const UpdateRule rule, const float* gradient, float* m, fl
 }  // namespace
 
 void update_elements(const UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
-                     std::uint16_t* shadow, std::int64_t n) {
+                     std::uint16_t* bf16_copy, std::int64_t n) {
   const FlushDenormals guard;
   // Small enough that the weights are still in the L1 cache when their bf16 copy is made.
   constexpr std::int64_t chunk = 2048;
@@ -117,7 +117,7 @@ void update_elements(const UpdateRule& rule, const float* gradient, float* m, fl
         sgd(rule, gradient + i, m + i, w + i, count);
         break;
     }
-    if (shadow != nullptr) to_bf16(w + i, shadow + i, count);
+    if (bf16_copy != nullptr) to_bf16(w + i, bf16_copy + i, count);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "device/cpu/kernels/versions.hpp"
+#include "device/cpu/kernels/multiversioning.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -50,7 +50,7 @@ VAECF_INLINE float fast_tanh(float x) {
 
 }  // namespace
 
-#if VAECF_VERSIONS
+#if VAECF_MULTIVERSIONING
 // Dispatched like the clones, so that the result names the version in use.
 __attribute__((target("arch=x86-64-v4"))) const char* chosen_version() {
   return "AVX-512";
@@ -99,7 +99,7 @@ VAECF_CLONES void to_bf16(const float* from, std::uint16_t* to, std::int64_t n) 
   for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::to_bf16(from[i]);
 }
 
-VAECF_CLONES void widen(const std::uint16_t* from, float* to, std::int64_t n) {
+VAECF_CLONES void to_fp32(const std::uint16_t* from, float* to, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) to[i] = vaecf::from_bf16(from[i]);
 }
@@ -162,10 +162,10 @@ VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {
   return sum;
 }
 
-VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, float score,
-                                        std::int64_t target) {
-  // As in math::beats: an equal score ranks ahead if its item is before the target; after it, only a greater
-  // score does.
+VAECF_CLONES std::int64_t count_ranked_ahead(const float* scores, std::int64_t n, float score,
+                                             std::int64_t target) {
+  // As in math::ranks_ahead: an equal score ranks ahead if its item is before the target; after it, only a
+  // greater score does.
   const std::int64_t before = target < 0 ? 0 : target < n ? target : n;
   const std::int64_t after = target < 0 ? 0 : target < n ? target + 1 : n;
   std::int32_t count = 0;
@@ -176,7 +176,8 @@ VAECF_CLONES std::int64_t count_beating(const float* scores, std::int64_t n, flo
   return count;
 }
 
-VAECF_CLONES std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, float threshold) {
+VAECF_CLONES std::int64_t find_block_above(const float* x, std::int64_t begin, std::int64_t n,
+                                           float threshold) {
   constexpr std::int64_t stride = 64;
   for (; begin + stride <= n; begin += stride) {
     std::int32_t above = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/device/update_rule.hpp>
 
 #include <cstdint>
@@ -24,7 +24,7 @@ void add(float* y, const float* x, std::int64_t n);
 /// Converts fp32 to bf16, rounded to nearest even.
 void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
 /// Converts bf16 to fp32.
-void widen(const std::uint16_t* from, float* to, std::int64_t n);
+void to_fp32(const std::uint16_t* from, float* to, std::int64_t n);
 /// Rounds x to bf16, stored as fp32.
 void round_to_bf16(float* x, std::int64_t n);
 /// Returns the sum of squares.
@@ -44,14 +44,14 @@ float sum_of_row(const float* x, std::int64_t n);
 
 /// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `target`.
 /// The score at `target` itself is not counted; `target` may be outside [0, n). NaN scores are counted.
-std::int64_t count_beating(const float* scores, std::int64_t n, float score, std::int64_t target);
+std::int64_t count_ranked_ahead(const float* scores, std::int64_t n, float score, std::int64_t target);
 
 /// Returns an index less than 64 before, or at, the first element of x[begin, n) that is greater than
 /// `threshold`; n if there is none. NaN is never greater.
-std::int64_t skip_to_above(const float* x, std::int64_t begin, std::int64_t n, float threshold);
+std::int64_t find_block_above(const float* x, std::int64_t begin, std::int64_t n, float threshold);
 
-/// Applies one optimizer step to n elements; `shadow`, unless null, receives the new weights in bf16.
+/// Applies one optimizer step to n elements; `bf16_copy`, unless null, receives the new weights in bf16.
 void update_elements(const device::UpdateRule& rule, const float* gradient, float* m, float* v, float* w,
-                     std::uint16_t* shadow, std::int64_t n);
+                     std::uint16_t* bf16_copy, std::int64_t n);
 
 }  // namespace vaecf::cpu

@@ -16,13 +16,14 @@ using device::Activation;
 namespace {
 
 /// Returns each user's input scale; 0 if dropout drops the user's history.
-std::vector<float> input_scales(const Batch& b, device::Keep keep, const device::StepNumbers& key) {
-  const std::uint64_t threshold = math::dropout_threshold(keep.history);
+std::vector<float> input_scales(const Batch& b, device::InputDropout input_dropout,
+                                const device::StepParams& key) {
+  const std::uint64_t threshold = math::dropout_threshold(input_dropout.history_keep_prob);
   std::vector<float> scales;
   for (std::int64_t u = 0; u < b.users(); ++u) {
-    const bool kept =
-        keep.history >= 1.0F || math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
-    scales.push_back(kept ? math::input_scale(b.rows().row_size(u)) / keep.items : 0.0F);
+    const bool kept = input_dropout.history_keep_prob >= 1.0F ||
+                      math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
+    scales.push_back(kept ? math::input_scale(b.rows().row_size(u)) / input_dropout.item_keep_prob : 0.0F);
   }
   return scales;
 }
@@ -31,19 +32,20 @@ std::vector<float> input_scales(const Batch& b, device::Keep keep, const device:
 /// which dropout drops the item. No atomics, so the result is bitwise reproducible.
 struct TableGradient {
   const Batch& b;  // must have its transpose
-  const device::StepNumbers& key;
-  float keep;
+  const device::StepParams& key;
+  float keep_prob;
   const Activations& d;             // gradient before the activation
   const std::vector<float>& scale;  // input scale of each user
   std::int64_t width;
-  std::uint64_t threshold = math::dropout_threshold(keep);
+  std::uint64_t threshold = math::dropout_threshold(keep_prob);
 
   void row(std::int64_t item, float* to) const {
     std::fill_n(to, width, 0.0F);
     for (std::int32_t k = b.item_begin[item]; k < b.item_begin[item + 1]; ++k) {
       const std::int32_t u = b.item_users[k];
-      const bool kept = keep >= 1.0F || math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
-                                                                 static_cast<std::uint32_t>(item), threshold);
+      const bool kept =
+          keep_prob >= 1.0F || math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
+                                                        static_cast<std::uint32_t>(item), threshold);
       if (kept && scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
     }
   }
@@ -57,7 +59,7 @@ void write_gradient(const TableGradient& gradient, const device::TensorLayout& t
   float* to = gradients.data() + table.range.begin;
   for (std::int64_t first = 0; first < table.spec.rows; first += block_items) {
     const std::int64_t count = std::min(block_items, table.spec.rows - first);
-    on_pieces(threads, count, grain, [&](int, Range part) {
+    parallel_for_dynamic(threads, count, grain, [&](int, Range part) {
       for (std::int64_t i = first + part.begin; i < first + part.end; ++i) {
         gradient.row(i, to + i * width);
       }
@@ -74,7 +76,7 @@ void write_gradient(const TableGradient& gradient, const device::TensorLayout& t
 /// Updates each row of `table` while its gradient is in cache.
 void update_rows(const TableGradient& gradient, const device::TensorLayout& table,
                  const device::UpdateRule& rule, int threads, const FusedUpdate& fused) {
-  on_pieces(threads, table.spec.rows, 64, [&](int, Range part) {
+  parallel_for_dynamic(threads, table.spec.rows, 64, [&](int, Range part) {
     std::vector<float> sum(static_cast<std::size_t>(gradient.width));
     for (std::int64_t item = part.begin; item < part.end; ++item) {
       gradient.row(item, sum.data());
@@ -87,22 +89,22 @@ void update_rows(const TableGradient& gradient, const device::TensorLayout& tabl
 
 }  // namespace
 
-void Device::encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                          Activation act, device::Keep keep, const StepState& step, Activations& output,
-                          const SideInput* side) {
-  const device::StepNumbers& key = step.numbers;
+void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                           Activation act, device::InputDropout input_dropout, const StepState& step,
+                           Activations& output, const SideFeatures* side) {
+  const device::StepParams& key = step.params;
   output.set_rows(batch.users());
   const float* table = parameters.weights(layer.weight);
   const float* bias = parameters.weights(layer.bias);
   const std::int64_t width = output.columns();
-  const std::uint64_t threshold = math::dropout_threshold(keep.items);
-  const std::vector<float> scale = input_scales(batch, keep, key);
+  const std::uint64_t threshold = math::dropout_threshold(input_dropout.item_keep_prob);
+  const std::vector<float> scale = input_scales(batch, input_dropout, key);
   const Batch* beside = side != nullptr ? &side->batch : nullptr;
   const float* side_table = side != nullptr ? parameters.weights(side->table) : nullptr;
   if (beside != nullptr && beside->users() != batch.users()) {
-    throw std::logic_error("encode_input: the side input must have the same users as the batch");
+    throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
   }
-  on_each(threads_, batch.users(), [&](int, std::int64_t u) {
+  parallel_for(threads_, batch.users(), [&](int, std::int64_t u) {
     float* row = output.row(u);
     std::fill_n(row, width, 0.0F);
     if (beside != nullptr) {
@@ -112,8 +114,9 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, devi
     }
     const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
     for (const std::int32_t item : items) {
-      if (keep.items >= 1.0F || math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
-                                                         static_cast<std::uint32_t>(item), threshold)) {
+      if (input_dropout.item_keep_prob >= 1.0F ||
+          math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
+                                   static_cast<std::uint32_t>(item), threshold)) {
         add_scaled(row, table + item * width, scale[u], width);
       }
     }
@@ -121,24 +124,26 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, devi
   });
 }
 
-void Device::input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
-                            Activation act, device::Keep keep, const StepState& step,
-                            const Activations& output, Activations& d_output, FloatBuffer& gradients,
-                            const device::GradientReady& ready, const FusedUpdate* fused) {
+void Device::sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout,
+                                    device::Layer layer, Activation act, device::InputDropout input_dropout,
+                                    const StepState& step, const Activations& output, Activations& d_output,
+                                    FloatBuffer& gradients, const device::GradientReady& ready,
+                                    const FusedUpdate* fused) {
   const auto& table = layout.tensors[layer.weight];
   const auto& bias = layout.tensors[layer.bias];
   const std::int64_t width = table.spec.columns;
-  if (!batch.has_transpose) throw std::logic_error("input_gradient: the batch must have its transpose");
-  if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
-    throw std::logic_error("input_gradient: an update with clipping cannot be fused");
+  if (!batch.has_transpose)
+    throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
+  if (fused != nullptr && step.params.rule.clip_norm > 0.0F) {
+    throw std::logic_error("sparse_linear_backward: an update with clipping cannot be fused");
   }
 
   if (act == Activation::tanh) {
-    on_each(threads_, batch.users(),
-            [&](int, std::int64_t u) { tanh_backward(d_output.row(u), output.row(u), width); });
+    parallel_for(threads_, batch.users(),
+                 [&](int, std::int64_t u) { tanh_backward(d_output.row(u), output.row(u), width); });
   }
-  const std::vector<float> scale = input_scales(batch, keep, step.numbers);
-  const TableGradient gradient{batch, step.numbers, keep.items, d_output, scale, width};
+  const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
+  const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d_output, scale, width};
   column_sums(d_output, gradients.data() + bias.range.begin);
   if (fused != nullptr) {
     update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
@@ -150,15 +155,15 @@ void Device::input_gradient(const Batch& batch, const device::ParameterLayout& l
   if (ready) ready(bias.range, {});
 }
 
-void Device::side_gradient(const SideInput& side, const device::ParameterLayout& layout,
-                           const Activations& d_before, FloatBuffer& gradients,
-                           const device::GradientReady& ready) {
+void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
+                                    const Activations& d_before, FloatBuffer& gradients,
+                                    const device::GradientReady& ready) {
   const Batch& b = side.batch;
   const auto& table = layout.tensors[side.table];
-  if (!b.has_transpose) throw std::logic_error("side_gradient: the batch must have its transpose");
+  if (!b.has_transpose) throw std::logic_error("side_features_backward: the batch must have its transpose");
   if (d_before.rows() != b.users())
-    throw std::logic_error("side_gradient: the gradient must have one row per user");
-  const device::StepNumbers no_dropout;
+    throw std::logic_error("side_features_backward: the gradient must have one row per user");
+  const device::StepParams no_dropout;
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // grain 1: there are few columns, each with many users.
   write_gradient({b, no_dropout, 1.0F, d_before, scale, table.spec.columns}, table, 1, threads_, gradients,

@@ -28,11 +28,11 @@ class OutputSlice {
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         bias_(parameters.weights(layer.bias)),
         weights_(parameters.weights(layer.weight)),
-        weights16_(parameters.shadow().data()) {}
+        weights16_(parameters.bf16_copy().data()) {}
 
  protected:
   const float* hidden(std::int64_t user) const { return hidden_.row(users_.begin + user); }
-  std::span<const std::int32_t> own_items(std::int64_t user) const {
+  std::span<const std::int32_t> positive_items(std::int64_t user) const {
     return batch_.rows().row(users_.begin + user);
   }
   /// Calls use(user) for the slice's users of an item. The batch must have its transpose.
@@ -73,7 +73,7 @@ class TileSlice : protected OutputSlice {
   /// Calls f(this thread's memory, i) for each i of [0, n), between enter() and leave() of the kernels.
   template <class F>
   void for_each(std::int64_t n, F&& f) const {
-    on_ranges(threads_, n, 1, [&](int thread, Range part) {
+    parallel_for_static(threads_, n, 1, [&](int thread, Range part) {
       const TileScope scope(kernels_);
       for (std::int64_t i = part.begin; i < part.end; ++i) f(w_.threads[thread], i);
     });

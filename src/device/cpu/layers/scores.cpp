@@ -1,6 +1,6 @@
 // Metrics and top-k lists, computed from the same loop over the scores of users.
 #include <vaecf/device/cpu/device.hpp>
-#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -20,7 +20,7 @@ class TileScores : private TileSlice {
       : TileSlice(kernels, workspace, slice) {
     for (PerThread& t : w_.threads) t.weights.reserve(k_tiles_ * tile_numbers);
     // Users are the rows: left operands without conversion.
-    on_each(threads_, user_tiles_, [&](int, std::int64_t u) {
+    parallel_for(threads_, user_tiles_, [&](int, std::int64_t u) {
       for (std::int64_t k = 0; k < k_tiles_; ++k) copy_hidden(u, k, hidden_tiles(u) + k * tile_numbers);
     });
   }
@@ -44,8 +44,8 @@ class TileScores : private TileSlice {
                            .c = rows + u * tile_side * stride + block * tile_side,
                            .reduced = k_,
                            .stride = stride,
-                           .ahead = next + u * piece,
-                           .ahead_bytes = piece});
+                           .prefetch = next + u * piece,
+                           .prefetch_bytes = piece});
       }
     });
   }
@@ -63,10 +63,10 @@ std::int32_t rank_of(std::int32_t target, std::span<const float> scores,
                      std::span<const std::int32_t> masked) {
   const float score = scores[static_cast<std::size_t>(target)];
   if (std::ranges::binary_search(masked, target)) return static_cast<std::int32_t>(scores.size());
-  std::int64_t beating = count_beating(scores.data(), std::ssize(scores), score, target);
+  std::int64_t beating = count_ranked_ahead(scores.data(), std::ssize(scores), score, target);
   if (!(score > -infinity)) {
     beating -= std::ranges::count_if(
-        masked, [&](std::int32_t item) { return math::beats(-infinity, item, score, target); });
+        masked, [&](std::int32_t item) { return math::ranks_ahead(-infinity, item, score, target); });
   }
   return static_cast<std::int32_t>(beating);
 }
@@ -76,7 +76,7 @@ struct Scored {
   std::int32_t item;
 };
 bool better(const Scored& a, const Scored& b) {
-  return math::beats(a.score, a.item, b.score, b.item);
+  return math::ranks_ahead(a.score, a.item, b.score, b.item);
 }
 
 /// Returns the k best items with scores above minus infinity, best first; fewer if there are not k. Only
@@ -87,8 +87,8 @@ std::vector<Scored> best_of(std::span<const float> scores, std::size_t k) {
   const std::int64_t n = std::ssize(scores);
   float threshold = -infinity;
   std::vector<Scored> best;
-  for (std::int64_t at = skip_to_above(row, 0, n, threshold); at < n;
-       at = skip_to_above(row, at, n, threshold)) {
+  for (std::int64_t at = find_block_above(row, 0, n, threshold); at < n;
+       at = find_block_above(row, at, n, threshold)) {
     const std::int64_t end = std::min(n, at + 64);
     for (; at < end; ++at) {
       if (row[at] > threshold) best.push_back({row[at], static_cast<std::int32_t>(at)});
@@ -123,36 +123,36 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
                         device::Layer layer,
                         const std::function<void(std::int64_t, std::span<const float>)>& use) {
   // Maximum number of users whose scores are stored at the same time: 256 rows of ML-20M's items take 20 MB.
-  constexpr std::int64_t most = 256;
+  constexpr std::int64_t max_users = 256;
   const std::int64_t k = hidden.columns();
   const auto items = static_cast<std::size_t>(parameters.layout().tensors[layer.weight].spec.columns);
   const std::int64_t stride = parameters.layout().tensors[layer.bias].range.size();
   const float* bias = parameters.weights(layer.bias);
-  workspace_->scores.reserve(most * stride);
+  workspace_->scores.reserve(max_users * stride);
   float* rows = workspace_->scores.data();
-  for (std::int64_t first = 0; first < hidden.rows(); first += most) {
-    const std::int64_t users = std::min(most, hidden.rows() - first);
+  for (std::int64_t first = 0; first < hidden.rows(); first += max_users) {
+    const std::int64_t users = std::min(max_users, hidden.rows() - first);
     if (tiles_) {
       TileScores(*tiles_, *workspace_, {threads_, hidden, batch, parameters, layer, {first, first + users}})
           .write(rows, stride);
     } else {
       const void* a = operand(hidden.row(first), users * k, workspace_->hidden16);
-      const void* b = bf16() ? static_cast<const void*>(parameters.shadow().data())
+      const void* b = bf16() ? static_cast<const void*>(parameters.bf16_copy().data())
                              : static_cast<const void*>(parameters.weights(layer.weight));
-      const ProductSpec spec{.m = users,
-                             .n = tile_items,
-                             .k = k,
-                             .lda = k,
-                             .ldb = k,
-                             .ldc = stride,
-                             .b_transposed = true,
-                             .bf16 = bf16()};
-      on_each(threads_, stride / tile_items, [&](int thread, std::int64_t tile) {
+      const GemmSpec spec{.m = users,
+                          .n = tile_items,
+                          .k = k,
+                          .lda = k,
+                          .ldb = k,
+                          .ldc = stride,
+                          .b_transposed = true,
+                          .bf16 = bf16()};
+      parallel_for(threads_, stride / tile_items, [&](int thread, std::int64_t tile) {
         const std::int64_t item = tile * tile_items;
         engines_[thread]->run(spec, a, element(b, item * k), rows + item);
       });
     }
-    on_each(threads_, users, [&](int, std::int64_t u) {
+    parallel_for(threads_, users, [&](int, std::int64_t u) {
       const std::span<float> row(rows + u * stride, items);
       add_bias(row.data(), bias, false, std::ssize(row));
       for (const std::int32_t own : batch.rows().row(first + u)) row[own] = -infinity;
@@ -161,8 +161,8 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
   }
 }
 
-void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
-                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+                          const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
   for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> scores) {
     std::int32_t* to = ranks.data() + (targets.offsets[u] - targets.offsets[0]);
     for (const std::int32_t item : targets.row(u)) *to++ = rank_of(item, scores, batch.rows().row(u));
@@ -171,10 +171,10 @@ void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrVie
 
 void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
                          const Parameters& parameters, device::Layer layer,
-                         std::span<const math::Metric> metrics, MetricTotals& totals) {
+                         std::span<const math::Metric> metrics, MetricAccumulator& totals) {
   const CsrView wanted = targets.csr.slice(rows);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
-  rank_held_out(hidden, batch, wanted, parameters, layer, ranks);
+  rank_targets(hidden, batch, wanted, parameters, layer, ranks);
   auto next = ranks.begin();
   for (std::int64_t row = 0; row < wanted.rows(); ++row) {
     const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(wanted.row_size(row)));

@@ -26,7 +26,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   using PerThread = Workspace::PerThread;
 
  public:
-  SoftmaxLayer(std::span<const std::unique_ptr<ProductEngine>> engines, Workspace& workspace,
+  SoftmaxLayer(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
                const OutputSlice& slice)
       : OutputSlice(slice),
         engines_(engines),
@@ -41,9 +41,9 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
     for (PerThread& t : w_.threads) {
       t.logits.reserve(tile_items * width_);
-      t.own_logits.reserve(width_);
+      t.positive_logits.reserve(width_);
       t.d_hidden.reserve(width_ * k_);
-      if (rounds_) t.wide_weights.reserve(tile_items * k_);
+      if (rounds_) t.fp32_weights.reserve(tile_items * k_);
     }
     forward_ = {
         .m = tile_items, .n = width_, .k = k_, .lda = k_, .ldb = k_, .ldc = width_, .b_transposed = true};
@@ -61,14 +61,14 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   double forward() override {
     // Rows of absent users (width is a multiple of 4) are zero: their logits are the bias, their factor 0.
     float* to = w_.hidden.data();
-    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+    parallel_for(threads_, users_.size(), [&](int, std::int64_t u) {
       std::copy_n(hidden(u), k_, to + u * k_);
       round(to + u * k_, k_);
     });
     std::fill_n(to + users_.size() * k_, (width_ - users_.size()) * k_, 0.0F);
     engines_[0]->pack(forward_, to, w_.forward_operand);
-    for (PerThread& t : w_.threads) std::fill_n(t.own_logits.data(), width_, 0.0);
-    on_each(threads_, tiles_, [&](int thread, std::int64_t t) { forward_tile(thread, t); });
+    for (PerThread& t : w_.threads) std::fill_n(t.positive_logits.data(), width_, 0.0);
+    parallel_for(threads_, tiles_, [&](int thread, std::int64_t t) { forward_tile(thread, t); });
     return finish_softmax();
   }
 
@@ -82,12 +82,12 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
       }
     }
     gradient_.accumulate = !sink.first_slice;
-    on_each(threads_, tiles.size(),
-            [&](int thread, std::int64_t t) { backward_tile(thread, tiles.begin + t, sink); });
+    parallel_for(threads_, tiles.size(),
+                 [&](int thread, std::int64_t t) { backward_tile(thread, tiles.begin + t, sink); });
   }
 
   void finish_hidden_gradient(Activations& d_hidden) const override {
-    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+    parallel_for(threads_, users_.size(), [&](int, std::int64_t u) {
       float* row = d_hidden.row(users_.begin + u);
       std::copy_n(w_.threads[0].d_hidden.data() + u * k_, k_, row);
       for (std::size_t t = 1; t < w_.threads.size(); ++t)
@@ -106,8 +106,8 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   }
   const float* weights_of(PerThread& mine, std::int64_t tile) const {
     if (!rounds_) return weights_ + tile * tile_items * k_;
-    widen(weights16_ + tile * tile_items * k_, mine.wide_weights.data(), tile_items * k_);
-    return mine.wide_weights.data();
+    to_fp32(weights16_ + tile * tile_items * k_, mine.fp32_weights.data(), tile_items * k_);
+    return mine.fp32_weights.data();
   }
 
   void forward_tile(int thread, std::int64_t t) {
@@ -121,7 +121,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     std::fill_n(sum, width_, 0.0F);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = tile + r * width_;
-      for_users_of(t * tile_items + r, [&](std::int64_t u) { mine.own_logits[u] += row[u]; });
+      for_users_of(t * tile_items + r, [&](std::int64_t u) { mine.positive_logits[u] += row[u]; });
       float* e = exponentials(t) + r * width_;
       exponentials_of_row(row, maximum, e, sum, width_);
       round(e, width_);
@@ -131,7 +131,7 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   // factor_tu = softmax_scale_u exp(m_tu - m_u).
   double finish_softmax() {
     std::vector<double> loss(static_cast<std::size_t>(users_.size()));
-    on_ranges(threads_, width_, 16, [&](int, Range part) {
+    parallel_for_static(threads_, width_, 16, [&](int, Range part) {
       std::vector<float> factor(static_cast<std::size_t>(tiles_));
       for (std::int64_t u = part.begin; u < part.end; ++u) {
         float maximum = -INFINITY;
@@ -142,13 +142,13 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
         for (std::int64_t t = 0; t < tiles_; ++t) {
           sum += static_cast<double>(w_.sum[t * width_ + u]) * static_cast<double>(factor[t]);
         }
-        const auto count = u < users_.size() ? std::ssize(own_items(u)) : 0;
+        const auto count = u < users_.size() ? std::ssize(positive_items(u)) : 0;
         const math::SoftmaxPart<double> all{maximum, sum};
         const float scale = math::softmax_scale(count, all);
         for (std::int64_t t = 0; t < tiles_; ++t) w_.factor[t * width_ + u] = factor[t] * scale;
         if (count == 0) continue;
         double own = 0.0;
-        for (const auto& thread : w_.threads) own += thread.own_logits[u];
+        for (const auto& thread : w_.threads) own += thread.positive_logits[u];
         loss[u] = math::nll(count, all, own);
       }
     });
@@ -179,12 +179,12 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
     sink.take(sink.bias, sink.bias.range.begin + t * tile_items, d_bias, rows);
   }
 
-  std::span<const std::unique_ptr<ProductEngine>> engines_;
+  std::span<const std::unique_ptr<GemmEngine>> engines_;
   Workspace& w_;
   bool rounds_;
   std::int64_t tiles_;
   std::int64_t width_;
-  ProductSpec forward_, gradient_, hidden_gradient_;
+  GemmSpec forward_, gradient_, hidden_gradient_;
 };
 
 }  // namespace
@@ -198,7 +198,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 device::Layer layer, StepState& step, Activations& d_hidden,
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused) {
-  if (fused != nullptr && step.numbers.rule.clip_norm > 0.0F) {
+  if (fused != nullptr && step.params.rule.clip_norm > 0.0F) {
     throw std::logic_error("softmax_layer_step: an update with clipping cannot be fused");
   }
   step.users = hidden.rows();
@@ -220,7 +220,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
   const std::int64_t items = weight.spec.columns;
   // Ranges of whole tiles, several per thread, are reported together: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
-  for_slices(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
+  for_each_slice(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
     const auto slice = softmax_slice({threads_, hidden, batch, parameters, layer, users});
     step.nll += slice->forward();
     sink.first_slice = first;

@@ -31,7 +31,7 @@ struct GradientSink {
               std::int64_t n) const {
     Parameters& p = fused->parameters;
     update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
-                    fused->second_moment.data() + begin, p.master().data() + begin, p.shadow_of(begin), n);
+                    fused->second_moment.data() + begin, p.master().data() + begin, p.bf16_copy_of(begin), n);
   }
 
   /// Adds this slice's gradient of the `n` flat elements from `begin`; overwrites `slice`.

@@ -1,4 +1,4 @@
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <algorithm>
@@ -15,25 +15,25 @@ namespace {
 
 /// Maximum of logit - reference: e^40 times the number of items, and the inverse times a hidden value, are
 /// normal numbers in bf16.
-constexpr float largest_excess = 40.0F;
+constexpr float max_excess = 40.0F;
 /// A logit or reference whose exponential is 0.
 constexpr float far = 3e38F;
 /// Number of blocks of items whose E and weights stay in the L1 and L2 caches while d_hidden is streamed.
 constexpr std::int64_t chunk_blocks = 8;
 
 /// Queue of memory ranges to be prefetched in even chunks.
-class MemoryAhead {
+class PrefetchQueue {
  public:
-  using Piece = std::span<const char>;
+  using Chunk = std::span<const char>;
 
   void add(const void* from, std::int64_t bytes) {
     left_[count_++] = {static_cast<const char*>(from), static_cast<std::size_t>(bytes)};
     bytes_ += bytes;
   }
   /// Returns the first of `parts` chunks of the remaining memory, or its part in the current range.
-  Piece next(std::int64_t parts) {
+  Chunk next(std::int64_t parts) {
     if (at_ == count_) return {};
-    const Piece piece =
+    const Chunk piece =
         left_[at_].first(std::min(left_[at_].size(), static_cast<std::size_t>(bytes_ / parts + 1)));
     left_[at_] = left_[at_].subspan(piece.size());
     bytes_ -= std::ssize(piece);
@@ -42,7 +42,7 @@ class MemoryAhead {
   }
 
  private:
-  std::array<Piece, 6> left_;
+  std::array<Chunk, 6> left_;
   std::size_t count_ = 0;
   std::size_t at_ = 0;
   std::int64_t bytes_ = 0;
@@ -73,7 +73,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
       t.weights.reserve(k_tiles_ * tile_numbers);
       t.logits.reserve(tile_numbers);
       t.sum.resize(width);
-      t.own_logits.reserve(user_tiles_ * tile_side);
+      t.positive_logits.reserve(user_tiles_ * tile_side);
       t.largest.resize(width);
     }
   }
@@ -81,16 +81,16 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   double forward() override {
     w_.e16.reserve(blocks_ * user_tiles_ * tile_numbers);
     load_hidden();
-    choose_references();
+    init_reference_logits();
     run_pass();
-    if (raise_references()) run_pass();
+    if (raise_reference_logits()) run_pass();
     return finish_softmax();
   }
 
   void backward(Range items, const GradientSink& sink) override {
     const Range blocks{items.begin / tile_side, tiles_for(items.end)};
     if (blocks.begin == 0) {
-      weigh_hidden();
+      scale_hidden();
       for (PerThread& t : w_.threads) {
         t.weights.reserve(chunk_blocks * k_tiles_ * tile_numbers);
         t.e.reserve(chunk_blocks * user_tiles_ * tile_numbers);
@@ -99,7 +99,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
         std::fill_n(t.d_hidden.data(), user_tiles_ * k_tiles_ * tile_numbers, 0.0F);
       }
     }
-    on_ranges(threads_, blocks.size(), 1, [&](int thread, Range part) {
+    parallel_for_static(threads_, blocks.size(), 1, [&](int thread, Range part) {
       const TileScope scope(kernels_);
       PerThread& mine = w_.threads[thread];
       const std::int64_t chunks = (part.size() + chunk_blocks - 1) / chunk_blocks;
@@ -113,7 +113,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   }
 
   void finish_hidden_gradient(Activations& d_hidden) const override {
-    on_each(threads_, users_.size(), [&](int, std::int64_t u) {
+    parallel_for(threads_, users_.size(), [&](int, std::int64_t u) {
       float* row = d_hidden.row(users_.begin + u);
       const std::int64_t place = u / tile_side * tile_numbers + u % tile_side * tile_side;
       for (std::int64_t k = 0; k < k_; ++k) {
@@ -145,8 +145,8 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
 
   // Sets each reference to the user's largest logit among the first items; absent users get one that makes
   // all their exponentials 0.
-  void choose_references() {
-    on_ranges(threads_, user_tiles_, 1, [&](int thread, Range part) {
+  void init_reference_logits() {
+    parallel_for_static(threads_, user_tiles_, 1, [&](int thread, Range part) {
       const TileScope scope(kernels_);
       PerThread& mine = w_.threads[thread];
       for (std::int64_t k = 0; k < k_tiles_; ++k) pack_weights(0, k, mine.weights.data() + k * tile_numbers);
@@ -169,7 +169,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   void run_pass() {
     for (PerThread& t : w_.threads) {
       std::fill(t.sum.begin(), t.sum.end(), 0.0);
-      std::fill_n(t.own_logits.data(), users_.size(), 0.0);
+      std::fill_n(t.positive_logits.data(), users_.size(), 0.0);
       std::fill(t.largest.begin(), t.largest.end(), -far);
     }
     for_each(blocks_, [&](PerThread& mine, std::int64_t b) { forward_block(mine, b); });
@@ -177,12 +177,12 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
 
   // Returns whether exponentials of a user may have overflowed, so that pass 1 must be repeated; raises the
   // references in that case.
-  bool raise_references() {
+  bool raise_reference_logits() {
     std::vector<float> largest(static_cast<std::size_t>(users_.size()), -far);
     bool raise = false;
     for (std::int64_t u = 0; u < users_.size(); ++u) {
       for (const PerThread& t : w_.threads) largest[u] = std::max(largest[u], t.largest[u]);
-      raise = raise || largest[u] > largest_excess;
+      raise = raise || largest[u] > max_excess;
     }
     if (!raise) return false;
     for (std::int64_t u = 0; u < users_.size(); ++u) w_.reference[u] += std::max(largest[u], 0.0F);
@@ -190,28 +190,28 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   }
 
   // Sorts the positions of the block's interactions within its tiles, row * 32 + column, by user tile.
-  void sort_own_items(PerThread& mine, std::int64_t block) const {
-    mine.own_begin.assign(static_cast<std::size_t>(user_tiles_ + 1), 0);
+  void sort_positive_items(PerThread& mine, std::int64_t block) const {
+    mine.positives_begin.assign(static_cast<std::size_t>(user_tiles_ + 1), 0);
     const auto for_each = [&](auto&& use) {
       for (std::int64_t r = 0; r < rows_of(block); ++r) {
         for_users_of(block * tile_side + r,
                      [&](std::int64_t u) { use(u / tile_side, r * tile_side + u % tile_side); });
       }
     };
-    for_each([&](std::int64_t tile, std::int64_t) { ++mine.own_begin[tile]; });
+    for_each([&](std::int64_t tile, std::int64_t) { ++mine.positives_begin[tile]; });
     std::int32_t end = 0;
-    for (std::int32_t& begin : mine.own_begin) begin = end += begin;
-    mine.own.resize(static_cast<std::size_t>(end));
-    // Filled from each tile's end, so that own_begin ends as its beginning.
+    for (std::int32_t& begin : mine.positives_begin) begin = end += begin;
+    mine.positives.resize(static_cast<std::size_t>(end));
+    // Filled from each tile's end, so that positives_begin ends as its beginning.
     for_each([&](std::int64_t tile, std::int64_t place) {
-      mine.own[--mine.own_begin[tile]] = static_cast<std::uint16_t>(place);
+      mine.positives[--mine.positives_begin[tile]] = static_cast<std::uint16_t>(place);
     });
   }
 
   void forward_block(PerThread& mine, std::int64_t block) {
     for (std::int64_t k = 0; k < k_tiles_; ++k)
       pack_weights(block, k, mine.weights.data() + k * tile_numbers);
-    sort_own_items(mine, block);
+    sort_positive_items(mine, block);
     alignas(64) float bias[tile_side];
     std::fill_n(bias, tile_side, -far);
     std::copy_n(bias_ + block * tile_side, rows_of(block), bias);
@@ -223,12 +223,12 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
                          .b = w_.hidden16.data() + u * k_tiles_ * tile_numbers,
                          .c = mine.logits.data(),
                          .reduced = k_,
-                         .ahead = next + next_bytes * u / user_tiles_,
-                         .ahead_bytes = next_bytes / user_tiles_});
+                         .prefetch = next + next_bytes * u / user_tiles_,
+                         .prefetch_bytes = next_bytes / user_tiles_});
       const std::int64_t user = u * tile_side;
-      for (std::int32_t i = mine.own_begin[u]; i < mine.own_begin[u + 1]; ++i) {
-        const int place = mine.own[i];
-        mine.own_logits[user + place % tile_side] += logits[place] + bias[place / tile_side];
+      for (std::int32_t i = mine.positives_begin[u]; i < mine.positives_begin[u + 1]; ++i) {
+        const int place = mine.positives[i];
+        mine.positive_logits[user + place % tile_side] += logits[place] + bias[place / tile_side];
       }
       std::uint16_t* e = exponentials(block) + u * tile_numbers;
       alignas(64) float sum[tile_side] = {};
@@ -240,12 +240,12 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   double finish_softmax() {
     double total = 0.0;
     for (std::int64_t u = 0; u < users_.size(); ++u) {
-      const std::int64_t count = std::ssize(own_items(u));
+      const std::int64_t count = std::ssize(positive_items(u));
       math::SoftmaxPart<double> all{.maximum = w_.reference[u]};
       double own = 0.0;
       for (const PerThread& t : w_.threads) {
         all.sum += t.sum[u];
-        own += t.own_logits[u];
+        own += t.positive_logits[u];
       }
       w_.factor[u] = math::softmax_scale(count, all);
       total += math::nll(count, all, own);
@@ -254,7 +254,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   }
 
   // Writes s H, with s itself as column K.
-  void weigh_hidden() {
+  void scale_hidden() {
     const std::int64_t tiles = tiles_for(k_ + 1);
     w_.weighted_hidden.reserve(tiles * user_tiles_ * tile_numbers);
     for_each(user_tiles_, [&](PerThread& mine, std::int64_t u) {
@@ -277,7 +277,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   }
 
   // Subtracts x / s from E.
-  void subtract_own_items(std::int64_t block) const {
+  void subtract_positive_items(std::int64_t block) const {
     std::uint16_t* e = exponentials(block);
     for (std::int64_t r = 0; r < rows_of(block); ++r) {
       for_users_of(block * tile_side + r, [&](std::int64_t u) {
@@ -291,7 +291,7 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     const std::int64_t n = chunk.size();
     for (std::int64_t j = 0; j < n; ++j) {
       const std::int64_t block = chunk.begin + j;
-      subtract_own_items(block);
+      subtract_positive_items(block);
       for (std::int64_t u = 0; u < user_tiles_; ++u) {
         kernels_.transpose(exponentials(block) + u * tile_numbers,
                            mine.e.data() + (u * n + j) * tile_numbers);
@@ -314,8 +314,8 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
                            .reduced = (n - 1) * tile_side + rows_of(chunk.end - 1),
                            .rows = std::min(tile_side, users_.size() - u * tile_side),
                            .accumulate = true,
-                           .ahead = place(u + 1, k),
-                           .ahead_bytes = u + 1 < user_tiles_ ? tile_bytes : 0});
+                           .prefetch = place(u + 1, k),
+                           .prefetch_bytes = u + 1 < user_tiles_ ? tile_bytes : 0});
       }
     }
   }
@@ -325,15 +325,15 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     const std::int64_t first = sink.weight.range.begin + block * tile_side * k_;
     const std::int64_t tiles = tiles_for(k_ + 1);
     float* d_weights = mine.d_weights.data();
-    MemoryAhead ahead;
+    PrefetchQueue prefetches;
     sink.for_needed_memory(first, rows * k_,
-                           [&](const void* from, std::int64_t bytes) { ahead.add(from, bytes); });
+                           [&](const void* from, std::int64_t bytes) { prefetches.add(from, bytes); });
     if (block + chunk_blocks < blocks_) {
-      ahead.add(weights16_ + (block + chunk_blocks) * tile_side * k_, tile_side * k_ * 2);
-      ahead.add(exponentials(block + chunk_blocks), user_tiles_ * tile_numbers * 2);
+      prefetches.add(weights16_ + (block + chunk_blocks) * tile_side * k_, tile_side * k_ * 2);
+      prefetches.add(exponentials(block + chunk_blocks), user_tiles_ * tile_numbers * 2);
     }
     for (std::int64_t k = 0; k < tiles; ++k) {
-      const MemoryAhead::Piece piece = ahead.next(tiles - k);
+      const PrefetchQueue::Chunk piece = prefetches.next(tiles - k);
       const std::int64_t columns = std::clamp<std::int64_t>(k_ - k * tile_side, 0, tile_side);
       float* edge = mine.logits.data();
       kernels_.multiply({.a = exponentials(block),
@@ -341,8 +341,8 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
                          .c = columns == tile_side ? d_weights + k * tile_side : edge,
                          .reduced = users_.size(),
                          .stride = columns == tile_side ? k_ : tile_side,
-                         .ahead = piece.data(),
-                         .ahead_bytes = std::ssize(piece)});
+                         .prefetch = piece.data(),
+                         .prefetch_bytes = std::ssize(piece)});
       if (columns == tile_side) continue;
       for (std::int64_t r = 0; r < tile_side; ++r) {
         std::copy_n(edge + r * tile_side, columns, d_weights + r * k_ + k * tile_side);

@@ -16,7 +16,7 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
   constexpr std::int64_t block = 1 << 16;
   const std::int64_t blocks = (n + block - 1) / block;
   std::vector<double> sums(static_cast<std::size_t>(blocks), 0.0);
-  on_each(threads, blocks, [&](int, std::int64_t b) {
+  parallel_for(threads, blocks, [&](int, std::int64_t b) {
     sums[b] = sum_of_squares(values + b * block, std::min(block, n - b * block));
   });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
@@ -27,20 +27,20 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
 void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                     Moments moments, Parameters& parameters) {
   const device::UpdateRule rule = step.rule(decays);
-  on_ranges(threads_, range.size(), 1024, [&](int, Range part) {
+  parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     const std::int64_t i = range.begin + part.begin;
     update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
                     moments.second.data() + (i + moments.offset), parameters.master().data() + i,
-                    parameters.shadow_of(i), part.size());
+                    parameters.bf16_copy_of(i), part.size());
   });
 }
 
-void Device::inspect_gradients(const FloatBuffer& gradients, Range range, StepState& step) {
-  const device::UpdateRule& rule = step.numbers.rule;
+void Device::accumulate_gradient_stats(const FloatBuffer& gradients, Range range, StepState& step) {
+  const device::UpdateRule& rule = step.params.rule;
   if (rule.clip_norm <= 0.0F) return;
   const double scale = rule.gradient_scale;
   step.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
-  step.verdict.data()[1] = static_cast<float>(step.squares);
+  step.gradient_stats.data()[1] = static_cast<float>(step.squares);
 }
 
 double Device::sum_of_squares(const Parameters& parameters, int tensor) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -16,7 +16,7 @@ T* copy_of(Activations& activations) {
   return reinterpret_cast<T*>(activations.copy());
 }
 
-VAECF_HD inline void add(const Eight& numbers, Eight& sums) {
+VAECF_HD inline void add(const Vec8& numbers, Vec8& sums) {
   for (int j = 0; j < 8; ++j) sums.at[j] += numbers.at[j];
 }
 
@@ -26,119 +26,119 @@ struct AddBias {
   static constexpr int scratch_bytes = 0;
   const float* bias;
   bool tanh;
-  std::int64_t eights;  // total number of groups of eight
-  std::int64_t eights_of_row;
+  std::int64_t vecs;  // total number of groups of eight
+  std::int64_t vecs_per_row;
   float* values;
   T* copy;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, eights, [&](std::int64_t e) {
-      Eight y = load_eight(values + 8 * e);
-      const Eight b = load_eight(bias + 8 * (e % eights_of_row));
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, vecs, [&](std::int64_t e) {
+      Vec8 y = load_vec8(values + 8 * e);
+      const Vec8 b = load_vec8(bias + 8 * (e % vecs_per_row));
       for (int j = 0; j < 8; ++j) {
         const float x = y.at[j] + b.at[j];
         y.at[j] = tanh ? std::tanh(x) : x;
       }
-      store_eight(values + 8 * e, y);
-      if constexpr (!std::is_same_v<T, float>) store_eight(copy + 8 * e, y);
+      store_vec8(values + 8 * e, y);
+      if constexpr (!std::is_same_v<T, float>) store_vec8(copy + 8 * e, y);
     });
   }
 };
 
-// Computes the gradient before the activation and column sums. Each thread has eight columns of one strand:
-// thread w starts at the w-th group of eight and continues `strands` rows further down.
+// Computes the gradient before the activation and column sums. Each thread has eight columns of one partial:
+// thread w starts at the w-th group of eight and continues `partials` rows further down.
 template <class T>
-struct BeforeActivation {
+struct ActivationBackward {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const float* output;
   bool tanh;
   std::int64_t rows;
-  std::int64_t eights;  // groups of eight per row
-  std::int64_t strands;
+  std::int64_t vecs;  // groups of eight per row
+  std::int64_t partials;
   float* values;
   T* copy;
-  float* partial;  // (strands, 8 * eights)
+  float* partial;  // (partials, 8 * eights)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, strands * eights, [&](std::int64_t w) {
-      Eight sums{};
-      for (std::int64_t at = 8 * w; at < 8 * rows * eights; at += 8 * strands * eights) {
-        Eight d = load_eight(values + at);
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, partials * vecs, [&](std::int64_t w) {
+      Vec8 sums{};
+      for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
+        Vec8 d = load_vec8(values + at);
         if (tanh) {
-          const Eight y = load_eight(output + at);
+          const Vec8 y = load_vec8(output + at);
           for (int j = 0; j < 8; ++j) d.at[j] = math::tanh_backward(d.at[j], y.at[j]);
-          store_eight(values + at, d);
+          store_vec8(values + at, d);
         }
-        if constexpr (!std::is_same_v<T, float>) store_eight(copy + at, d);
+        if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
         add(d, sums);
       }
-      store_eight(partial + 8 * w, sums);
+      store_vec8(partial + 8 * w, sums);
     });
   }
 };
 
 template <class T>
-struct SumStrands {
+struct PartialColumnSums {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const T* numbers;
   std::int64_t rows;
-  std::int64_t eights;  // groups of eight per row
-  std::int64_t strands;
+  std::int64_t vecs;  // groups of eight per row
+  std::int64_t partials;
   bool first;
   float* partial;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, strands * eights, [&](std::int64_t w) {
-      Eight sums{};
-      if (!first) sums = load_eight(partial + 8 * w);
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, partials * vecs, [&](std::int64_t w) {
+      Vec8 sums{};
+      if (!first) sums = load_vec8(partial + 8 * w);
       constexpr int together = 4;  // rows loaded concurrently
-      const T* const end = numbers + 8 * rows * eights;
-      const std::int64_t step = 8 * strands * eights;
+      const T* const end = numbers + 8 * rows * vecs;
+      const std::int64_t step = 8 * partials * vecs;
       const T* row = numbers + 8 * w;
       for (; end - row > (together - 1) * step; row += together * step) {
-        Eight d[together];
-        for (int i = 0; i < together; ++i) d[i] = load_eight(row + i * step);
+        Vec8 d[together];
+        for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
         for (int i = 0; i < together; ++i) add(d[i], sums);
       }
-      for (; row < end; row += step) add(load_eight(row), sums);
-      store_eight(partial + 8 * w, sums);
+      for (; row < end; row += step) add(load_vec8(row), sums);
+      store_vec8(partial + 8 * w, sums);
     });
   }
 };
 
-// Adds the strands. Each block has 128 columns, with 16 threads for each eight of them.
-struct AddStrands {
+// Adds the partials. Each block has 128 columns, with 16 threads for each eight of them.
+struct ReduceColumnPartials {
   static constexpr int threads = 256;
-  static constexpr int eights_of_block = 16;
-  static constexpr int shares = threads / eights_of_block;
-  static constexpr int scratch_bytes = threads * sizeof(Eight);
+  static constexpr int vecs_per_block = 16;
+  static constexpr int shares = threads / vecs_per_block;
+  static constexpr int scratch_bytes = threads * sizeof(Vec8);
   const float* partial;
-  std::int64_t strands;
-  std::int64_t eights;
+  std::int64_t partials;
+  std::int64_t vecs;
   float* sums;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     float* shared = reinterpret_cast<float*>(scratch);  // (shares, 128)
-    const std::int64_t first = block * eights_of_block;
-    const std::int64_t mine = eights - first < eights_of_block ? eights - first : eights_of_block;
-    lanes.each(threads, [&](std::int64_t i) {
-      const std::int64_t e = i % eights_of_block;
+    const std::int64_t first = block * vecs_per_block;
+    const std::int64_t mine = vecs - first < vecs_per_block ? vecs - first : vecs_per_block;
+    group.each(threads, [&](std::int64_t i) {
+      const std::int64_t e = i % vecs_per_block;
       if (e >= mine) return;
-      Eight sum{};
-      for (std::int64_t strand = i / eights_of_block; strand < strands; strand += shares) {
-        add(load_eight(partial + 8 * (strand * eights + first + e)), sum);
+      Vec8 sum{};
+      for (std::int64_t partial_row = i / vecs_per_block; partial_row < partials; partial_row += shares) {
+        add(load_vec8(partial + 8 * (partial_row * vecs + first + e)), sum);
       }
-      store_eight(shared + 8 * i, sum);
+      store_vec8(shared + 8 * i, sum);
     });
-    lanes.each(8 * mine, [&](std::int64_t column) {
+    group.each(8 * mine, [&](std::int64_t column) {
       float sum = 0.0F;
-      for (int share = 0; share < shares; ++share) sum += shared[8 * eights_of_block * share + column];
+      for (int share = 0; share < shares; ++share) sum += shared[8 * vecs_per_block * share + column];
       sums[8 * first + column] = sum;
     });
   }
@@ -152,73 +152,74 @@ struct AddLosses {
   double* total;
   std::int64_t* count;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t, std::byte*) const {
-    const double sum = lanes.sum(users, [&](std::int64_t user) { return per_user[user]; });
-    lanes.each(1, [&](std::int64_t) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
+    const double sum = group.sum(users, [&](std::int64_t user) { return per_user[user]; });
+    group.each(1, [&](std::int64_t) {
       *total += sum;
       if (count != nullptr) *count += users;
     });
   }
 };
 
-// Enough threads to saturate memory; more strands mean more partial sums to write and add.
+// Enough threads to saturate memory; more partials mean more partial sums to write and add.
 constexpr std::int64_t threads_wanted = 65536;
-constexpr std::int64_t most_strands = 512;
-constexpr std::int64_t rows_of_strand = 8;
+constexpr std::int64_t max_partials = 512;
+constexpr std::int64_t min_rows_per_partial = 8;
 
 }  // namespace
 
-void renew_copy(Queue& queue, Number number, Activations& activations) {
-  make_copies(queue, number, activations.values(), activations.copy(),
-              activations.rows() * activations.stride());
+void update_half_copy(Stream& stream, DType dtype, Activations& activations) {
+  write_half_copies(stream, dtype, activations.values(), activations.copy(),
+                    activations.rows() * activations.stride());
 }
 
-void add_bias(Queue& queue, Number number, const float* bias, bool tanh, Activations& output) {
-  with_number(number, [&]<class T>(T) {
-    const std::int64_t eights_of_row = output.stride() / 8;
-    const std::int64_t eights = output.rows() * eights_of_row;
-    const AddBias<T> body{bias, tanh, eights, eights_of_row, output.values(), copy_of<T>(output)};
-    launch(queue, blocks_for(eights, body.threads), body);
+void add_bias(Stream& stream, DType dtype, const float* bias, bool tanh, Activations& output) {
+  dispatch_dtype(dtype, [&]<class T>(T) {
+    const std::int64_t vecs_per_row = output.stride() / 8;
+    const std::int64_t vecs = output.rows() * vecs_per_row;
+    const AddBias<T> body{bias, tanh, vecs, vecs_per_row, output.values(), copy_of<T>(output)};
+    launch(stream, blocks_for(vecs, body.threads), body);
   });
 }
 
-void before_activation(Queue& queue, Scratch& scratch, Number number, bool tanh, const Activations& output,
-                       Activations& d_output, float* d_bias) {
+void activation_backward(Stream& stream, Scratch& scratch, DType dtype, bool tanh, const Activations& output,
+                         Activations& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t columns = d_output.stride();
-  const std::int64_t strands = strands_for(rows, columns);
-  float* partial = scratch.get<float>(Scratch::products, strands * columns, "sums of gradients");
-  with_number(number, [&]<class T>(T) {
-    const BeforeActivation<T> body{
-        output.values(), tanh, rows, columns / 8, strands, d_output.values(), copy_of<T>(d_output), partial};
-    launch(queue, blocks_for(strands * columns / 8, body.threads), body);
+  const std::int64_t partials = num_partials(rows, columns);
+  float* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
+  dispatch_dtype(dtype, [&]<class T>(T) {
+    const ActivationBackward<T> body{
+        output.values(), tanh, rows, columns / 8, partials, d_output.values(), copy_of<T>(d_output), partial};
+    launch(stream, blocks_for(partials * columns / 8, body.threads), body);
   });
-  add_strands(queue, partial, strands, columns, d_bias);
+  reduce_partials(stream, partial, partials, columns, d_bias);
 }
 
-std::int64_t strands_for(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t most = std::clamp<std::int64_t>(rows / rows_of_strand, 1, most_strands);
-  return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, most);
+std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t max_for_rows = std::clamp<std::int64_t>(rows / min_rows_per_partial, 1, max_partials);
+  return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
 }
 
-void sum_strands(Queue& queue, Number number, const void* numbers, std::int64_t rows, std::int64_t columns,
-                 std::int64_t strands, bool first, float* partial) {
-  with_number(number, [&]<class T>(T) {
-    const SumStrands<T> body{static_cast<const T*>(numbers), rows, columns / 8, strands, first, partial};
-    launch(queue, blocks_for(strands * columns / 8, body.threads), body);
+void partial_column_sums(Stream& stream, DType dtype, const void* numbers, std::int64_t rows,
+                         std::int64_t columns, std::int64_t partials, bool first, float* partial) {
+  dispatch_dtype(dtype, [&]<class T>(T) {
+    const PartialColumnSums<T> body{
+        static_cast<const T*>(numbers), rows, columns / 8, partials, first, partial};
+    launch(stream, blocks_for(partials * columns / 8, body.threads), body);
   });
 }
 
-void add_strands(Queue& queue, const float* partial, std::int64_t strands, std::int64_t columns,
-                 float* sums) {
-  const AddStrands body{partial, strands, columns / 8, sums};
-  launch(queue, blocks_for(columns / 8, AddStrands::eights_of_block), body);
+void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
+                     float* sums) {
+  const ReduceColumnPartials body{partial, partials, columns / 8, sums};
+  launch(stream, blocks_for(columns / 8, ReduceColumnPartials::vecs_per_block), body);
 }
 
-void add_losses(Queue& queue, const double* per_user, std::int64_t users, double* total,
+void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
                 std::int64_t* count) {
-  launch(queue, 1, AddLosses{per_user, users, total, count});
+  launch(stream, 1, AddLosses{per_user, users, total, count});
 }
 
 }  // namespace vaecf::cuda

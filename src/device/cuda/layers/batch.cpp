@@ -5,41 +5,41 @@
 #include <stdexcept>
 #include <utility>
 
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-constexpr const char* order_name = "the order of batches";
+constexpr const char* schedule_name = "the order of batches";
 constexpr const char* row_sizes = "the sizes of users' rows";
 constexpr std::int64_t nothing[] = {0};
 
 /// Selects the rows of a source that form the batch: user u is row(u).
-struct Choice {
+struct RowSelection {
   const std::int64_t* rows = nullptr;
-  const std::int64_t* begin = nullptr;  // start of each batch in `rows`; null: 0
-  const StepRecord* record = nullptr;   // selects the batch if `begin` is set
+  const std::int64_t* begin = nullptr;     // start of each batch in `rows`; null: 0
+  const DeviceStepState* state = nullptr;  // selects the batch if `begin` is set
 
   VAECF_HD std::int64_t row(std::int64_t u) const {
-    return rows[(begin != nullptr ? begin[record->numbers.batch] : 0) + u];
+    return rows[(begin != nullptr ? begin[state->params.batch] : 0) + u];
   }
 };
 
-struct CountEntries {
+struct CountRowLengths {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
-  Choice choice;
+  RowSelection selection;
   const std::int64_t* source_offsets;
   std::int64_t first_user;
   std::int64_t users;
   std::int32_t* counts;         // (users)
   std::uint32_t* user_numbers;  // (users)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, users, [&](std::int64_t u) {
-      const std::int64_t row = choice.row(u);
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) {
+      const std::int64_t row = selection.row(u);
       counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
       user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
     });
@@ -50,7 +50,7 @@ struct CountEntries {
 struct GatherRows {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
-  Choice choice;
+  RowSelection selection;
   const std::int64_t* source_offsets;
   ItemIds ids;
   const std::int64_t* offsets;  // offsets of the batch, (users + 1)
@@ -58,11 +58,11 @@ struct GatherRows {
   std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
-    const std::int64_t from = source_offsets[choice.row(user)];
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+    const std::int64_t from = source_offsets[selection.row(user)];
     const std::int64_t to = offsets[user];
-    lanes.each(offsets[user + 1] - to, [&](std::int64_t k) {
+    group.each(offsets[user + 1] - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
       columns[to + k] = item;
       if (keys == nullptr) return;
@@ -73,7 +73,7 @@ struct GatherRows {
 };
 
 /// Keys after the last entry sort after all items.
-struct MarkRest {
+struct PadKeys {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const std::int64_t* entries;
@@ -82,9 +82,9 @@ struct MarkRest {
   std::uint32_t* keys;
   std::uint32_t* entry_users;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, room, [&](std::int64_t k) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, room, [&](std::int64_t k) {
       if (k < *entries) return;
       keys[k] = static_cast<std::uint32_t>(items);
       entry_users[k] = 0;
@@ -93,7 +93,7 @@ struct MarkRest {
 };
 
 /// Computes item_begin[i] = number of entries of items before i.
-struct FindItems {
+struct FindItemOffsets {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const std::uint32_t* sorted_keys;
@@ -101,9 +101,9 @@ struct FindItems {
   std::int64_t items;
   std::int64_t* item_begin;  // (items + 1)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, items + 1, [&](std::int64_t item) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, items + 1, [&](std::int64_t item) {
       std::int64_t low = 0;
       std::int64_t high = *entries;
       while (low < high) {
@@ -119,91 +119,95 @@ struct FindItems {
   }
 };
 
-/// Gathers the rows of `from` that `choice` selects into `batch`, which has capacity for `room` entries;
+/// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `room` entries;
 /// `exact`: that is the exact number.
-void gather(Queue& queue, Primitives& primitives, std::int32_t* counts, const UserRows& from,
-            const Choice& choice, std::int64_t users, std::int64_t room, bool exact, bool transpose,
+void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const UserRows& from,
+            const RowSelection& selection, std::int64_t users, std::int64_t room, bool exact, bool transpose,
             Batch& batch) {
   batch.users_ = users;
   batch.items = from.items();
   batch.max_entries = room;
   batch.has_transpose = transpose;
-  launch(queue, blocks_for(users, CountEntries::threads),
-         CountEntries{choice, from.offsets(), from.first_user(), users, counts, batch.user_numbers.data()});
-  primitives.running_sum(queue, counts, users, batch.offsets.data());
+  launch(stream, blocks_for(users, CountRowLengths::threads),
+         CountRowLengths{selection, from.offsets(), from.first_user(), users, counts,
+                         batch.user_numbers.data()});
+  primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
-  launch(queue, users,
-         GatherRows{choice, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
+  launch(stream, users,
+         GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
                     entry_users});
   if (!transpose) return;
 
   // The transpose by a stable sort: users of an item stay in ascending order.
   const std::int64_t* entries = batch.offsets.data() + users;
   if (!exact) {
-    launch(queue, blocks_for(room, MarkRest::threads),
-           MarkRest{entries, room, batch.items, keys, entry_users});
+    launch(stream, blocks_for(room, PadKeys::threads),
+           PadKeys{entries, room, batch.items, keys, entry_users});
   }
-  primitives.sort_pairs(queue, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(), room,
+  primitives.sort_pairs(stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(), room,
                         std::bit_width(static_cast<std::uint64_t>(batch.items)));
-  launch(queue, blocks_for(batch.items + 1, FindItems::threads),
-         FindItems{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
+  launch(stream, blocks_for(batch.items + 1, FindItemOffsets::threads),
+         FindItemOffsets{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
 }
 
 }  // namespace
 
-std::unique_ptr<BatchOrder> Device::make_batch_order() {
-  return std::make_unique<BatchOrder>();
+std::unique_ptr<BatchSchedule> Device::make_batch_schedule() {
+  return std::make_unique<BatchSchedule>();
 }
 
-void Device::set_batch_order(const UserRows& source, std::span<const std::int64_t> rows,
-                             std::span<const std::int64_t> begin, BatchOrder& order) {
-  generation_.require_free(order_name);
+void Device::set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
+                                std::span<const std::int64_t> begin, BatchSchedule& schedule) {
+  allocation_epoch_.require_not_capturing(schedule_name);
   if (begin.empty()) begin = nothing;
   const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
-    throw std::out_of_range("set_batch_order: a row index is out of range");
+    throw std::out_of_range("set_batch_schedule: a row index is out of range");
   }
-  order.begin.assign(begin.begin(), begin.end());
+  schedule.begin.assign(begin.begin(), begin.end());
   std::int64_t users = 0;
   std::int64_t entries = 0;
-  for (std::int64_t t = 0; t < order.batches(); ++t) {
-    users = std::max(users, order.users(t));
+  for (std::int64_t t = 0; t < schedule.batches(); ++t) {
+    users = std::max(users, schedule.users(t));
     entries = std::max(entries, source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]),
-                                                               static_cast<std::size_t>(order.users(t)))));
+                                                               static_cast<std::size_t>(schedule.users(t)))));
   }
-  if (users > order.max_users || entries > order.max_entries) ++generation_.value;
-  order.max_users = std::max(order.max_users, users);
-  if (entries > order.max_entries) {
-    order.max_entries = std::max(entries, std::min(entries + entries / 8 + 1024, source.host_offsets.back()));
+  if (users > schedule.max_users || entries > schedule.max_entries) ++allocation_epoch_.value;
+  schedule.max_users = std::max(schedule.max_users, users);
+  if (entries > schedule.max_entries) {
+    schedule.max_entries =
+        std::max(entries, std::min(entries + entries / 8 + 1024, source.host_offsets.back()));
   }
-  queue_.finish();
+  stream_.synchronize();
   const auto copy = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
-    grow(gpu_, generation_, static_cast<std::int64_t>(numbers.size()), order_name, on_device);
-    queue_.copy_in(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
+    grow(gpu_, allocation_epoch_, static_cast<std::int64_t>(numbers.size()), schedule_name, on_device);
+    stream_.copy_h2d(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
   };
-  copy(rows, order.device_rows);
-  copy(begin, order.device_begin);
+  copy(rows, schedule.device_rows);
+  copy(begin, schedule.device_begin);
 }
 
-void Device::gather_step(const UserRows& source, const BatchOrder& order, const StepState& step,
-                         std::int64_t users, Batch& batch) {
+void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
+                                    const StepState& step, std::int64_t users, Batch& batch) {
   const NvtxRange nvtx("input: batch");
-  const std::int64_t t = step.numbers.batch;
-  if (t < 0 || t >= order.batches() || users != order.users(t)) {
-    throw std::logic_error("gather_step: the step's batch is not in the order, or `users` is not its size");
+  const std::int64_t t = step.params.batch;
+  if (t < 0 || t >= schedule.batches() || users != schedule.users(t)) {
+    throw std::logic_error(
+        "gather_scheduled_batch: the step's batch is not in the order, or `users` is not its size");
   }
-  batch.reserve(order.max_users, order.max_entries, source.items(), true);
-  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, order.max_users, row_sizes);
-  const Choice choice{order.device_rows.data(), order.device_begin.data(), step.record.data()};
-  gather(queue_, primitives_, counts, source, choice, users, order.max_entries, false, true, batch);
+  batch.reserve(schedule.max_users, schedule.max_entries, source.items(), true);
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
+  const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
+                               step.device_state.data()};
+  gather(stream_, primitives_, counts, source, selection, users, schedule.max_entries, false, true, batch);
 }
 
 void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                           Batch& batch) {
   const NvtxRange nvtx("batch");
-  generation_.require_free("gather_batch");
+  allocation_epoch_.require_not_capturing("gather_batch");
   const auto users = static_cast<std::int64_t>(rows.size());
   for (const std::int64_t row : rows) {
     if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
@@ -211,9 +215,9 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
   const std::int64_t entries = source.entries_of(rows);
   batch.reserve(users, entries, source.items(), with_transpose);
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
-  queue_.copy_in(picked, rows.data(), users * 8);
+  stream_.copy_h2d(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
-  gather(queue_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
+  gather(stream_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
 }
 
 }  // namespace vaecf::cuda

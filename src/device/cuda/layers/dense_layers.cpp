@@ -19,9 +19,9 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
                         .lda = input.stride(),
                         .ldb = parameters.layout().tensors[layer.weight].stride,
                         .ldc = output.stride(),
-                        .operands = number()};
-  matmuls_.run(queue_, spec, input.operand(), parameters.operand(layer.weight), output.values());
-  add_bias(queue_, number(), parameters.weights(layer.bias), act == device::Activation::tanh, output);
+                        .operands = dtype()};
+  matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
+  add_bias(stream_, dtype(), parameters.weights(layer.bias), act == device::Activation::tanh, output);
 }
 
 void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
@@ -36,10 +36,11 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   const std::int64_t rows = d_output.rows();
 
   if (rows == 0) {
-    queue_.clear(d_weight, weight.range.size() * 4);
-    queue_.clear(d_bias, bias.size() * 4);
+    stream_.memset_zero(d_weight, weight.range.size() * 4);
+    stream_.memset_zero(d_bias, bias.size() * 4);
   } else {
-    before_activation(queue_, scratch_, number(), act == device::Activation::tanh, output, d_output, d_bias);
+    activation_backward(stream_, scratch_, dtype(), act == device::Activation::tanh, output, d_output,
+                        d_bias);
     const MatmulSpec spec{.m = weight.spec.rows,
                           .n = d_output.stride(),
                           .k = rows,
@@ -47,12 +48,12 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                           .ldb = d_output.stride(),
                           .ldc = weight.stride,
                           .a_transposed = true,
-                          .operands = number()};
-    matmuls_.run(queue_, spec, input.operand(), d_output.operand(), d_weight);
+                          .operands = dtype()};
+    matmuls_.run(stream_, spec, input.operand(), d_output.operand(), d_weight);
   }
   if (ready) {
-    ready(weight.range, mark());
-    ready(bias, mark());
+    ready(weight.range, record_event());
+    ready(bias, record_event());
   }
 
   if (d_input == nullptr) return;
@@ -65,9 +66,9 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                         .ldb = weight.stride,
                         .ldc = d_input->stride(),
                         .b_transposed = true,
-                        .operands = number()};
-  matmuls_.run(queue_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
-  renew_copy(queue_, number(), *d_input);
+                        .operands = dtype()};
+  matmuls_.run(stream_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
+  update_half_copy(stream_, dtype(), *d_input);
 }
 
 }  // namespace vaecf::cuda

@@ -23,7 +23,7 @@ constexpr int row_threads = 96;
 
 /// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
 struct Dropout {
-  const StepRecord* record = nullptr;
+  const DeviceStepState* state = nullptr;
   std::uint64_t threshold = 0;
   bool on = false;
   std::uint64_t history_threshold = 0;
@@ -31,17 +31,18 @@ struct Dropout {
 
   VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
     return !on ||
-           math::dropout_keeps_item(record->numbers.seed, record->numbers.step, user_number, item, threshold);
+           math::dropout_keeps_item(state->params.seed, state->params.step, user_number, item, threshold);
   }
   VAECF_HD bool keeps_history(std::uint32_t user_number) const {
-    return !of_histories || math::dropout_keeps_history(record->numbers.seed, record->numbers.step,
-                                                        user_number, history_threshold);
+    return !of_histories || math::dropout_keeps_history(state->params.seed, state->params.step, user_number,
+                                                        history_threshold);
   }
 };
 
-Dropout dropout_of(device::Keep keep, const StepState& step) {
-  return {step.record.data(), math::dropout_threshold(keep.items), keep.items < 1.0F,
-          math::dropout_threshold(keep.history), keep.history < 1.0F};
+Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
+  return {step.device_state.data(), math::dropout_threshold(input_dropout.item_keep_prob),
+          input_dropout.item_keep_prob < 1.0F, math::dropout_threshold(input_dropout.history_keep_prob),
+          input_dropout.history_keep_prob < 1.0F};
 }
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
@@ -49,12 +50,12 @@ Dropout dropout_of(device::Keep keep, const StepState& step) {
 template <class T>
 struct EncodeUser {
   static constexpr int threads = row_threads;
-  static constexpr int scratch_bytes = sizeof(PickedRows<threads>);
+  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   const std::int64_t* offsets;
   const std::int32_t* columns;
   const std::uint32_t* user_numbers;
   Dropout dropout;
-  float keep;
+  float keep_prob;
   const T* table;     // (items, stride)
   const float* bias;  // null: not added here
   bool tanh;
@@ -63,29 +64,29 @@ struct EncodeUser {
   T* copy;
   bool adds;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte* scratch) const {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
-    const float weight = math::input_scale(n) / keep;
+    const float weight = math::input_scale(n) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
-        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), n, table, stride, row, adds,
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(columns[begin + k]));
         },
         [&](std::int64_t k) {
-          return Pick{columns[begin + k], weight};
+          return WeightedRow{columns[begin + k], weight};
         },
-        [&](std::int64_t column, Eight& sum) {
-          const Eight b = bias != nullptr ? load_eight(bias + column) : Eight{};
+        [&](std::int64_t column, Vec8& sum) {
+          const Vec8 b = bias != nullptr ? load_vec8(bias + column) : Vec8{};
           for (int c = 0; c < 8; ++c) {
             const float x = sum.at[c] + b.at[c];
             sum.at[c] = tanh ? std::tanh(x) : x;
           }
-          store_eight(row + column, sum);
-          if constexpr (!std::is_same_v<T, float>) store_eight(copy + user * stride + column, sum);
+          store_vec8(row + column, sum);
+          if constexpr (!std::is_same_v<T, float>) store_vec8(copy + user * stride + column, sum);
         });
   }
 };
@@ -97,14 +98,14 @@ struct ScaleUsers {
   const std::uint32_t* user_numbers;
   Dropout dropout;
   std::int64_t users;
-  float keep;
+  float keep_prob;
   float* scale;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, users, [&](std::int64_t u) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) {
       const bool kept = dropout.keeps_history(user_numbers[u]);
-      scale[u] = kept ? math::input_scale(offsets[u + 1] - offsets[u]) / keep : 0.0F;
+      scale[u] = kept ? math::input_scale(offsets[u + 1] - offsets[u]) / keep_prob : 0.0F;
     });
   }
 };
@@ -121,9 +122,9 @@ struct CountParts {
   std::int64_t items;
   std::int32_t* parts;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, items, [&](std::int64_t item) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, items, [&](std::int64_t item) {
       const std::int64_t n = item_begin[item + 1] - item_begin[item];
       parts[item] =
           n > users_of_part ? static_cast<std::int32_t>((n + users_of_part - 1) / users_of_part) : 0;
@@ -142,19 +143,19 @@ struct SumUsers {
   const T* d;          // (users, stride)
   std::int64_t stride;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::byte* scratch, std::int64_t item, std::int64_t begin,
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin,
                            std::int64_t end, float* sums) const {
     sum_rows(
-        lanes, *reinterpret_cast<PickedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
         },
         [&](std::int64_t k) {
           const std::uint32_t user = item_users[begin + k];
-          return Pick{static_cast<std::int32_t>(user), scale[user]};
+          return WeightedRow{static_cast<std::int32_t>(user), scale[user]};
         },
-        [&](std::int64_t column, const Eight& sum) { store_eight(sums + column, sum); });
+        [&](std::int64_t column, const Vec8& sum) { store_vec8(sums + column, sum); });
   }
 };
 
@@ -163,15 +164,15 @@ struct SumPart {
   static constexpr int threads = row_threads;
   // Without the bound, the compiler uses more registers in the 16-bit versions, and spills.
   static constexpr int blocks_at_once = std::is_same_v<T, float> ? 0 : 12;
-  static constexpr int scratch_bytes = sizeof(PickedRows<threads>);
+  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
   const std::int64_t* part_begin;  // (items + 1)
   std::int64_t items;
   float* partial;  // (parts, stride)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t part, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t part, std::byte* scratch) const {
     if (part >= part_begin[items]) return;
     // Binary search for the last item whose parts begin at or before this one.
     std::int64_t item = 0;
@@ -185,7 +186,7 @@ struct SumPart {
     }
     const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
     const std::int64_t end = item_begin[item + 1];
-    users(lanes, scratch, item, begin, begin + users_of_part < end ? begin + users_of_part : end,
+    users(group, scratch, item, begin, begin + users_of_part < end ? begin + users_of_part : end,
           partial + part * users.stride);
   }
 };
@@ -194,7 +195,7 @@ struct SumPart {
 template <class T>
 struct SumItem {
   static constexpr int threads = row_threads;
-  static constexpr int scratch_bytes = sizeof(PickedRows<threads>);
+  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
   const std::int64_t* part_begin;  // null: no item has parts
@@ -202,23 +203,23 @@ struct SumItem {
   std::int64_t first;  // item of block 0
   float* gradient;     // (items, stride)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t item = first + block;
     float* sums = gradient + item * users.stride;
     const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
     const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
     if (part == end) {
-      users(lanes, scratch, item, item_begin[item], item_begin[item + 1], sums);
+      users(group, scratch, item, item_begin[item], item_begin[item + 1], sums);
       return;
     }
-    lanes.each(users.stride / 8, [&](std::int64_t eight) {
-      Eight sum{};
+    group.each(users.stride / 8, [&](std::int64_t eight) {
+      Vec8 sum{};
       for (std::int64_t p = part; p < end; ++p) {
-        const Eight more = load_eight(partial + p * users.stride + 8 * eight);
+        const Vec8 more = load_vec8(partial + p * users.stride + 8 * eight);
         for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
       }
-      store_eight(sums + 8 * eight, sum);
+      store_vec8(sums + 8 * eight, sum);
     });
   }
 };
@@ -228,26 +229,26 @@ struct SumItem {
 constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
 // Limits on gradient reports: maximum number of ranges, and minimum number of items per range.
-constexpr std::int64_t most_reports = 8;
-constexpr std::int64_t least_items = 4096;
+constexpr std::int64_t max_reports = 8;
+constexpr std::int64_t min_items = 4096;
 
 }  // namespace
 
-void Device::encode_input(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                          Activation act, device::Keep keep, const StepState& step, Activations& output,
-                          const SideInput* side) {
+void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
+                           Activation act, device::InputDropout input_dropout, const StepState& step,
+                           Activations& output, const SideFeatures* side) {
   const NvtxRange nvtx("input: gather");
   output.set_rows(batch.users());
   if (side != nullptr && side->batch.users() != batch.users()) {
-    throw std::logic_error("encode_input: the side input must have the same users as the batch");
+    throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
   }
-  with_number(number(), [&]<class T>(T) {
-    const auto encode = [&](const Batch& of, int table, device::Keep kept) {
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
       return EncodeUser<T>{.offsets = of.offsets.data(),
                            .columns = of.columns.data(),
                            .user_numbers = of.user_numbers.data(),
                            .dropout = dropout_of(kept, step),
-                           .keep = kept.items,
+                           .keep_prob = kept.item_keep_prob,
                            .table = static_cast<const T*>(parameters.operand(table)),
                            .bias = nullptr,
                            .tanh = false,
@@ -256,52 +257,55 @@ void Device::encode_input(const Batch& batch, const Parameters& parameters, devi
                            .copy = reinterpret_cast<T*>(output.copy()),
                            .adds = false};
     };
-    if (side != nullptr) launch(queue_, output.rows(), encode(side->batch, side->table, 1.0F));
-    EncodeUser<T> whole = encode(batch, layer.weight, keep);
+    if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
+    EncodeUser<T> whole = encode(batch, layer.weight, input_dropout);
     whole.bias = parameters.weights(layer.bias);
     whole.tanh = act == Activation::tanh;
     whole.adds = side != nullptr;
-    launch(queue_, output.rows(), whole);
+    launch(stream_, output.rows(), whole);
   });
 }
 
-void Device::input_gradient(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
-                            Activation act, device::Keep keep, const StepState& step,
-                            const Activations& output, Activations& d_output, FloatBuffer& gradients,
-                            const device::GradientReady& ready, const FusedUpdate* fused) {
+void Device::sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout,
+                                    device::Layer layer, Activation act, device::InputDropout input_dropout,
+                                    const StepState& step, const Activations& output, Activations& d_output,
+                                    FloatBuffer& gradients, const device::GradientReady& ready,
+                                    const FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
-  if (fused != nullptr) throw std::logic_error("input_gradient: this device does not fuse updates");
+  if (fused != nullptr) throw std::logic_error("sparse_linear_backward: this device does not fuse updates");
   const Range bias = layout.tensors[layer.bias].range;
   float* d_bias = gradients.data() + bias.begin;
   if (d_output.rows() == 0) {
-    queue_.clear(d_bias, d_output.stride() * 4);
+    stream_.memset_zero(d_bias, d_output.stride() * 4);
   } else {
-    before_activation(queue_, scratch_, number(), act == Activation::tanh, output, d_output, d_bias);
+    activation_backward(stream_, scratch_, dtype(), act == Activation::tanh, output, d_output, d_bias);
   }
-  table_gradient(batch, layout.tensors[layer.weight], keep, &step, d_output, gradients, ready);
-  if (ready) ready(bias, mark());
+  table_gradient(batch, layout.tensors[layer.weight], input_dropout, &step, d_output, gradients, ready);
+  if (ready) ready(bias, record_event());
 }
 
-void Device::side_gradient(const SideInput& side, const device::ParameterLayout& layout,
-                           const Activations& d_before, FloatBuffer& gradients,
-                           const device::GradientReady& ready) {
+void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
+                                    const Activations& d_before, FloatBuffer& gradients,
+                                    const device::GradientReady& ready) {
   const NvtxRange nvtx("backward: side table");
   table_gradient(side.batch, layout.tensors[side.table], 1.0F, nullptr, d_before, gradients, ready);
 }
 
-void Device::table_gradient(const Batch& b, const device::TensorLayout& table, device::Keep keep,
-                            const StepState* step, const Activations& d, FloatBuffer& gradients,
-                            const device::GradientReady& ready) {
+void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
+                            device::InputDropout input_dropout, const StepState* step, const Activations& d,
+                            FloatBuffer& gradients, const device::GradientReady& ready) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
-  if (!b.has_transpose) throw std::logic_error("input_gradient: the batch must have its transpose");
+  if (!b.has_transpose) throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
   if (d.rows() != users || items != b.items) {
-    throw std::logic_error("input_gradient: gradient, batch and table must have the same users and items");
+    throw std::logic_error(
+        "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
   auto* scale = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
-  const Dropout dropout = step != nullptr ? dropout_of(keep, *step) : Dropout{};
-  launch(queue_, blocks_for(users, ScaleUsers::threads),
-         ScaleUsers{b.offsets.data(), b.user_numbers.data(), dropout, users, keep.items, scale});
+  const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step) : Dropout{};
+  launch(stream_, blocks_for(users, ScaleUsers::threads),
+         ScaleUsers{b.offsets.data(), b.user_numbers.data(), dropout, users, input_dropout.item_keep_prob,
+                    scale});
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
@@ -311,30 +315,29 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table, d
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
     auto* begin = scratch_.get<std::int64_t>(Scratch::per_entry, items + 1, "parts of items");
     partial = scratch_.get<float>(Scratch::products, parts * d.stride(), "sums of gradients");
-    launch(queue_, blocks_for(items, CountParts::threads), CountParts{b.item_begin.data(), items, counts});
-    primitives_.running_sum(queue_, counts, items, begin);
+    launch(stream_, blocks_for(items, CountParts::threads), CountParts{b.item_begin.data(), items, counts});
+    primitives_.exclusive_scan(stream_, counts, items, begin);
     part_begin = begin;
   }
 
-  const Number reads = users * d.stride() * 4 > cached_bytes ? number() : Number::fp32;
-  with_number(reads, [&]<class T>(T) {
+  const DType reads = users * d.stride() * 4 > cached_bytes ? dtype() : DType::fp32;
+  dispatch_dtype(reads, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
                           .user_numbers = b.user_numbers.data(),
                           .dropout = dropout,
                           .scale = scale,
-                          .d = static_cast<const T*>(reads == Number::fp32 ? d.values() : d.operand()),
+                          .d = static_cast<const T*>(reads == DType::fp32 ? d.values() : d.operand()),
                           .stride = d.stride()};
-    launch(queue_, parts, SumPart<T>{sum, b.item_begin.data(), part_begin, items, partial});
-    const std::int64_t at_once =
-        ready ? std::max(least_items, (items + most_reports - 1) / most_reports) : items;
+    launch(stream_, parts, SumPart<T>{sum, b.item_begin.data(), part_begin, items, partial});
+    const std::int64_t at_once = ready ? std::max(min_items, (items + max_reports - 1) / max_reports) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
-      launch(queue_, end - first,
+      launch(stream_, end - first,
              SumItem<T>{sum, b.item_begin.data(), part_begin, partial, first,
                         gradients.data() + table.range.begin});
       if (!ready) continue;
       const std::int64_t begin = table.range.begin + first * table.stride;
-      ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, mark());
+      ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, record_event());
     }
   });
 }

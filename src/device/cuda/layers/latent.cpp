@@ -3,7 +3,7 @@
 #include <vaecf/math/philox.hpp>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -17,7 +17,7 @@ struct Written {
 
   VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
     values[user * stride + column] = value;
-    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = narrowed<T>(value);
+    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = from_float<T>(value);
   }
 
   float* values;
@@ -31,7 +31,7 @@ template <class T>
 struct SampleLatent {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
-  const StepRecord* record;
+  const DeviceStepState* state;
   const std::uint32_t* user_numbers;
   std::int64_t users;
   std::int64_t latents;
@@ -39,14 +39,14 @@ struct SampleLatent {
   std::int64_t statistics_stride;
   Written<T> z;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t fours = (latents + 3) / 4;
-    each_of_grid<threads>(lanes, block, users * fours, [&](std::int64_t w) {
+    for_each_in_grid<threads>(group, block, users * fours, [&](std::int64_t w) {
       const std::int64_t user = w / fours;
       const std::int64_t first = 4 * (w % fours);
       float noise[4];
-      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
                                static_cast<std::uint32_t>(first / 4), noise);
       const float* row = statistics + user * statistics_stride;
       for (int j = 0; j < 4; ++j) {
@@ -59,7 +59,7 @@ struct SampleLatent {
 };
 
 template <class T>
-struct TakeMean {
+struct CopyMean {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
   std::int64_t users;
@@ -68,9 +68,9 @@ struct TakeMean {
   std::int64_t statistics_stride;
   Written<T> z;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, users * latents, [&](std::int64_t w) {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, users * latents, [&](std::int64_t w) {
       const std::int64_t user = w / latents;
       const std::int64_t k = w % latents;
       z.set(user, k, statistics[user * statistics_stride + k]);
@@ -83,7 +83,7 @@ template <class T>
 struct LatentBackward {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
-  const StepRecord* record;
+  const DeviceStepState* state;
   const std::uint32_t* user_numbers;
   std::int64_t latents;
   const float* statistics;
@@ -93,17 +93,17 @@ struct LatentBackward {
   Written<T> d_statistics;
   double* kl;  // (users)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
     const float* row = statistics + user * statistics_stride;
     const double sum =
-        lanes.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
-    lanes.each(1, [&](std::int64_t) { kl[user] = sum; });
+        group.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    group.each(1, [&](std::int64_t) { kl[user] = sum; });
     // Incoming gradients include the loss scale, so the added terms must, too.
-    const float beta = record->numbers.beta * record->scale.scale;
-    lanes.each((latents + 3) / 4, [&](std::int64_t four) {
+    const float beta = state->params.beta * state->scale.scale;
+    group.each((latents + 3) / 4, [&](std::int64_t four) {
       float noise[4];
-      math::latent_noise_block(record->numbers.seed, record->numbers.step, user_numbers[user],
+      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
                                static_cast<std::uint32_t>(four), noise);
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = 4 * four + j;
@@ -123,28 +123,28 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
                            Activations& z) {
   const NvtxRange nvtx("forward: sample");
   z.set_rows(statistics.rows());
-  with_number(number(), [&]<class T>(T) {
-    const SampleLatent<T> body{.record = step.record.data(),
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const SampleLatent<T> body{.state = step.device_state.data(),
                                .user_numbers = batch.user_numbers.data(),
                                .users = statistics.rows(),
                                .latents = z.columns(),
                                .statistics = statistics.values(),
                                .statistics_stride = statistics.stride(),
                                .z = Written<T>(z)};
-    launch(queue_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
+    launch(stream_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
   });
 }
 
 void Device::latent_mean(const Activations& statistics, Activations& z) {
   const NvtxRange nvtx("forward: mean");
   z.set_rows(statistics.rows());
-  with_number(number(), [&]<class T>(T) {
-    const TakeMean<T> body{.users = statistics.rows(),
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const CopyMean<T> body{.users = statistics.rows(),
                            .latents = z.columns(),
                            .statistics = statistics.values(),
                            .statistics_stride = statistics.stride(),
                            .z = Written<T>(z)};
-    launch(queue_, blocks_for(body.users * body.latents, body.threads), body);
+    launch(stream_, blocks_for(body.users * body.latents, body.threads), body);
   });
 }
 
@@ -154,10 +154,10 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   const std::int64_t users = statistics.rows();
   d_statistics.set_rows(users);
   if (users == 0) return;
-  StepRecord* record = step.record.data();
+  DeviceStepState* state = step.device_state.data();
   double* kl = scratch_.get<double>(Scratch::per_user, users, "losses of the batch's users");
-  with_number(number(), [&]<class T>(T) {
-    const LatentBackward<T> body{.record = record,
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const LatentBackward<T> body{.state = state,
                                  .user_numbers = batch.user_numbers.data(),
                                  .latents = d_z.columns(),
                                  .statistics = statistics.values(),
@@ -166,9 +166,9 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
                                  .z_stride = d_z.stride(),
                                  .d_statistics = Written<T>(d_statistics),
                                  .kl = kl};
-    launch(queue_, users, body);
+    launch(stream_, users, body);
   });
-  add_losses(queue_, kl, users, &record->kl);
+  add_losses(stream_, kl, users, &state->kl);
 }
 
 }  // namespace vaecf::cuda

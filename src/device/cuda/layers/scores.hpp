@@ -20,9 +20,9 @@ struct ScoreRows {
 };
 
 /// The users' own items, which must not be recommended.
-class HeldItems {
+class SeenItems {
  public:
-  explicit HeldItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
+  explicit SeenItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
   VAECF_HD const std::int32_t* begin(std::int64_t user) const { return columns_ + offsets_[user]; }
   VAECF_HD std::int64_t count(std::int64_t user) const { return offsets_[user + 1] - offsets_[user]; }
   VAECF_HD bool holds(std::int64_t user, std::int32_t item) const {
@@ -48,11 +48,11 @@ class HeldItems {
 /// lists are bitwise equal. fp32, because bf16 would cause ties.
 class Scorer {
  public:
-  Scorer(Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number, const Activations& hidden,
+  Scorer(Stream& stream, Matmuls& matmuls, Scratch& scratch, DType dtype, const Activations& hidden,
          const Parameters& parameters, device::Layer layer)
-      : queue_(queue),
+      : stream_(stream),
         matmuls_(matmuls),
-        number_(number),
+        dtype_(dtype),
         hidden_(hidden),
         weight_(parameters.operand(layer.weight)),
         bias_(parameters.weights(layer.bias)) {
@@ -60,12 +60,12 @@ class Scorer {
     weight_stride_ = tensor.stride;
     items_ = tensor.spec.columns;
     stride_ = round_up(items_, item_alignment);
-    part_ = std::clamp<std::int64_t>(part_bytes / (stride_ * 4), fewest_users, most_users);
+    part_ = std::clamp<std::int64_t>(part_bytes / (stride_ * 4), min_users, max_users);
     part_ = std::min(part_, hidden.rows());
     values_ = scratch.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
   }
 
-  Queue& queue() const { return queue_; }
+  Stream& stream() const { return stream_; }
   std::int64_t items() const { return items_; }
 
   /// Calls use(const ScoreRows&) for each part in turn.
@@ -80,11 +80,11 @@ class Scorer {
                             .ldb = weight_stride_,
                             .ldc = stride_,
                             .bias = true,
-                            .operands = number_,
-                            .result = Number::fp32};
+                            .operands = dtype_,
+                            .result = DType::fp32};
       const auto* rows =
-          static_cast<const std::byte*>(hidden_.operand()) + first * hidden_.stride() * size_of(number_);
-      matmuls_.run(queue_, spec, rows, weight_, values_, bias_);
+          static_cast<const std::byte*>(hidden_.operand()) + first * hidden_.stride() * size_of(dtype_);
+      matmuls_.run(stream_, spec, rows, weight_, values_, bias_);
       use(ScoreRows{values_, stride_, first, users, static_cast<std::int32_t>(items_)});
     }
   }
@@ -94,12 +94,12 @@ class Scorer {
   // times 79 tiles occupy all of its 132 multiprocessors. The weights are read once per part, so a part has
   // at least 64 users even for catalogs of millions of items.
   static constexpr std::int64_t part_bytes = std::int64_t{40} << 20;
-  static constexpr std::int64_t fewest_users = 64;
-  static constexpr std::int64_t most_users = 512;
+  static constexpr std::int64_t min_users = 64;
+  static constexpr std::int64_t max_users = 512;
 
-  Queue& queue_;
+  Stream& stream_;
   Matmuls& matmuls_;
-  Number number_;
+  DType dtype_;
   const Activations& hidden_;
   const void* weight_;
   const float* bias_;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -27,58 +27,60 @@ struct SoftmaxOfUser {
   T* logits;  // (users, stride) of a chunk
   std::int64_t stride;
   std::int64_t items;
-  std::int64_t first_user;      // first user of the chunk in the batch
-  const std::int64_t* offsets;  // offsets of the batch
-  const std::int32_t* columns;  // columns of the batch
-  const StepRecord* record;     // contains the loss scale
-  double* nll;                  // (users of the batch)
-  float* own_logits;            // (entries of the batch)
+  std::int64_t first_user;       // first user of the chunk in the batch
+  const std::int64_t* offsets;   // offsets of the batch
+  const std::int32_t* columns;   // columns of the batch
+  const DeviceStepState* state;  // contains the loss scale
+  double* nll;                   // (users of the batch)
+  float* positive_logits;        // (entries of the batch)
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     T* row = logits + block * stride;
     const std::int64_t user = first_user + block;
     const std::int64_t begin = offsets[user];
     const auto count = static_cast<std::int32_t>(offsets[user + 1] - begin);
 
-    const Part softmax = softmax_of(lanes, row, reinterpret_cast<Part*>(scratch));
-    const double own = lanes.sum(
-        count, [&](std::int64_t k) { return static_cast<double>(widened(row[columns[begin + k]])); });
+    const Part softmax = softmax_of(group, row, reinterpret_cast<Part*>(scratch));
+    const double own = group.sum(
+        count, [&](std::int64_t k) { return static_cast<double>(to_float(row[columns[begin + k]])); });
     // One fp64 logarithm instead of 256, because many GPUs are slow in fp64.
-    lanes.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
-    write_gradient(lanes, row, softmax, begin, count);
+    group.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
+    write_gradient(group, row, softmax, begin, count);
   }
 
  private:
-  template <class Lanes>
-  VAECF_HD Part softmax_of(Lanes& lanes, const T* row, Part* parts) const {
+  template <class Group>
+  VAECF_HD Part softmax_of(Group& group, const T* row, Part* parts) const {
     const T* const rest = row + items / 8 * 8;
-    lanes.each(threads, [&](std::int64_t lane) {
+    group.each(threads, [&](std::int64_t thread) {
       Part part;
-      for (const T* at = row + 8 * lane; at < rest; at += 8 * threads) part.add(load_eight(at).at);
-      if (lane < items % 8) part.add(widened(rest[lane]));
-      parts[lane] = part;
+      for (const T* at = row + 8 * thread; at < rest; at += 8 * threads) part.add(load_vec8(at).at);
+      if (thread < items % 8) part.add(to_float(rest[thread]));
+      parts[thread] = part;
     });
-    const float maximum = lanes.max(threads, [&](std::int64_t lane) { return parts[lane].maximum; });
-    const float sum = lanes.sum(threads, [&](std::int64_t lane) { return parts[lane].sum_below(maximum); });
+    const float maximum = group.max(threads, [&](std::int64_t thread) { return parts[thread].maximum; });
+    const float sum =
+        group.sum(threads, [&](std::int64_t thread) { return parts[thread].sum_below(maximum); });
     return {maximum, sum};
   }
 
-  template <class Lanes>
-  VAECF_HD void write_gradient(Lanes& lanes, T* row, const Part& softmax, std::int64_t begin,
+  template <class Group>
+  VAECF_HD void write_gradient(Group& group, T* row, const Part& softmax, std::int64_t begin,
                                std::int32_t count) const {
-    lanes.each(count, [&](std::int64_t k) { own_logits[begin + k] = widened(row[columns[begin + k]]); });
-    const float scale = record->scale.scale;
+    group.each(count,
+               [&](std::int64_t k) { positive_logits[begin + k] = to_float(row[columns[begin + k]]); });
+    const float scale = state->scale.scale;
     const float factor = scale * math::softmax_scale(count, softmax);
-    lanes.each(stride / 8, [&](std::int64_t e) {
-      Eight x = load_eight(row + 8 * e);
+    group.each(stride / 8, [&](std::int64_t e) {
+      Vec8 x = load_vec8(row + 8 * e);
       for (int j = 0; j < 8; ++j) x.at[j] = factor * std::exp(x.at[j] - softmax.maximum);
-      store_eight(row + 8 * e, x);
+      store_vec8(row + 8 * e, x);
     });
-    lanes.each(stride - items, [&](std::int64_t i) { row[items + i] = narrowed<T>(0.0F); });
-    lanes.each(count, [&](std::int64_t k) {
-      const float p = factor * std::exp(own_logits[begin + k] - softmax.maximum);
-      row[columns[begin + k]] = narrowed<T>(p - scale);
+    group.each(stride - items, [&](std::int64_t i) { row[items + i] = from_float<T>(0.0F); });
+    group.each(count, [&](std::int64_t k) {
+      const float p = factor * std::exp(positive_logits[begin + k] - softmax.maximum);
+      row[columns[begin + k]] = from_float<T>(p - scale);
     });
   }
 };
@@ -87,8 +89,8 @@ struct SoftmaxOfUser {
 // H100): 640 users of ML-20M in 16 bits. Their 5 x 79 tiles of 128 x 256 are also exactly three waves of 132
 // multiprocessors.
 constexpr std::int64_t chunk_bytes = 640 * 20224 * 2;
-constexpr std::int64_t chunk_step = 64;       // users
-constexpr std::int64_t smallest_chunk = 128;  // fewer users make products inefficient
+constexpr std::int64_t chunk_step = 64;  // users
+constexpr std::int64_t min_chunk = 128;  // fewer users make products inefficient
 // The gradients of a slice of users are stored for the later products. More users are divided into slices,
 // whose weight gradients are added. The size depends on the GPU only, not on its current load, so that sums
 // keep their order from run to run.
@@ -110,23 +112,23 @@ void for_parts(Range whole, std::int64_t size, F&& f) {
 /// Everything in between is fp32, the loss fp64.
 class OutputLayer {
  public:
-  OutputLayer(Gpu& gpu, Queue& queue, Matmuls& matmuls, Scratch& scratch, Number number,
+  OutputLayer(Gpu& gpu, Stream& stream, Matmuls& matmuls, Scratch& scratch, DType dtype,
               const Activations& hidden, const Batch& batch, const Parameters& parameters,
-              device::Layer layer, StepRecord* record)
-      : queue_(queue),
+              device::Layer layer, DeviceStepState* state)
+      : stream_(stream),
         matmuls_(matmuls),
         scratch_(scratch),
-        number_(number),
+        dtype_(dtype),
         hidden_(hidden),
         batch_(batch),
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         stride_(parameters.layout().tensors[layer.weight].stride),
-        row_bytes_(stride_ * size_of(number)),
+        row_bytes_(stride_ * size_of(dtype)),
         weights_(parameters.operand(layer.weight)),
         bias_(parameters.operand(layer.bias)),
-        record_(record) {
+        state_(state) {
     if (!batch.has_transpose) throw std::logic_error("softmax_layer_step: the batch must have its transpose");
-    chunk_ = std::max(chunk_bytes / row_bytes_ / chunk_step * chunk_step, smallest_chunk);
+    chunk_ = std::max(chunk_bytes / row_bytes_ / chunk_step * chunk_step, min_chunk);
     const std::int64_t memory = std::min(slice_bytes, gpu.total_bytes() / share_of_memory);
     slice_ = std::max<std::int64_t>(memory / row_bytes_ / chunk_, 1) * chunk_;
     nll_ = scratch.get<double>(Scratch::per_user, users(), "losses of the batch's users");
@@ -147,27 +149,29 @@ class OutputLayer {
   template <class F>
   void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
     logits_ = room_for_logits(std::min(slice_, users()));
-    const std::int64_t strands = strands_for(std::min(chunk_, users()), stride_);
-    auto* partial = scratch_.get<float>(Scratch::products, strands * stride_, "sums of gradients");
-    auto* own_logits = scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
-                                           "logits of the batch's interactions");
+    const std::int64_t partials = num_partials(std::min(chunk_, users()), stride_);
+    auto* partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
+    auto* positive_logits =
+        scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
+                            "logits of the batch's interactions");
     for_parts({0, users()}, slice_, [&](Range slice) {
       for_parts(slice, chunk_, [&](Range chunk) {
         std::byte* logits = logits_ + (chunk.begin - slice.begin) * row_bytes_;
-        forward(chunk, logits, own_logits);
+        forward(chunk, logits, positive_logits);
         // A separate pass over the L2 cache: in the softmax kernel, with one user per block, partial sums
         // would take as many bytes again.
-        sum_strands(queue_, number_, logits, chunk.size(), stride_, strands, chunk.begin == 0, partial);
+        partial_column_sums(stream_, dtype_, logits, chunk.size(), stride_, partials, chunk.begin == 0,
+                            partial);
       });
       weight_gradient(slice, d_weight);
       if (slice.end == users()) {
-        add_strands(queue_, partial, strands, stride_, d_bias);
+        reduce_partials(stream_, partial, partials, stride_, d_bias);
         weights_done();
       }
       hidden_gradient(slice, d_hidden);
     });
-    renew_copy(queue_, number_, d_hidden);
-    add_losses(queue_, nll_, users(), &record_->nll, &record_->users);
+    update_half_copy(stream_, dtype_, d_hidden);
+    add_losses(stream_, nll_, users(), &state_->nll, &state_->users);
   }
 
  private:
@@ -176,11 +180,11 @@ class OutputLayer {
   }
 
   const std::byte* hidden_from(std::int64_t user) const {
-    return static_cast<const std::byte*>(hidden_.operand()) + user * hidden_.stride() * size_of(number_);
+    return static_cast<const std::byte*>(hidden_.operand()) + user * hidden_.stride() * size_of(dtype_);
   }
 
   /// Computes logits and losses of `chunk`, and replaces the logits by gradients.
-  void forward(Range chunk, std::byte* logits, float* own_logits) {
+  void forward(Range chunk, std::byte* logits, float* positive_logits) {
     const MatmulSpec spec{.m = chunk.size(),
                           .n = stride_,
                           .k = hidden_.columns(),
@@ -188,20 +192,20 @@ class OutputLayer {
                           .ldb = stride_,
                           .ldc = stride_,
                           .bias = true,
-                          .operands = number_,
-                          .result = number_};
-    matmuls_.run(queue_, spec, hidden_from(chunk.begin), weights_, logits, bias_);
-    with_number(number_, [&]<class T>(T) {
+                          .operands = dtype_,
+                          .result = dtype_};
+    matmuls_.run(stream_, spec, hidden_from(chunk.begin), weights_, logits, bias_);
+    dispatch_dtype(dtype_, [&]<class T>(T) {
       const SoftmaxOfUser<T> body{.logits = reinterpret_cast<T*>(logits),
                                   .stride = stride_,
                                   .items = items_,
                                   .first_user = chunk.begin,
                                   .offsets = batch_.offsets.data(),
                                   .columns = batch_.columns.data(),
-                                  .record = record_,
+                                  .state = state_,
                                   .nll = nll_,
-                                  .own_logits = own_logits};
-      launch(queue_, chunk.size(), body);
+                                  .positive_logits = positive_logits};
+      launch(stream_, chunk.size(), body);
     });
   }
 
@@ -214,8 +218,8 @@ class OutputLayer {
                           .ldc = stride_,
                           .a_transposed = true,
                           .accumulate = slice.begin > 0,
-                          .operands = number_};
-    matmuls_.run(queue_, spec, hidden_from(slice.begin), logits_, d_weight);
+                          .operands = dtype_};
+    matmuls_.run(stream_, spec, hidden_from(slice.begin), logits_, d_weight);
   }
 
   void hidden_gradient(Range slice, Activations& d_hidden) {
@@ -226,14 +230,14 @@ class OutputLayer {
                           .ldb = stride_,
                           .ldc = d_hidden.stride(),
                           .b_transposed = true,
-                          .operands = number_};
-    matmuls_.run(queue_, spec, logits_, weights_, d_hidden.values() + slice.begin * d_hidden.stride());
+                          .operands = dtype_};
+    matmuls_.run(stream_, spec, logits_, weights_, d_hidden.values() + slice.begin * d_hidden.stride());
   }
 
-  Queue& queue_;
+  Stream& stream_;
   Matmuls& matmuls_;
   Scratch& scratch_;
-  Number number_;
+  DType dtype_;
   const Activations& hidden_;
   const Batch& batch_;
   std::int64_t items_;
@@ -241,7 +245,7 @@ class OutputLayer {
   std::int64_t row_bytes_;
   const void* weights_;
   const void* bias_;
-  StepRecord* record_;
+  DeviceStepState* state_;
   std::int64_t chunk_ = 0;  // users
   std::int64_t slice_ = 0;  // users: whole chunks
   double* nll_ = nullptr;   // (users)
@@ -262,15 +266,15 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
   float* d_bias = gradients.data() + bias.begin;
   const auto report = [&] {
     if (!ready) return;
-    ready(weight, mark());
-    ready(bias, mark());
+    ready(weight, record_event());
+    ready(bias, record_event());
   };
-  OutputLayer output(gpu_, queue_, matmuls_, scratch_, number(), hidden, batch, parameters, layer,
-                     step.record.data());
+  OutputLayer output(gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer,
+                     step.device_state.data());
   d_hidden.set_rows(output.users());
   if (output.users() == 0) {
-    queue_.clear(d_weight, weight.size() * 4);
-    queue_.clear(d_bias, bias.size() * 4);
+    stream_.memset_zero(d_weight, weight.size() * 4);
+    stream_.memset_zero(d_bias, bias.size() * 4);
     report();
     return;
   }

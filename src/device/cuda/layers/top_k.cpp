@@ -25,21 +25,21 @@ struct WriteScoreKeys {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   ScoreRows scores;
-  HeldItems held;
+  SeenItems held;
   std::uint32_t* keys;
   std::uint32_t* entries;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t user = scores.first_user + block;
     const float* row = scores.row(user);
     const std::int64_t first = block * scores.items;
-    lanes.each(scores.items, [&](std::int64_t i) {
+    group.each(scores.items, [&](std::int64_t i) {
       keys[first + i] = descending_key(row[i]);
       entries[first + i] = static_cast<std::uint32_t>(first + i);
     });
     const std::int32_t* own = held.begin(user);
-    lanes.each(held.count(user), [&](std::int64_t k) { keys[first + own[k]] = masked_key; });
+    group.each(held.count(user), [&](std::int64_t k) { keys[first + own[k]] = masked_key; });
   }
 };
 
@@ -52,11 +52,11 @@ struct WriteUserKeys {
   const std::uint32_t* entries;
   std::uint32_t* keys;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t first = block * per_block;
     const std::int64_t n = size - first < per_block ? size - first : per_block;
-    lanes.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
+    group.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
   }
 };
 
@@ -65,19 +65,19 @@ struct TakeBest {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
   ScoreRows scores;
-  HeldItems held;
+  SeenItems held;
   const std::uint32_t* entries;
   std::int64_t k;
   std::int32_t* best;
   float* best_scores;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t user = scores.first_user + block;
     const std::int64_t left = scores.items - held.count(user);
     const std::int64_t first = block * scores.items;
     const float* row = scores.row(user);
-    lanes.each(k, [&](std::int64_t place) {
+    group.each(k, [&](std::int64_t place) {
       const bool filled = place < left;
       const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
       best[user * k + place] = item;
@@ -97,8 +97,8 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
   const std::int64_t users = batch.users();
   const std::int64_t places = users * k;
   if (places == 0) return;
-  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
-  const HeldItems held(batch);
+  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
+  const SeenItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
   const std::int64_t room = sorted_users * scorer.items();
@@ -116,22 +116,22 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
       rows.first_user += first;
       rows.users = std::min(sorted_users, part.users - first);
       const std::int64_t n = rows.users * rows.items;
-      launch(queue_, rows.users, WriteScoreKeys{rows, held, keys, entries});
-      primitives_.sort_pairs(queue_, keys, sorted_keys, entries, sorted, n, 32);
-      launch(queue_, (n + WriteUserKeys::per_block - 1) / WriteUserKeys::per_block,
+      launch(stream_, rows.users, WriteScoreKeys{rows, held, keys, entries});
+      primitives_.sort_pairs(stream_, keys, sorted_keys, entries, sorted, n, 32);
+      launch(stream_, (n + WriteUserKeys::per_block - 1) / WriteUserKeys::per_block,
              WriteUserKeys{n, static_cast<std::uint32_t>(rows.items), sorted, keys});
       const int bits =
           std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));
-      primitives_.sort_pairs(queue_, keys, sorted_keys, sorted, entries, n, bits);
-      launch(queue_, rows.users, TakeBest{rows, held, entries, k, best, best_scores});
+      primitives_.sort_pairs(stream_, keys, sorted_keys, sorted, entries, n, bits);
+      launch(stream_, rows.users, TakeBest{rows, held, entries, k, best, best_scores});
     }
   });
 
   PinnedArray<std::int32_t> best_back(places);
   PinnedArray<float> scores_back(places);
-  queue_.copy_out(best_back.data(), best, places * 4);
-  queue_.copy_out(scores_back.data(), best_scores, places * 4);
-  queue_.finish();
+  stream_.copy_d2h(best_back.data(), best, places * 4);
+  stream_.copy_d2h(scores_back.data(), best_scores, places * 4);
+  stream_.synchronize();
   std::copy_n(best_back.data(), places, items.data());
   std::copy_n(scores_back.data(), places, scores.data());
 }

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -28,22 +28,22 @@ struct Convert {
   std::int64_t n;
   bool whole;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    each_of_grid<threads>(lanes, block, (n + 7) / 8, [&](std::int64_t group) {
-      const std::int64_t first = 8 * group;
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, (n + 7) / 8, [&](std::int64_t index) {
+      const std::int64_t first = 8 * index;
       if (whole && first + 8 <= n) {
-        store_eight(to + first, load_eight(from + first));
+        store_vec8(to + first, load_vec8(from + first));
       } else {
-        for (std::int64_t i = first; i < n && i < first + 8; ++i) to[i] = narrowed<To>(widened(from[i]));
+        for (std::int64_t i = first; i < n && i < first + 8; ++i) to[i] = from_float<To>(to_float(from[i]));
       }
     });
   }
 };
 
 template <class From, class To>
-void convert(Queue& queue, const From* from, To* to, std::int64_t n) {
-  launch(queue, blocks_for(n, 8 * Convert<From, To>::threads),
+void convert(Stream& stream, const From* from, To* to, std::int64_t n) {
+  launch(stream, blocks_for(n, 8 * Convert<From, To>::threads),
          Convert<From, To>{from, to, n, aligned(from) && aligned(to)});
 }
 
@@ -54,11 +54,11 @@ struct Fill {
   std::int64_t n;
   float value;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t begin = block * 8 * threads;
     const std::int64_t end = begin + 8 * threads < n ? begin + 8 * threads : n;
-    lanes.each(end - begin, [&](std::int64_t i) { to[begin + i] = value; });
+    group.each(end - begin, [&](std::int64_t i) { to[begin + i] = value; });
   }
 };
 
@@ -74,14 +74,14 @@ bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
 template <class F>
 void for_pieces(PinnedArray<float>& memory, std::int64_t rows, std::int64_t stride, F&& move) {
   if (rows == 0 || stride == 0) return;
-  const std::int64_t least = std::max(stride, staging_size);
-  if (memory.size() < least) memory = PinnedArray<float>(least);
+  const std::int64_t min_size = std::max(stride, staging_size);
+  if (memory.size() < min_size) memory = PinnedArray<float>(min_size);
   const std::int64_t at_once = memory.size() / stride;
   for (std::int64_t first = 0; first < rows; first += at_once) move(first, std::min(at_once, rows - first));
 }
 
 /// Copies rows without padding from the host to rows `stride` apart on the device, with zeros in between.
-void rows_in(Queue& queue, PinnedArray<float>& memory, const float* logical, std::int64_t rows,
+void rows_in(Stream& stream, PinnedArray<float>& memory, const float* logical, std::int64_t rows,
              std::int64_t columns, std::int64_t stride, float* to) {
   for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
     for (std::int64_t r = 0; r < n; ++r) {
@@ -89,16 +89,16 @@ void rows_in(Queue& queue, PinnedArray<float>& memory, const float* logical, std
       std::copy_n(logical + (first + r) * columns, columns, row);
       std::fill_n(row + columns, stride - columns, 0.0F);
     }
-    queue.copy_in(to + first * stride, memory.data(), n * stride * 4);
-    queue.finish();
+    stream.copy_h2d(to + first * stride, memory.data(), n * stride * 4);
+    stream.synchronize();
   });
 }
 
-void rows_out(Queue& queue, PinnedArray<float>& memory, const float* from, std::int64_t rows,
+void rows_out(Stream& stream, PinnedArray<float>& memory, const float* from, std::int64_t rows,
               std::int64_t columns, std::int64_t stride, float* logical) {
   for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
-    queue.copy_out(memory.data(), from + first * stride, n * stride * 4);
-    queue.finish();
+    stream.copy_d2h(memory.data(), from + first * stride, n * stride * 4);
+    stream.synchronize();
     for (std::int64_t r = 0; r < n; ++r) {
       std::copy_n(memory.data() + r * stride, columns, logical + (first + r) * columns);
     }
@@ -107,9 +107,9 @@ void rows_out(Queue& queue, PinnedArray<float>& memory, const float* from, std::
 
 }  // namespace
 
-void make_copies(Queue& queue, Number number, const float* from, std::uint16_t* to, std::int64_t n) {
-  with_number(number, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, float>) convert(queue, from, reinterpret_cast<T*>(to), n);
+void write_half_copies(Stream& stream, DType dtype, const float* from, std::uint16_t* to, std::int64_t n) {
+  dispatch_dtype(dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, float>) convert(stream, from, reinterpret_cast<T*>(to), n);
   });
 }
 
@@ -118,7 +118,7 @@ void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
-  rows_in(queue_, staging_, logical.data(), rows.size(), t.spec.columns, t.stride,
+  rows_in(stream_, staging_, logical.data(), rows.size(), t.spec.columns, t.stride,
           flat.data() + t.range.begin + rows.begin * t.stride);
 }
 
@@ -127,53 +127,53 @@ void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, 
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
-  rows_out(queue_, staging_, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns,
-           t.stride, logical.data());
+  rows_out(stream_, staging_, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(),
+           t.spec.columns, t.stride, logical.data());
 }
 
 void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
   to.set_rows(rows);
   require(static_cast<std::int64_t>(values.size()) == rows * to.columns());
-  rows_in(queue_, staging_, values.data(), rows, to.columns(), to.stride(), to.values());
-  make_copies(queue_, number(), to.values(), to.copy(), rows * to.stride());
+  rows_in(stream_, staging_, values.data(), rows, to.columns(), to.stride(), to.values());
+  write_half_copies(stream_, dtype(), to.values(), to.copy(), rows * to.stride());
 }
 
 void Device::read_activations(const Activations& from, std::span<float> values) const {
   require(static_cast<std::int64_t>(values.size()) == from.rows() * from.columns());
-  rows_out(queue_, staging_, from.values(), from.rows(), from.columns(), from.stride(), values.data());
+  rows_out(stream_, staging_, from.values(), from.rows(), from.columns(), from.stride(), values.data());
 }
 
 void Device::fill(FloatBuffer& buffer, float value) {
-  launch(queue_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
+  launch(stream_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
 }
 
-void Device::weights_changed(Parameters& parameters) {
-  weights_changed(parameters, {0, parameters.layout().size});
+void Device::refresh_weight_copies(Parameters& parameters) {
+  refresh_weight_copies(parameters, {0, parameters.layout().size});
 }
 
-void Device::weights_changed(Parameters& parameters, Range range) {
-  if (!narrow_run()) return;
+void Device::refresh_weight_copies(Parameters& parameters, Range range) {
+  if (!half_precision()) return;
   require(holds(parameters.master().size(), range.begin, range.size()));
   // Elements after the layout are not read by products.
   const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
   if (n <= 0) return;
-  make_copies(queue_, number(), parameters.master().data() + range.begin, parameters.copies() + range.begin,
-              n);
+  write_half_copies(stream_, dtype(), parameters.master().data() + range.begin,
+                    parameters.copies() + range.begin, n);
 }
 
-void Device::narrow(const FloatBuffer& from, Range range, NarrowBuffer& to, std::int64_t at) {
+void Device::cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
-  convert(queue_, from.data() + range.begin, to.data() + at, range.size());
+  convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
-void Device::widen(const NarrowBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+void Device::cast_to_fp32(const Bf16Buffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
-  convert(queue_, from.data() + range.begin, to.data() + at, range.size());
+  convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
 void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
-  queue_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
+  stream_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
 }
 
 }  // namespace vaecf::cuda

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -18,8 +18,8 @@ template <class T>
 struct Update {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
-  const StepRecord* record;
-  const float* verdict;  // number of overflows; squared norm of the gradient, if the rule clips
+  const DeviceStepState* state;
+  const float* gradient_stats;  // number of overflows; squared norm of the gradient, if the rule clips
   bool decays;
   Range range;
   const float* gradients;
@@ -29,14 +29,14 @@ struct Update {
   float* weights;
   T* copies;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte*) const {
-    if (verdict[0] > 0.0F) return;
-    device::UpdateRule rule = record->numbers.rule;
-    rule.gradient_scale *= device::clip_factor(rule, verdict[1]) / record->scale.scale;
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    if (gradient_stats[0] > 0.0F) return;
+    device::UpdateRule rule = state->params.rule;
+    rule.gradient_scale *= device::clip_factor(rule, gradient_stats[1]) / state->scale.scale;
     if (!decays) rule.decay = 0.0F;
     const std::int64_t first_group = range.begin / 8 + block * threads;
-    lanes.each(threads, [&](std::int64_t t) {
+    group.each(threads, [&](std::int64_t t) {
       const std::int64_t at = (first_group + t) * 8;
       if (at >= range.begin && at + 8 <= range.end) {
         eight(rule, at);
@@ -66,32 +66,32 @@ struct Update {
   VAECF_HD void one(const device::UpdateRule& rule, std::int64_t i) const {
     const std::int64_t m = i + moments_offset;
     element(rule, gradients[i], first[m], second[m], weights[i]);
-    if constexpr (!std::is_same_v<T, float>) copies[i] = narrowed<T>(weights[i]);
+    if constexpr (!std::is_same_v<T, float>) copies[i] = from_float<T>(weights[i]);
   }
 
   VAECF_HD void eight(const device::UpdateRule& rule, std::int64_t i) const {
-    const Eight g = load_eight(gradients + i);
+    const Vec8 g = load_vec8(gradients + i);
     const std::int64_t at = i + moments_offset;
-    Eight m = load_eight(first + at);
-    Eight v = load_eight(second + at);
-    Eight w = load_eight(weights + i);
+    Vec8 m = load_vec8(first + at);
+    Vec8 v = load_vec8(second + at);
+    Vec8 w = load_vec8(weights + i);
     for (int j = 0; j < 8; ++j) element(rule, g.at[j], m.at[j], v.at[j], w.at[j]);
-    store_eight(first + at, m);
-    store_eight(second + at, v);
-    store_eight(weights + i, w);
-    if constexpr (!std::is_same_v<T, float>) store_eight(copies + i, w);
+    store_vec8(first + at, m);
+    store_vec8(second + at, v);
+    store_vec8(weights + i, w);
+    if constexpr (!std::is_same_v<T, float>) store_vec8(copies + i, w);
   }
 };
 
 template <class T>
-void run(Queue& queue, const Update<T>& update) {
+void run(Stream& stream, const Update<T>& update) {
   for (const void* memory : std::initializer_list<const void*>{update.gradients, update.first, update.second,
                                                                update.weights, update.copies}) {
     if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
   }
   if (update.range.size() <= 0) return;
   const std::int64_t groups = (update.range.end + 7) / 8 - update.range.begin / 8;
-  launch(queue, blocks_for(groups, Update<T>::threads), update);
+  launch(stream, blocks_for(groups, Update<T>::threads), update);
 }
 
 }  // namespace
@@ -99,12 +99,12 @@ void run(Queue& queue, const Update<T>& update) {
 void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                     Moments moments, Parameters& parameters) {
   const NvtxRange nvtx("optimiser");
-  with_number(number(), [&](auto type) {
+  dispatch_dtype(dtype(), [&](auto type) {
     using T = decltype(type);
     T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(parameters.copies());
-    run(queue_, Update<T>{step.record.data(), step.verdict.data(), decays, range, gradients.data(),
-                          moments.first.data(), moments.second.data(), moments.offset,
-                          parameters.master().data(), copies});
+    run(stream_, Update<T>{step.device_state.data(), step.gradient_stats.data(), decays, range,
+                           gradients.data(), moments.first.data(), moments.second.data(), moments.offset,
+                           parameters.master().data(), copies});
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/math/lanes.hpp>
+#include <vaecf/math/thread_group.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -11,14 +11,14 @@
 
 namespace vaecf::cuda {
 
-/// math::Lanes on a thread block, which processes one row together. Elements are distributed with stride
-/// `threads`. Partial results are combined within a warp by butterfly shuffles and between warps in shared
-/// memory, always in the same order, so results are bitwise reproducible.
+/// math::ThreadGroup on a thread block, which processes one row together. Elements are distributed with
+/// stride `threads`. Partial results are combined within a warp by butterfly shuffles and between warps in
+/// shared memory, always in the same order, so results are bitwise reproducible.
 ///
 /// Every thread of the block makes an object with the same arguments and calls each function together with
 /// all other threads. `THREADS` is blockDim.x, a multiple of 32. The block is one-dimensional.
 template <int THREADS>
-class BlockLanes {
+class BlockGroup {
   static_assert(THREADS % 32 == 0 && THREADS >= 32 && THREADS <= 1024);
 
  public:
@@ -27,7 +27,7 @@ class BlockLanes {
     double slots[THREADS / 32 + 1];  // the last slot broadcasts the result
   };
 
-  __device__ explicit BlockLanes(Shared& shared) : shared_(shared) {}
+  __device__ explicit BlockGroup(Shared& shared) : shared_(shared) {}
 
   // The return type is explicit: nvcc's host pass drops the body, so `auto` would be void there.
   template <class F, class T = std::decay_t<std::invoke_result_t<F&, std::int64_t>>>
@@ -85,7 +85,7 @@ class BlockLanes {
   Shared& shared_;
 };
 
-static_assert(math::Lanes<BlockLanes<256>>);
+static_assert(math::ThreadGroup<BlockGroup<256>>);
 
 /// Returns the number of blocks of a body that a multiprocessor should hold; 0: the compiler decides.
 template <class Body>
@@ -96,19 +96,19 @@ constexpr int blocks_at_once() {
 
 template <class Body>
 __global__ void __launch_bounds__(Body::threads, blocks_at_once<Body>()) run_body(const Body body) {
-  __shared__ typename BlockLanes<Body::threads>::Shared shared;
+  __shared__ typename BlockGroup<Body::threads>::Shared shared;
   __shared__ alignas(16) std::byte scratch[Body::scratch_bytes > 0 ? Body::scratch_bytes : 1];
-  BlockLanes<Body::threads> lanes(shared);
-  body(lanes, static_cast<std::int64_t>(blockIdx.x), scratch);
+  BlockGroup<Body::threads> group(shared);
+  body(group, static_cast<std::int64_t>(blockIdx.x), scratch);
 }
 
 template <class Body>
-void launch(Queue& queue, std::int64_t blocks, const Body& body) {
+void launch(Stream& stream, std::int64_t blocks, const Body& body) {
   if (blocks == 0) return;
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
     throw std::logic_error("a kernel cannot have so many blocks");
   }
-  run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(queue.native())>>>(
+  run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(stream.native())>>>(
       body);
   check(cudaGetLastError(), "a kernel's start");
 }

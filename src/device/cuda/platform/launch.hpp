@@ -37,13 +37,13 @@ class NvtxRange {
 ///   static constexpr int threads = 128;         // per block, a multiple of 32
 ///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; may be 0
 ///   static constexpr int blocks_at_once = 12;   // per multiprocessor: bounds registers; optional
-///   template <class Lanes>
-///   VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const;
-/// All threads of a block run the whole body. They cooperate only through the functions of math::Lanes (sum,
-/// max, each; each ends in a barrier). Code outside these functions must compute the same values on every
-/// thread and must not write to memory.
+///   template <class Group>
+///   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const;
+/// All threads of a block run the whole body. They cooperate only through the functions of math::ThreadGroup
+/// (sum, max, each; each ends in a barrier). Code outside these functions must compute the same values on
+/// every thread and must not write to memory.
 template <class Body>
-void launch(Queue& queue, std::int64_t blocks, const Body& body);
+void launch(Stream& stream, std::int64_t blocks, const Body& body);
 
 }  // namespace vaecf::cuda
 

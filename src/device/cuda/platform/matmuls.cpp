@@ -19,7 +19,7 @@ namespace {
 
 /// NVIDIA's recommendation for Hopper; large enough for the split sums of all products here.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-constexpr int most_candidates = 8;
+constexpr int max_candidates = 8;
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -39,13 +39,13 @@ struct Destroy {
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
-cudaDataType_t type_of(Number number) {
-  switch (number) {
-    case Number::fp32:
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
       return CUDA_R_32F;
-    case Number::bf16:
+    case DType::bf16:
       return CUDA_R_16BF;
-    case Number::fp16:
+    case DType::fp16:
       return CUDA_R_16F;
   }
   throw std::logic_error("not a Number");
@@ -63,10 +63,10 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 }
 
 /// To cuBLASLt, a row-major matrix of `rows` rows is its column-major transpose.
-Owned<cublasLtMatrixLayout_t> make_layout(Number number, std::int64_t rows, std::int64_t columns,
+Owned<cublasLtMatrixLayout_t> make_layout(DType dtype, std::int64_t rows, std::int64_t columns,
                                           std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublaslt().MatrixLayoutCreate(&layout, type_of(number), static_cast<std::uint64_t>(columns),
+  check(cublaslt().MatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
                                       static_cast<std::uint64_t>(rows), stride),
         "describing a matrix");
   return Owned<cublasLtMatrixLayout_t>(layout);
@@ -80,19 +80,19 @@ std::uint32_t alignment_of(const void* memory) {
 
 /// A product in cuBLASLt's terms. Row-major c = a b is column-major c' = b' a', so b is the first operand.
 /// The bias, shared by our rows, applies along columns, as the epilogue requires.
-struct Plan {
+struct MatmulPlan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c;
   std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< fallbacks follow the one in use
 };
 
-Plan describe(const MatmulSpec& spec, Fp32Products fp32) {
+MatmulPlan describe(const MatmulSpec& spec, Fp32Products fp32) {
   cublasLtMatmulDesc_t description = nullptr;
-  const bool rounds = spec.operands == Number::fp32 && fp32 == Fp32Products::tf32;
+  const bool rounds = spec.operands == DType::fp32 && fp32 == Fp32Products::tf32;
   check(cublaslt().MatmulDescCreate(&description, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                     CUDA_R_32F),
         "describing a product");
-  Plan plan;
+  MatmulPlan plan;
   plan.description.reset(description);
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, spec.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, spec.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -131,24 +131,25 @@ struct Matmuls::State {
     handle.reset(made);
   }
 
-  cublasStatus_t start(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, bool accumulate,
-                       const Operands& x) {
+  cublasStatus_t start(Stream& stream, const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                       bool accumulate, const Operands& x) {
     const float alpha = 1.0F;
     const float beta = accumulate ? 1.0F : 0.0F;
     return cublaslt().Matmul(handle.get(), plan.description.get(), &alpha, x.b, plan.b.get(), x.a,
                              plan.a.get(), &beta, x.c, plan.c.get(), x.c, plan.c.get(), &algorithm,
-                             workspace.data(), workspace_bytes, static_cast<cudaStream_t>(queue.native()));
+                             workspace.data(), workspace_bytes, static_cast<cudaStream_t>(stream.native()));
   }
 
   /// Returns the algorithms that cuBLASLt expects to be fastest, best first.
-  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan, const MatmulSpec& spec, const Operands& x) {
+  std::vector<cublasLtMatmulAlgo_t> candidates(const MatmulPlan& plan, const MatmulSpec& spec,
+                                               const Operands& x) {
     cublasLtMatmulPreference_t made = nullptr;
     check(cublaslt().MatmulPreferenceCreate(&made), "describing a product");
     const Owned<cublasLtMatmulPreference_t> preference(made);
     set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
     // Partial sums are combined in fp32, never in a 16-bit result. For deterministic results they are
     // combined in a fixed order after the last part.
-    const bool in_order = deterministic || spec.result != Number::fp32;
+    const bool in_order = deterministic || spec.result != DType::fp32;
     set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(in_order ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
                                             : CUBLASLT_REDUCTION_SCHEME_MASK));
@@ -157,11 +158,11 @@ struct Matmuls::State {
     set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(x.c));
     set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(x.c));
 
-    std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
+    std::array<cublasLtMatmulHeuristicResult_t, max_candidates> found{};
     int count = 0;
     const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
         handle.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), made,
-        most_candidates, found.data(), &count);
+        max_candidates, found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
     check(status, "planning a product");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
@@ -172,36 +173,37 @@ struct Matmuls::State {
   }
 
   /// Returns the fastest of a few runs in seconds; infinity if the algorithm does not run.
-  double seconds(Queue& queue, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Operands& x) {
+  double seconds(Stream& stream, const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                 const Operands& x) {
     Event begin(Timing::on);
     Event end(Timing::on);
     constexpr double never = std::numeric_limits<double>::infinity();
     double best = never;
     for (int run = 0; run < 4; ++run) {
-      queue.record(begin);
-      if (start(queue, plan, algorithm, false, x) != CUBLAS_STATUS_SUCCESS) {
+      stream.record(begin);
+      if (start(stream, plan, algorithm, false, x) != CUBLAS_STATUS_SUCCESS) {
         cudaGetLastError();
         return never;
       }
-      queue.record(end);
-      queue.finish();
+      stream.record(end);
+      stream.synchronize();
       // The first run loads the kernel.
       if (run > 0) best = std::min(best, Event::seconds_between(begin, end));
     }
     return best;
   }
 
-  std::size_t fastest(Queue& queue, const Plan& plan, const Operands& x) {
+  std::size_t fastest(Stream& stream, const MatmulPlan& plan, const Operands& x) {
     std::vector<double> times;
-    for (const auto& algorithm : plan.algorithms) times.push_back(seconds(queue, plan, algorithm, x));
+    for (const auto& algorithm : plan.algorithms) times.push_back(seconds(stream, plan, algorithm, x));
     return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
   }
 
-  Plan& plan_for(Queue& queue, const MatmulSpec& spec, const Operands& x) {
+  MatmulPlan& plan_for(Stream& stream, const MatmulSpec& spec, const Operands& x) {
     const PlanKey key{spec, {alignment_of(x.a), alignment_of(x.b), alignment_of(x.c)}};
     const auto known = plans.find(key);
     if (known != plans.end()) return known->second;
-    Plan made = describe(spec, fp32);
+    MatmulPlan made = describe(spec, fp32);
     if (spec.bias) set(made.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
     made.algorithms = candidates(made, spec, x);
     if (made.algorithms.empty()) {
@@ -212,9 +214,9 @@ struct Matmuls::State {
     // Trials overwrite the result and block until the device is done. If either is not allowed, or the
     // product is small, the heuristic's first algorithm is used.
     const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
-    if (!deterministic && !spec.accumulate && !queue.capturing() && worth_it) {
-      queue.finish();  // so that trials measure only themselves
-      std::swap(made.algorithms.front(), made.algorithms[fastest(queue, made, x)]);
+    if (!deterministic && !spec.accumulate && !stream.capturing() && worth_it) {
+      stream.synchronize();  // so that trials measure only themselves
+      std::swap(made.algorithms.front(), made.algorithms[fastest(stream, made, x)]);
     }
     return plans.emplace(key, std::move(made)).first->second;
   }
@@ -223,20 +225,20 @@ struct Matmuls::State {
   Fp32Products fp32;
   Owned<cublasLtHandle_t> handle;
   DeviceArray<std::byte> workspace;
-  std::map<PlanKey, Plan> plans;
+  std::map<PlanKey, MatmulPlan> plans;
 };
 
 Matmuls::Matmuls(Gpu& gpu, bool deterministic, Fp32Products fp32)
     : state_(std::make_unique<State>(gpu, deterministic, fp32)) {}
 Matmuls::~Matmuls() = default;
 
-void Matmuls::run(Queue& queue, const MatmulSpec& spec, const void* a, const void* b, void* c,
+void Matmuls::run(Stream& stream, const MatmulSpec& spec, const void* a, const void* b, void* c,
                   const void* bias) {
   const Operands x{a, b, c, bias};
-  Plan& plan = state_->plan_for(queue, spec, x);
+  MatmulPlan& plan = state_->plan_for(stream, spec, x);
   if (spec.bias) set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   for (;;) {
-    const cublasStatus_t status = state_->start(queue, plan, plan.algorithms.front(), spec.accumulate, x);
+    const cublasStatus_t status = state_->start(stream, plan, plan.algorithms.front(), spec.accumulate, x);
     const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
                          status == CUBLAS_STATUS_ARCH_MISMATCH;
     if (!refused || plan.algorithms.size() == 1) return check(status, "a product");

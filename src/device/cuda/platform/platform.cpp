@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda/platform.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -18,7 +18,7 @@ struct Gpu::State {
   explicit State(int index) : number(index) {
     // Must be the first CUDA call: any other would create a context on device 0, with its memory.
     check(cudaSetDevice(index), "selecting the GPU");
-    facts = cuda_facts().gpus.at(static_cast<std::size_t>(index));
+    facts = query_cuda_info().gpus.at(static_cast<std::size_t>(index));
     check(cudaStreamCreateWithFlags(&clearing, cudaStreamNonBlocking), "creating a stream");
   }
   ~State() { cudaStreamDestroy(clearing); }
@@ -26,7 +26,7 @@ struct Gpu::State {
   State& operator=(const State&) = delete;
 
   int number;
-  GpuFacts facts;
+  GpuInfo facts;
   cudaStream_t clearing = nullptr;
   std::int64_t used = 0;
   std::int64_t peak = 0;
@@ -152,19 +152,19 @@ struct CapturedGraph::State {
   cudaGraphExec_t runnable = nullptr;
 };
 
-struct Queue::State {
+struct Stream::State {
   State() {
     // Non-blocking: not synchronized with the default stream, which libraries may use.
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
   }
   ~State() {
-    if (capturing) abandon_capture();
+    if (capturing) discard_capture();
     cudaStreamDestroy(stream);  // work in it still completes
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void abandon_capture() noexcept {
+  void discard_capture() noexcept {
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
@@ -175,44 +175,44 @@ struct Queue::State {
   bool capturing = false;
 };
 
-Queue::Queue() : state_(std::make_unique<State>()) {}
-Queue::~Queue() = default;
+Stream::Stream() : state_(std::make_unique<State>()) {}
+Stream::~Stream() = default;
 
-void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
+void Stream::copy_h2d(void* device, const void* host, std::int64_t bytes) {
   if (bytes == 0) return;
   check(
       cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, state_->stream),
       "a copy to the GPU");
 }
 
-void Queue::copy_out(void* host, const void* device, std::int64_t bytes) {
+void Stream::copy_d2h(void* host, const void* device, std::int64_t bytes) {
   if (bytes == 0) return;
   check(
       cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, state_->stream),
       "a copy from the GPU");
 }
 
-void Queue::copy(void* to, const void* from, std::int64_t bytes) {
+void Stream::copy(void* to, const void* from, std::int64_t bytes) {
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, state_->stream),
         "a copy on the GPU");
 }
 
-void Queue::clear(void* device, std::int64_t bytes) {
+void Stream::memset_zero(void* device, std::int64_t bytes) {
   if (bytes == 0) return;
   check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(bytes), state_->stream), "clearing GPU memory");
 }
 
-void Queue::record(Event& event) {
+void Stream::record(Event& event) {
   check(cudaEventRecord(static_cast<cudaEvent_t>(event.native()), state_->stream), "recording an event");
 }
 
-void Queue::wait_for(void* event) {
+void Stream::wait_event(void* event) {
   if (event == nullptr) return;
   check(cudaStreamWaitEvent(state_->stream, static_cast<cudaEvent_t>(event), 0), "waiting for an event");
 }
 
-void Queue::finish() {
+void Stream::synchronize() {
   if (state_->capturing) throw std::logic_error("Queue::finish: must not be called during a capture");
   // Short waits spin; longer ones yield the core to other threads, and still longer ones sleep.
   using Clock = std::chrono::steady_clock;
@@ -232,7 +232,7 @@ void Queue::finish() {
   }
 }
 
-void Queue::begin_capture() {
+void Stream::begin_capture() {
   if (state_->capturing) throw std::logic_error("a capture within a capture");
   // Thread local: operations that a capture does not allow (allocation, waiting) fail on this thread, which
   // would be a bug of this program, while other threads, such as NCCL's and the watchdog's, are not affected.
@@ -242,7 +242,7 @@ void Queue::begin_capture() {
   state_->capturing = true;
 }
 
-CapturedGraph Queue::end_capture() {
+CapturedGraph Stream::end_capture() {
   if (!state_->capturing) throw std::logic_error("Queue::end_capture: no capture is active");
   state_->capturing = false;
   cudaGraph_t captured = nullptr;
@@ -256,16 +256,16 @@ CapturedGraph Queue::end_capture() {
   return CapturedGraph(std::move(graph));
 }
 
-void Queue::run(const CapturedGraph& graph) {
+void Stream::run(const CapturedGraph& graph) {
   if (state_->capturing) throw std::logic_error("a graph within a capture");
   check(cudaGraphLaunch(graph.state().runnable, state_->stream), "launching a graph");
 }
 
-bool Queue::capturing() const {
+bool Stream::capturing() const {
   return state_->capturing;
 }
 
-void* Queue::native() const {
+void* Stream::native() const {
   return state_->stream;
 }
 

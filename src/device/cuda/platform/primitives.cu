@@ -38,11 +38,11 @@ struct Primitives::State {
 
   /// Returns scratch memory of at least `bytes`. Outgrown blocks are kept, because graphs may refer to them;
   /// doubling limits their total to the size in use.
-  void* take(const Queue& queue, std::size_t bytes) {
+  void* take(const Stream& stream, std::size_t bytes) {
     const auto size = static_cast<std::int64_t>(bytes);
     const std::int64_t has = scratch.empty() ? 0 : scratch.back().size();
     if (has < size) {
-      if (queue.capturing()) throw std::logic_error("a scan or sort must run once before it is captured");
+      if (stream.capturing()) throw std::logic_error("a scan or sort must run once before it is captured");
       scratch.emplace_back(gpu, std::max(size, 2 * has), "scratch of scan and sort");
     }
     return scratch.back().data();
@@ -55,23 +55,23 @@ struct Primitives::State {
 Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
 Primitives::~Primitives() = default;
 
-void Primitives::running_sum(Queue& queue, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
-  queue.clear(out, sizeof *out);
+void Primitives::exclusive_scan(Stream& stream, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
+  stream.memset_zero(out, sizeof *out);
   if (n == 0) return;
-  const auto stream = static_cast<cudaStream_t>(queue.native());
+  const auto native = static_cast<cudaStream_t>(stream.native());
   std::size_t bytes = 0;
-  check(scan(nullptr, bytes, in, out + 1, n, stream), "planning a scan");
-  check(scan(state_->take(queue, bytes), bytes, in, out + 1, n, stream), "a scan");
+  check(scan(nullptr, bytes, in, out + 1, n, native), "planning a scan");
+  check(scan(state_->take(stream, bytes), bytes, in, out + 1, n, native), "a scan");
 }
 
-void Primitives::sort_pairs(Queue& queue, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+void Primitives::sort_pairs(Stream& stream, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                             const std::uint32_t* values, std::uint32_t* sorted_values, std::int64_t n,
                             int bits) {
   if (n == 0) return;
-  const auto stream = static_cast<cudaStream_t>(queue.native());
+  const auto native = static_cast<cudaStream_t>(stream.native());
   std::size_t bytes = 0;
-  check(sort(nullptr, bytes, keys, sorted_keys, values, sorted_values, n, bits, stream), "planning a sort");
-  check(sort(state_->take(queue, bytes), bytes, keys, sorted_keys, values, sorted_values, n, bits, stream),
+  check(sort(nullptr, bytes, keys, sorted_keys, values, sorted_values, n, bits, native), "planning a sort");
+  check(sort(state_->take(stream, bytes), bytes, keys, sorted_keys, values, sorted_values, n, bits, native),
         "a sort");
 }
 

@@ -16,18 +16,18 @@ namespace vaecf::math {
 ///   max(n, f)   returns the maximum of the floats f(i); -infinity for n = 0
 ///   each(n, f)  calls f(i) for every i; the calls must be independent of each other
 template <class L>
-concept Lanes = requires(L& lanes, std::int64_t n, float (*f)(std::int64_t), double (*d)(std::int64_t),
-                         std::int64_t (*c)(std::int64_t), void (*v)(std::int64_t)) {
-  { lanes.sum(n, f) } -> std::same_as<float>;
-  { lanes.sum(n, d) } -> std::same_as<double>;
-  { lanes.sum(n, c) } -> std::same_as<std::int64_t>;
-  { lanes.max(n, f) } -> std::same_as<float>;
-  lanes.each(n, v);
+concept ThreadGroup = requires(L& group, std::int64_t n, float (*f)(std::int64_t), double (*d)(std::int64_t),
+                               std::int64_t (*c)(std::int64_t), void (*v)(std::int64_t)) {
+  { group.sum(n, f) } -> std::same_as<float>;
+  { group.sum(n, d) } -> std::same_as<double>;
+  { group.sum(n, c) } -> std::same_as<std::int64_t>;
+  { group.max(n, f) } -> std::same_as<float>;
+  group.each(n, v);
 };
 
 /// One CPU thread; provides sum() only. Sixteen independent partial sums let the compiler vectorize without
 /// reordering additions, and round less than a single sum.
-class OneLane {
+class SingleThread {
  public:
   template <class F>
   VAECF_HD auto sum(std::int64_t n, F&& f) const {

@@ -1,4 +1,4 @@
-#include "support/reference_verbs.hpp"
+#include "support/reference_ops.hpp"
 
 #include <vaecf/math/philox.hpp>
 
@@ -59,23 +59,23 @@ Matrix before_activation(Activation act, const Matrix& output, const Matrix& d_o
 
 }  // namespace
 
-Matrix scaled_input(const HostBatch& batch, device::Keep keep, StepKey key) {
+Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key) {
   Matrix s(batch.size(), batch.items);
   for (std::int64_t row = 0; row < batch.size(); ++row) {
     const auto items = batch.rows.view().row(row);
     const auto kept_share = [](std::uint32_t word, float share) {
       return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
     };
-    const std::uint32_t all_or_nothing = math::random_word(key.seed, math::RandomPurpose::history, key.step,
+    const std::uint32_t all_or_nothing = math::random_word(key.seed, math::RandomStream::history, key.step,
                                                            batch.users[static_cast<std::size_t>(row)], 0);
-    if (!kept_share(all_or_nothing, keep.history)) continue;
+    if (!kept_share(all_or_nothing, input_dropout.history_keep_prob)) continue;
     for (const std::int32_t item : items) {
       const std::uint32_t word =
-          math::random_word(key.seed, math::RandomPurpose::dropout, key.step,
+          math::random_word(key.seed, math::RandomStream::dropout, key.step,
                             batch.users[static_cast<std::size_t>(row)], static_cast<std::uint32_t>(item));
-      if (kept_share(word, keep.items)) {
-        s.at(row, item) =
-            1.0 / (static_cast<double>(keep.items) * std::sqrt(static_cast<double>(items.size())));
+      if (kept_share(word, input_dropout.item_keep_prob)) {
+        s.at(row, item) = 1.0 / (static_cast<double>(input_dropout.item_keep_prob) *
+                                 std::sqrt(static_cast<double>(items.size())));
       }
     }
   }
@@ -93,14 +93,15 @@ Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Act
   return output;
 }
 
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    device::Keep keep, StepKey key) {
-  return linear(scaled_input(batch, keep, key), weight, bias, act);
+Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
+                     device::InputDropout input_dropout, StepKey key) {
+  return linear(scaled_input(batch, input_dropout, key), weight, bias, act);
 }
 
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                    device::Keep keep, StepKey key, const HostBatch& side, const Matrix& table) {
-  Matrix output = encode_input(batch, weight, bias, Activation::identity, keep, key);
+Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
+                     device::InputDropout input_dropout, StepKey key, const HostBatch& side,
+                     const Matrix& table) {
+  Matrix output = sparse_linear(batch, weight, bias, Activation::identity, input_dropout, key);
   const Matrix more = product(scaled_input(side, 1.0F, {}), table);
   for (std::size_t i = 0; i < output.values.size(); ++i) {
     output.values[i] += more.values[i];
@@ -109,7 +110,7 @@ Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& 
   return output;
 }
 
-Matrix side_gradient(const HostBatch& side, const Matrix& d_before) {
+Matrix side_features_backward(const HostBatch& side, const Matrix& d_before) {
   return product(transposed(scaled_input(side, 1.0F, {})), d_before);
 }
 
@@ -169,11 +170,11 @@ LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activat
   return result;
 }
 
-LayerGradient input_gradient(const HostBatch& batch, device::Keep keep, StepKey key, Activation act,
-                             const Matrix& output, const Matrix& d_output) {
+LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputDropout input_dropout, StepKey key,
+                                     Activation act, const Matrix& output, const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);
-  result.d_weight = product(transposed(scaled_input(batch, keep, key)), result.d_before);
+  result.d_weight = product(transposed(scaled_input(batch, input_dropout, key)), result.d_before);
   result.d_bias = column_sums(result.d_before);
   return result;
 }
@@ -230,7 +231,7 @@ std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, 
   return order;
 }
 
-std::vector<std::int32_t> rank_held_out(const Matrix& scores, const HostBatch& batch, CsrView targets) {
+std::vector<std::int32_t> rank_targets(const Matrix& scores, const HostBatch& batch, CsrView targets) {
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     const std::vector<std::int32_t> order = ranking(scores, batch, row);

@@ -46,20 +46,20 @@ double Event::seconds_between(const Event& from, const Event& to) {
   return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
 
-Queue::Queue() : state_(std::make_unique<State>()) {
+Stream::Stream() : state_(std::make_unique<State>()) {
   const std::lock_guard lock(twin::world().mutex);
   twin::world().timelines.push_back(state_->timeline);
 }
 
-Queue::~Queue() {
+Stream::~Stream() {
   const std::lock_guard lock(twin::world().mutex);
   twin::run_until(*state_->timeline, state_->timeline->queued);
   if (state_->capture) std::erase(twin::world().captures, state_->capture.get());
 }
 
-void perform(Queue& queue, std::function<void()> work) {
+void perform(Stream& stream, std::function<void()> work) {
   const std::lock_guard lock(twin::world().mutex);
-  Queue::State& state = queue.state();
+  Stream::State& state = stream.state();
   if (state.capturing()) {
     state.capture->work.push_back(std::move(work));
   } else {
@@ -68,8 +68,8 @@ void perform(Queue& queue, std::function<void()> work) {
   }
 }
 
-void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
-  twin::require_device(device, bytes, "copy_in");
+void Stream::copy_h2d(void* device, const void* host, std::int64_t bytes) {
+  twin::require_device(device, bytes, "copy_h2d");
   const auto size = static_cast<std::size_t>(bytes);
   if (size == 0) return;
   if (twin::is_pinned(host, bytes)) {
@@ -84,8 +84,8 @@ void Queue::copy_in(void* device, const void* host, std::int64_t bytes) {
   });
 }
 
-void Queue::copy_out(void* host, const void* device, std::int64_t bytes) {
-  twin::require_device(device, bytes, "copy_out");
+void Stream::copy_d2h(void* host, const void* device, std::int64_t bytes) {
+  twin::require_device(device, bytes, "copy_d2h");
   const auto size = static_cast<std::size_t>(bytes);
   if (size == 0) return;
   if (twin::is_pinned(host, bytes)) {
@@ -93,22 +93,22 @@ void Queue::copy_out(void* host, const void* device, std::int64_t bytes) {
     return;
   }
   if (capturing()) refuse("a copy to pageable memory in a capture");
-  finish();
+  synchronize();
   std::memcpy(host, device, size);
 }
 
-void Queue::copy(void* to, const void* from, std::int64_t bytes) {
+void Stream::copy(void* to, const void* from, std::int64_t bytes) {
   twin::require_device(to, bytes, "copy");
   twin::require_device(from, bytes, "copy");
   if (bytes > 0) perform(*this, [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
 }
 
-void Queue::clear(void* device, std::int64_t bytes) {
+void Stream::memset_zero(void* device, std::int64_t bytes) {
   twin::require_device(device, bytes, "clear");
   if (bytes > 0) perform(*this, [=] { std::memset(device, 0, static_cast<std::size_t>(bytes)); });
 }
 
-void Queue::record(Event& event) {
+void Stream::record(Event& event) {
   const std::lock_guard lock(twin::world().mutex);
   auto& point = *static_cast<twin::Point*>(event.native());
   // A new object, because an earlier record() of this event that is still queued writes to the old one.
@@ -121,7 +121,7 @@ void Queue::record(Event& event) {
   point.position = state_->timeline->queued;
 }
 
-void Queue::wait_for(void* event) {
+void Stream::wait_event(void* event) {
   if (event == nullptr) return;
   const std::lock_guard lock(twin::world().mutex);
   const auto& point = *static_cast<const twin::Point*>(event);
@@ -137,12 +137,12 @@ void Queue::wait_for(void* event) {
           [timeline = point.timeline, position = point.position] { twin::run_until(*timeline, position); });
 }
 
-void Queue::finish() {
-  if (capturing()) refuse("waiting for a queue that captures");
+void Stream::synchronize() {
+  if (capturing()) refuse("waiting for a stream that captures");
   twin::run_until(*state_->timeline, state_->timeline->queued);
 }
 
-void Queue::begin_capture() {
+void Stream::begin_capture() {
   const std::lock_guard lock(twin::world().mutex);
   if (capturing()) refuse("a capture within a capture");
   state_->capture = std::make_shared<twin::Capture>();
@@ -151,7 +151,7 @@ void Queue::begin_capture() {
   twin::world().captures.push_back(state_->capture.get());
 }
 
-CapturedGraph Queue::end_capture() {
+CapturedGraph Stream::end_capture() {
   const std::lock_guard lock(twin::world().mutex);
   if (!capturing() || state_->capture->origin != state_->timeline.get())
     refuse("ending a capture that was not begun");
@@ -164,17 +164,17 @@ CapturedGraph Queue::end_capture() {
   return CapturedGraph(std::move(graph));
 }
 
-void Queue::run(const CapturedGraph& graph) {
+void Stream::run(const CapturedGraph& graph) {
   if (capturing()) refuse("a graph within a capture");
   for (const auto& work : graph.state().work) perform(*this, work);
 }
 
-bool Queue::capturing() const {
+bool Stream::capturing() const {
   const std::lock_guard lock(twin::world().mutex);
   return state_->capturing();
 }
 
-void* Queue::native() const {
+void* Stream::native() const {
   return state_.get();
 }
 

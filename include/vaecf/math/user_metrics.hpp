@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/math/lanes.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/thread_group.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace vaecf::math {
 
 /// Returns whether `item` ranks ahead of `target`: higher score first, then lower item index. A NaN score on
 /// either side counts against the target, so that NaN scores never improve a metric.
-VAECF_HD inline bool beats(float score, std::int64_t item, float target_score, std::int64_t target) {
+VAECF_HD inline bool ranks_ahead(float score, std::int64_t item, float target_score, std::int64_t target) {
   return !(score < target_score) && (score != target_score || item < target);
 }
 
@@ -26,14 +26,14 @@ VAECF_HD inline double discounted_gain(std::int64_t rank) {
 /// The targets of one user in the list of the first k items. Ranks start at 0.
 template <class L>
 struct RankedTargets {
-  L& lanes;
+  L& group;
   const std::int32_t* ranks;  ///< ranks of the targets; k or more: not in the list
   std::int64_t count;         ///< number of targets, at least 1
   std::int64_t k;             ///< at most the number of items
   std::int64_t possible;      ///< maximum number of targets in the list: min(k, count)
 
   VAECF_HD std::int64_t hits() const {
-    return lanes.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
+    return group.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
   }
 };
 
@@ -43,9 +43,9 @@ struct Ndcg {
   static constexpr const char* name = "ndcg";
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
-    const double dcg = of.lanes.sum(
+    const double dcg = of.group.sum(
         of.count, [&of](std::int64_t i) { return of.ranks[i] < of.k ? discounted_gain(of.ranks[i]) : 0.0; });
-    return dcg / of.lanes.sum(of.possible, [](std::int64_t rank) { return discounted_gain(rank); });
+    return dcg / of.group.sum(of.possible, [](std::int64_t rank) { return discounted_gain(rank); });
   }
 };
 
@@ -82,7 +82,7 @@ struct Mrr {
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
     // The first target is the one that no other target ranks ahead of.
-    return of.lanes.sum(of.count, [&of](std::int64_t i) {
+    return of.group.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       for (std::int64_t j = 0; j < of.count; ++j) {
         if (of.ranks[j] < of.ranks[i]) return 0.0;
@@ -99,7 +99,7 @@ struct Map {
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
     // At most k targets are in the list, so this takes at most k * count steps.
-    const double precisions = of.lanes.sum(of.count, [&of](std::int64_t i) {
+    const double precisions = of.group.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       std::int64_t up_to_here = 0;
       for (std::int64_t j = 0; j < of.count; ++j) up_to_here += of.ranks[j] <= of.ranks[i] ? 1 : 0;
@@ -128,12 +128,12 @@ using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map>;
 /// Returns `metric` of a user whose `count` targets have `ranks` among `items` items, in fp64. Ranks of
 /// `items` or more (masked targets) never count. Returns 0 if there is no target.
 template <class L>
-VAECF_HD double metric_row(L& lanes, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
-                           std::int64_t items) {
+VAECF_HD double user_metric(L& group, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
+                            std::int64_t items) {
   const std::int64_t k = metric.k < items ? metric.k : items;
   const std::int64_t possible = k < count ? k : count;
   if (possible == 0) return 0.0;
-  return UserMetrics::of_user(metric.kind, RankedTargets<L>{lanes, ranks, count, k, possible});
+  return UserMetrics::of_user(metric.kind, RankedTargets<L>{group, ranks, count, k, possible});
 }
 
 }  // namespace vaecf::math

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/narrow.hpp>
+#include <vaecf/base/half_precision.hpp>
 #include <vaecf/device/cuda/storage.hpp>
 
 #include <bit>
@@ -20,18 +20,18 @@ namespace vaecf::cuda {
 
 static_assert(row_alignment == 8);
 
-struct Eight {
+struct Vec8 {
   float at[8];
 };
 
-struct alignas(16) FourWords {
+struct alignas(16) Words128 {
   std::uint32_t word[4];
 };
 
 /// Packs two 16-bit values, the first one in the lower half. T::from and T::value define the conversion;
 /// device instructions give the same result except for the bits of a NaN.
 template <class T>
-VAECF_HD inline std::uint32_t narrow_pair(float first, float second) {
+VAECF_HD inline std::uint32_t pack2(float first, float second) {
 #ifdef __CUDA_ARCH__
   if constexpr (std::is_same_v<T, Bf16>) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
@@ -46,7 +46,7 @@ VAECF_HD inline std::uint32_t narrow_pair(float first, float second) {
 }
 
 template <class T>
-VAECF_HD inline void widen_pair(std::uint32_t pair, float& first, float& second) {
+VAECF_HD inline void unpack2(std::uint32_t pair, float& first, float& second) {
 #ifdef __CUDA_ARCH__
   if constexpr (std::is_same_v<T, Fp16>) {
     const float2 values = __half22float2(*reinterpret_cast<const __half2*>(&pair));
@@ -64,19 +64,19 @@ inline bool aligned(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
 }
 
-VAECF_HD inline FourWords load_words(const void* from) {
+VAECF_HD inline Words128 load_words(const void* from) {
 #ifdef __CUDA_ARCH__
   // uint4 guarantees a single instruction; a memcpy or a plain struct does not.
   const uint4 four = *static_cast<const uint4*>(from);
   return {{four.x, four.y, four.z, four.w}};
 #else
-  FourWords words;
+  Words128 words;
   std::memcpy(&words, __builtin_assume_aligned(from, 16), 16);
   return words;
 #endif
 }
 
-VAECF_HD inline void store_words(void* to, const FourWords& words) {
+VAECF_HD inline void store_words(void* to, const Words128& words) {
 #ifdef __CUDA_ARCH__
   *static_cast<uint4*>(to) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 #else
@@ -85,73 +85,73 @@ VAECF_HD inline void store_words(void* to, const FourWords& words) {
 }
 
 /// Four fp32 elements, accessed by one instruction.
-struct Four {
+struct Vec4 {
   float at[4];
 };
-VAECF_HD inline Four load_four(const float* from) {
-  const FourWords words = load_words(from);
-  Four four;
+VAECF_HD inline Vec4 load_vec4(const float* from) {
+  const Words128 words = load_words(from);
+  Vec4 four;
   for (int j = 0; j < 4; ++j) four.at[j] = std::bit_cast<float>(words.word[j]);
   return four;
 }
 
 /// Loads eight elements; T: float, Bf16 or Fp16.
 template <class T>
-VAECF_HD inline Eight load_eight(const T* from) {
-  Eight eight;
+VAECF_HD inline Vec8 load_vec8(const T* from) {
+  Vec8 vec;
   if constexpr (std::is_same_v<T, float>) {
     for (int half = 0; half < 2; ++half) {
-      const Four four = load_four(from + 4 * half);
-      for (int j = 0; j < 4; ++j) eight.at[4 * half + j] = four.at[j];
+      const Vec4 four = load_vec4(from + 4 * half);
+      for (int j = 0; j < 4; ++j) vec.at[4 * half + j] = four.at[j];
     }
   } else {
-    const FourWords words = load_words(from);
-    for (int j = 0; j < 4; ++j) widen_pair<T>(words.word[j], eight.at[2 * j], eight.at[2 * j + 1]);
+    const Words128 words = load_words(from);
+    for (int j = 0; j < 4; ++j) unpack2<T>(words.word[j], vec.at[2 * j], vec.at[2 * j + 1]);
   }
-  return eight;
+  return vec;
 }
 
 template <class T>
-VAECF_HD inline void store_eight(T* to, const Eight& eight) {
-  FourWords words;
+VAECF_HD inline void store_vec8(T* to, const Vec8& vec) {
+  Words128 words;
   if constexpr (std::is_same_v<T, float>) {
     for (int half = 0; half < 2; ++half) {
-      for (int j = 0; j < 4; ++j) words.word[j] = std::bit_cast<std::uint32_t>(eight.at[4 * half + j]);
+      for (int j = 0; j < 4; ++j) words.word[j] = std::bit_cast<std::uint32_t>(vec.at[4 * half + j]);
       store_words(to + 4 * half, words);
     }
   } else {
-    for (int j = 0; j < 4; ++j) words.word[j] = narrow_pair<T>(eight.at[2 * j], eight.at[2 * j + 1]);
+    for (int j = 0; j < 4; ++j) words.word[j] = pack2<T>(vec.at[2 * j], vec.at[2 * j + 1]);
     store_words(to, words);
   }
 }
 
 template <class T>
-VAECF_HD inline float widened(T number) {
+VAECF_HD inline float to_float(T number) {
   if constexpr (std::is_same_v<T, float>) {
     return number;
   } else {
     float value = 0.0F;
     float other = 0.0F;
-    widen_pair<T>(number.bits, value, other);
+    unpack2<T>(number.bits, value, other);
     return value;
   }
 }
 
 template <class T>
-VAECF_HD inline T narrowed(float value) {
+VAECF_HD inline T from_float(float value) {
   if constexpr (std::is_same_v<T, float>)
     return value;
   else
-    return T{static_cast<std::uint16_t>(narrow_pair<T>(value, 0.0F))};
+    return T{static_cast<std::uint16_t>(pack2<T>(value, 0.0F))};
 }
 
 /// Calls f(w) for the work items of this block among `work`, one per thread. The kernel must have
 /// blocks_for(work, threads) blocks.
-template <int threads, class Lanes, class F>
-VAECF_HD inline void each_of_grid(Lanes& lanes, std::int64_t block, std::int64_t work, F&& f) {
+template <int threads, class Group, class F>
+VAECF_HD inline void for_each_in_grid(Group& group, std::int64_t block, std::int64_t work, F&& f) {
   const std::int64_t begin = block * threads;
   const std::int64_t left = work - begin;
-  lanes.each(left < threads ? left : threads, [&](std::int64_t i) { f(begin + i); });
+  group.each(left < threads ? left : threads, [&](std::int64_t i) { f(begin + i); });
 }
 
 inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
@@ -160,13 +160,13 @@ inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
 
 /// Calls f(T{}) with the element type of `number`.
 template <class F>
-void with_number(Number number, F&& f) {
-  switch (number) {
-    case Number::fp32:
+void dispatch_dtype(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::fp32:
       return f(float{});
-    case Number::bf16:
+    case DType::bf16:
       return f(Bf16{});
-    case Number::fp16:
+    case DType::fp16:
       return f(Fp16{});
   }
 }

@@ -1,7 +1,7 @@
 // Replaces cuda.cpp in builds without CUDA.
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 #include <vaecf/train/engine.hpp>
 
 namespace vaecf::train {

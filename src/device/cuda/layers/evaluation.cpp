@@ -1,10 +1,10 @@
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/math/metric_rows.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "device/cuda/kernels/eights.hpp"
+#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/layers/scores.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -24,14 +24,14 @@ struct TargetLists {
 /// user in one pass over the row, with its counts in registers. ML-20M's users have 14 targets on average, so
 /// a row is read from L2 two or three times; one warp per target would read it 14 times. With eight targets,
 /// comparisons rather than reads should dominate; with more, most slots would be unused.
-struct CountBeating {
+struct CountRankedAhead {
   static constexpr int threads = 128;
   static constexpr int piece = 8;
   static constexpr int scratch_bytes = threads * piece * 4;
   static constexpr int vector = 4;
 
   ScoreRows scores;
-  HeldItems held;
+  SeenItems held;
   TargetLists targets;
   std::int32_t* ranks;
 
@@ -58,8 +58,8 @@ struct CountBeating {
     return low;
   }
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t block, std::byte* scratch) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t* offsets = targets.offsets + scores.first_user;
     const std::int64_t row_number = user_of(offsets, scores.users, block);
     const std::int64_t user = scores.first_user + row_number;
@@ -70,7 +70,7 @@ struct CountBeating {
     const float* row = scores.row(user);
 
     auto* counts = reinterpret_cast<std::int32_t*>(scratch);  // (threads, piece)
-    lanes.each(threads, [&](std::int64_t lane) {
+    group.each(threads, [&](std::int64_t thread) {
       std::int32_t wanted[piece];
       float wanted_score[piece];
       std::int32_t beating[piece];
@@ -81,29 +81,29 @@ struct CountBeating {
       }
       const auto compare = [&](float score, std::int32_t item, std::int32_t amount) {
         for (int t = 0; t < piece; ++t) {
-          beating[t] += math::beats(score, item, wanted_score[t], wanted[t]) ? amount : 0;
+          beating[t] += math::ranks_ahead(score, item, wanted_score[t], wanted[t]) ? amount : 0;
         }
       };
       const std::int32_t items = scores.items;
-      for (std::int32_t i = static_cast<std::int32_t>(lane) * vector; i + vector <= items;
+      for (std::int32_t i = static_cast<std::int32_t>(thread) * vector; i + vector <= items;
            i += threads * vector) {
-        const Four four = load_four(row + i);
+        const Vec4 four = load_vec4(row + i);
         for (int j = 0; j < vector; ++j) compare(four.at[j], i + j, 1);
       }
-      for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(lane); i < items;
+      for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(thread); i < items;
            i += threads)
         compare(row[i], i, 1);
       const std::int32_t* own = held.begin(user);
-      for (std::int64_t k = lane; k < held.count(user); k += threads) compare(row[own[k]], own[k], -1);
-      for (int t = 0; t < piece; ++t) counts[lane * piece + t] = beating[t];
+      for (std::int64_t k = thread; k < held.count(user); k += threads) compare(row[own[k]], own[k], -1);
+      for (int t = 0; t < piece; ++t) counts[thread * piece + t] = beating[t];
     });
 
-    lanes.each(count, [&](std::int64_t t) {
+    group.each(count, [&](std::int64_t t) {
       std::int32_t rank = 0;
-      for (int lane = 0; lane < threads; ++lane) rank += counts[lane * piece + t];
+      for (int thread = 0; thread < threads; ++thread) rank += counts[thread * piece + t];
       const std::int32_t target = targets.ids[begin + t];
       const float score = row[target];
-      if (math::beats(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
+      if (math::ranks_ahead(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
       ranks[targets.place(begin + t)] = held.holds(user, target) ? scores.items : rank;
     });
   }
@@ -119,12 +119,12 @@ struct MetricOfUser {
   const std::int32_t* ranks;
   double* values;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t user, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
     const std::int64_t begin = targets.offsets[user];
-    const double value = math::metric_row(lanes, metric, ranks + targets.place(begin),
-                                          targets.offsets[user + 1] - begin, items);
-    lanes.each(1, [&](std::int64_t) { values[user] = value; });
+    const double value = math::user_metric(group, metric, ranks + targets.place(begin),
+                                           targets.offsets[user + 1] - begin, items);
+    group.each(1, [&](std::int64_t) { values[user] = value; });
   }
 };
 
@@ -137,15 +137,15 @@ struct AddUpMetric {
   const double* values;
   math::MetricSums* totals;
 
-  template <class Lanes>
-  VAECF_HD void operator()(Lanes& lanes, std::int64_t metric, std::byte*) const {
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t metric, std::byte*) const {
     const double* of_user = values + metric * users;
     const std::int64_t* offsets = targets.offsets;
     math::MetricSums sums;
-    sums.sum = lanes.sum(users, [=](std::int64_t u) { return of_user[u]; });
-    sums.sum_of_squares = lanes.sum(users, [=](std::int64_t u) { return of_user[u] * of_user[u]; });
-    sums.users = lanes.sum(users, [=](std::int64_t u) { return std::int64_t{offsets[u + 1] > offsets[u]}; });
-    lanes.each(1, [&](std::int64_t) { totals[metric].add(sums); });
+    sums.sum = group.sum(users, [=](std::int64_t u) { return of_user[u]; });
+    sums.sum_of_squares = group.sum(users, [=](std::int64_t u) { return of_user[u] * of_user[u]; });
+    sums.users = group.sum(users, [=](std::int64_t u) { return std::int64_t{offsets[u + 1] > offsets[u]}; });
+    group.each(1, [&](std::int64_t) { totals[metric].add(sums); });
   }
 };
 
@@ -155,35 +155,35 @@ void count_ranks(Scorer& scorer, const Batch& batch, const TargetLists& targets,
   scorer.for_each_part([&](const ScoreRows& scores) {
     const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
     if (entries == 0) return;
-    launch(scorer.queue(), CountBeating::blocks(scores.users, entries),
-           CountBeating{scores, HeldItems(batch), targets, ranks});
+    launch(scorer.stream(), CountRankedAhead::blocks(scores.users, entries),
+           CountRankedAhead{scores, SeenItems(batch), targets, ranks});
   });
 }
 
 }  // namespace
 
-void Device::rank_held_out(const Activations& hidden, const Batch& batch, CsrView targets,
-                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+                          const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
-  const UserRows lists(gpu_, queue_, targets, 0, scorer.items(), true, "");
+  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
+  const UserRows lists(gpu_, stream_, targets, 0, scorer.items(), true, "");
   count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
-  queue_.copy_out(back.data(), found, entries * 4);
-  queue_.finish();
+  stream_.copy_d2h(back.data(), found, entries * 4);
+  stream_.synchronize();
   std::copy_n(back.data(), entries, ranks.data());
 }
 
-std::unique_ptr<MetricTotals> Device::make_metric_totals(std::size_t metrics) {
-  return std::make_unique<MetricTotals>(gpu_, metrics);
+std::unique_ptr<MetricAccumulator> Device::make_metric_accumulator(std::size_t metrics) {
+  return std::make_unique<MetricAccumulator>(gpu_, metrics);
 }
 
 void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
                          const Parameters& parameters, device::Layer layer,
-                         std::span<const math::Metric> metrics, MetricTotals& totals) {
+                         std::span<const math::Metric> metrics, MetricAccumulator& totals) {
   const NvtxRange nvtx("evaluation: metrics");
   const std::int64_t users = rows.size();
   if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != totals.sums.size()) {
@@ -197,23 +197,23 @@ void Device::add_metrics(const Activations& hidden, const Batch& batch, const Us
 
   const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(queue_, matmuls_, scratch_, number(), hidden, parameters, layer);
+  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
   count_ranks(scorer, batch, lists, offsets, ranks);
 
   auto* values = scratch_.get<double>(Scratch::per_user, totals.sums.size() * users, "metrics");
   for (std::size_t m = 0; m < metrics.size(); ++m) {
-    launch(queue_, users,
+    launch(stream_, users,
            MetricOfUser{metrics[m], scorer.items(), lists, ranks,
                         values + static_cast<std::int64_t>(m) * users});
   }
-  launch(queue_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
+  launch(stream_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
 }
 
-std::vector<math::MetricSums> Device::read_metrics(MetricTotals& totals) {
+std::vector<math::MetricSums> Device::read_metrics(MetricAccumulator& totals) {
   const DeviceArray<math::MetricSums>& sums = totals.sums;
   PinnedArray<math::MetricSums> back(sums.size());
-  queue_.copy_out(back.data(), sums.data(), sums.bytes());
-  queue_.finish();
+  stream_.copy_d2h(back.data(), sums.data(), sums.bytes());
+  stream_.synchronize();
   return {back.data(), back.data() + back.size()};
 }
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::cpu {
@@ -8,14 +8,14 @@ namespace {
 
 /// Products by plain loops. Operands are first converted to fp32 and untransposed; the innermost loop runs
 /// along a row of b and of c.
-class PortableEngine : public ProductEngine {
+class PortableEngine : public GemmEngine {
  public:
-  void run(const ProductSpec& s, const void* a, const void* b, float* c) override {
+  void run(const GemmSpec& s, const void* a, const void* b, float* c) override {
     load_b(s, b, b_);
     multiply(s, a, b_.data(), c);
   }
-  void pack(const ProductSpec& s, const float* b, PackedOperand& packed) override { load_b(s, b, packed); }
-  void run_packed(const ProductSpec& s, const float* a, const PackedOperand& packed, float* c) override {
+  void pack(const GemmSpec& s, const float* b, PackedOperand& packed) override { load_b(s, b, packed); }
+  void run_packed(const GemmSpec& s, const float* a, const PackedOperand& packed, float* c) override {
     multiply(s, a, packed.data(), c);
   }
 
@@ -25,7 +25,7 @@ class PortableEngine : public ProductEngine {
                 : static_cast<const float*>(values)[index];
   }
 
-  static void load_b(const ProductSpec& s, const void* b, AlignedArray<float>& to) {
+  static void load_b(const GemmSpec& s, const void* b, AlignedArray<float>& to) {
     to.reserve(s.k * s.n);
     for (std::int64_t k = 0; k < s.k; ++k) {
       for (std::int64_t j = 0; j < s.n; ++j) {
@@ -34,7 +34,7 @@ class PortableEngine : public ProductEngine {
     }
   }
 
-  static void multiply(const ProductSpec& s, const void* a, const float* b, float* c) {
+  static void multiply(const GemmSpec& s, const void* a, const float* b, float* c) {
     for (std::int64_t i = 0; i < s.m; ++i) {
       float* row = c + i * s.ldc;
       if (!s.accumulate) std::fill_n(row, s.n, 0.0F);
@@ -52,7 +52,7 @@ class PortableEngine : public ProductEngine {
 
 }  // namespace
 
-std::unique_ptr<ProductEngine> make_portable_engine() {
+std::unique_ptr<GemmEngine> make_portable_engine() {
   return std::make_unique<PortableEngine>();
 }
 

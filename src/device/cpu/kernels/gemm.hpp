@@ -13,14 +13,14 @@ namespace vaecf::cpu {
 
 /// c (m, n) = a (m, k) b (k, n), or c += a b if `accumulate` is set; c is fp32. Row-major with leading
 /// dimensions; a transposed operand is stored as (k, m) or (n, k). bf16 operands are summed in fp32.
-struct ProductSpec {
+struct GemmSpec {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   bool a_transposed = false;
   bool b_transposed = false;
   bool accumulate = false;
   bool bf16 = false;
-  auto operator<=>(const ProductSpec&) const = default;
+  auto operator<=>(const GemmSpec&) const = default;
 };
 
 /// The right operand of a fp32 product in a kernel-specific order, for reuse by many products of the same
@@ -28,29 +28,29 @@ struct ProductSpec {
 using PackedOperand = AlignedArray<float>;
 
 /// Single-threaded products: each thread of a rank uses its own engine.
-class ProductEngine {
+class GemmEngine {
  public:
-  virtual ~ProductEngine() = default;
-  virtual void run(const ProductSpec& spec, const void* a, const void* b, float* c) = 0;
+  virtual ~GemmEngine() = default;
+  virtual void run(const GemmSpec& spec, const void* a, const void* b, float* c) = 0;
   /// Packs b for `spec`, in fp32. run_packed() with the same spec, of any engine of this kind, can then use
   /// it.
-  virtual void pack(const ProductSpec& spec, const float* b, PackedOperand& packed) = 0;
-  virtual void run_packed(const ProductSpec& spec, const float* a, const PackedOperand& packed, float* c) = 0;
+  virtual void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) = 0;
+  virtual void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) = 0;
 };
 
 /// The implementation of bf16 products on this machine.
-enum class Bf16Products {
-  amx,      ///< AMX tiles
-  avx512,   ///< AVX-512 BF16 dot products
-  rounded,  ///< fp32 products on operands rounded to bf16; for CPUs without bf16 instructions
+enum class Bf16GemmPath {
+  amx,              ///< AMX tiles
+  avx512,           ///< AVX-512 BF16 dot products
+  fp32_on_rounded,  ///< fp32 products on operands rounded to bf16; for CPUs without bf16 instructions
 };
 
-Bf16Products bf16_products();
+Bf16GemmPath bf16_gemm_path();
 std::string onednn_version();
 
 /// Makes an engine that uses oneDNN, or `panels` (unless null) for products with a packed operand.
-std::unique_ptr<ProductEngine> make_onednn_engine(PanelKernel panels = nullptr);
+std::unique_ptr<GemmEngine> make_onednn_engine(PanelKernel panels = nullptr);
 /// Makes an engine of plain loops, for CPUs without library kernels and for comparisons.
-std::unique_ptr<ProductEngine> make_portable_engine();
+std::unique_ptr<GemmEngine> make_portable_engine();
 
 }  // namespace vaecf::cpu

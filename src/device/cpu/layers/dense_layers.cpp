@@ -1,11 +1,11 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/lanes.hpp>
 #include <vaecf/math/philox.hpp>
+#include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 #include "device/cpu/workspace.hpp"
@@ -21,8 +21,9 @@ constexpr std::int64_t users_of_product = 32;
 const void* Device::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
   if (!bf16()) return values;
   copy.reserve(n);
-  on_ranges(threads_, n, 1024,
-            [&](int, Range part) { to_bf16(values + part.begin, copy.data() + part.begin, part.size()); });
+  parallel_for_static(threads_, n, 1024, [&](int, Range part) {
+    to_bf16(values + part.begin, copy.data() + part.begin, part.size());
+  });
   return copy.data();
 }
 
@@ -39,10 +40,10 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
   const std::int64_t n = output.columns();
   const void* a = operand(input.row(0), input.rows() * k, workspace_->input16);
   const void* b = operand(weights, k * n, workspace_->weights16);
-  on_ranges(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
+  parallel_for_static(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
     for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
       const std::int64_t m = std::min(users_of_product, rows.end - first);
-      const ProductSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
+      const GemmSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n, .bf16 = bf16()};
       engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
     }
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
@@ -64,7 +65,8 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   const std::int64_t n = weight.spec.columns;
 
   if (act == Activation::tanh) {
-    on_each(threads_, rows, [&](int, std::int64_t r) { tanh_backward(d_output.row(r), output.row(r), n); });
+    parallel_for(threads_, rows,
+                 [&](int, std::int64_t r) { tanh_backward(d_output.row(r), output.row(r), n); });
   }
   const void* x = operand(input.row(0), rows * k, workspace_->input16);
   const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);
@@ -72,15 +74,15 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   if (rows == 0) {
     std::fill_n(d_weights, weight.range.size(), 0.0F);
   } else {
-    on_ranges(threads_, k, 16, [&](int thread, Range part) {
-      const ProductSpec spec{.m = part.size(),
-                             .n = n,
-                             .k = rows,
-                             .lda = k,
-                             .ldb = n,
-                             .ldc = n,
-                             .a_transposed = true,
-                             .bf16 = bf16()};
+    parallel_for_static(threads_, k, 16, [&](int thread, Range part) {
+      const GemmSpec spec{.m = part.size(),
+                          .n = n,
+                          .k = rows,
+                          .lda = k,
+                          .ldb = n,
+                          .ldc = n,
+                          .a_transposed = true,
+                          .bf16 = bf16()};
       engines_[thread]->run(spec, element(x, part.begin), dy, d_weights + part.begin * n);
     });
   }
@@ -92,8 +94,8 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   Activations& d_in = *d_input;
   d_in.set_rows(rows);
   const void* w = operand(weights, k * n, workspace_->weights16);
-  on_ranges(threads_, rows, 1, [&](int thread, Range part) {
-    const ProductSpec spec{
+  parallel_for_static(threads_, rows, 1, [&](int thread, Range part) {
+    const GemmSpec spec{
         .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true, .bf16 = bf16()};
     engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
   });
@@ -101,7 +103,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
 
 /// Calls use(j, noise) for each latent dimension of a user, with the same noise in forward and backward pass.
 template <class Use>
-static void for_noise(const device::StepNumbers& key, std::uint32_t user, std::int64_t latents, Use&& use) {
+static void for_noise(const device::StepParams& key, std::uint32_t user, std::int64_t latents, Use&& use) {
   for (std::int64_t k = 0; k < latents; k += 4) {
     float noise[4];
     math::latent_noise_block(key.seed, key.step, user, static_cast<std::uint32_t>(k / 4), noise);
@@ -111,10 +113,10 @@ static void for_noise(const device::StepNumbers& key, std::uint32_t user, std::i
 
 void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                            Activations& z) {
-  const device::StepNumbers& key = step.numbers;
+  const device::StepParams& key = step.params;
   z.set_rows(statistics.rows());
   const std::int64_t latents = z.columns();
-  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
     for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
       z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise);
@@ -129,13 +131,13 @@ void Device::latent_mean(const Activations& statistics, Activations& z) {
 
 void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
                              const Activations& d_z, Activations& d_statistics) {
-  const device::StepNumbers& key = step.numbers;
+  const device::StepParams& key = step.params;
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
   std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
-  on_each(threads_, statistics.rows(), [&](int, std::int64_t u) {
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
-    kl[u] = math::OneLane().sum(
+    kl[u] = math::SingleThread().sum(
         latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
     for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
       const float gradient = d_z.row(u)[j];

@@ -1,5 +1,5 @@
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -30,8 +30,8 @@ std::string why_not(cudaError_t error) {
 }
 
 /// Returns the compute capabilities times ten. A GPU that cannot be queried counts as new enough.
-std::vector<int> generations(int devices) {
-  std::vector<int> all(static_cast<std::size_t>(devices), oldest_generation);
+std::vector<int> compute_capabilities(int devices) {
+  std::vector<int> all(static_cast<std::size_t>(devices), min_compute_capability);
   for (int i = 0; i < devices; ++i) {
     int major = 0;
     int minor = 0;
@@ -59,7 +59,7 @@ int attribute(cudaDeviceP2PAttr what, int first, int second) {
   return value;
 }
 
-GpuFacts facts_of(int index) {
+GpuInfo query_gpu_info(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "querying the GPU's properties");
   return {properties.name, uuid_text(properties.uuid),
@@ -73,27 +73,27 @@ Availability availability() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error == cudaSuccess && devices > 0) {
-    const std::string too_old = device::why_too_old(generations(devices));
+    const std::string too_old = device::why_too_old(compute_capabilities(devices));
     return {true, too_old.empty() ? devices : 0, too_old};
   }
   cudaGetLastError();  // clears the error, which the next call would return otherwise
   return {true, 0, why_not(error)};
 }
 
-CudaFacts cuda_facts() {
-  CudaFacts facts;
-  if (cudaDriverGetVersion(&facts.driver) != cudaSuccess) facts.driver = 0;
-  if (cudaRuntimeGetVersion(&facts.runtime) != cudaSuccess) facts.runtime = 0;
+CudaInfo query_cuda_info() {
+  CudaInfo info;
+  if (cudaDriverGetVersion(&info.driver) != cudaSuccess) info.driver = 0;
+  if (cudaRuntimeGetVersion(&info.runtime) != cudaSuccess) info.runtime = 0;
   cudaGetLastError();  // clears the error, which the next call would return otherwise
   const int devices = availability().devices;
-  for (int i = 0; i < devices; ++i) facts.gpus.push_back(facts_of(i));
+  for (int i = 0; i < devices; ++i) info.gpus.push_back(query_gpu_info(i));
   for (int first = 0; first < devices; ++first) {
     for (int second = first + 1; second < devices; ++second) {
-      facts.links.push_back({first, second, attribute(cudaDevP2PAttrAccessSupported, first, second) != 0,
-                             attribute(cudaDevP2PAttrNativeAtomicSupported, first, second) != 0});
+      info.links.push_back({first, second, attribute(cudaDevP2PAttrAccessSupported, first, second) != 0,
+                            attribute(cudaDevP2PAttrNativeAtomicSupported, first, second) != 0});
     }
   }
-  return facts;
+  return info;
 }
 
 }  // namespace vaecf::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/math/lanes.hpp>
+#include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,15 +14,15 @@
 
 namespace vaecf::testing {
 
-/// Emulates a GPU block on the host. Lane l processes elements l, l + lanes, l + 2 lanes, and so on. The
-/// order of the lanes changes with every operation, so that a dependence on it becomes visible. Sums and
+/// Emulates a GPU block on the host. Lane l processes elements l, l + threads, l + 2 threads, and so on. The
+/// order of the threads changes with every operation, so that a dependence on it becomes visible. Sums and
 /// maxima are reduced in warps of 32 by halves, then over the warps, like a block with shuffles. A block has
-/// 1 to 1024 lanes.
-class EmulatedLanes {
+/// 1 to 1024 threads.
+class EmulatedThreadGroup {
  public:
-  explicit EmulatedLanes(int lanes, std::uint32_t seed = 1)
-      : lanes_(static_cast<std::uint32_t>(lanes)), random_(seed) {
-    if (lanes < 1 || lanes > most) throw std::invalid_argument("a block has 1 to 1024 lanes");
+  explicit EmulatedThreadGroup(int threads, std::uint32_t seed = 1)
+      : threads_(static_cast<std::uint32_t>(threads)), random_(seed) {
+    if (threads < 1 || threads > max_threads) throw std::invalid_argument("a block has 1 to 1024 threads");
   }
 
   template <class F>
@@ -44,29 +44,29 @@ class EmulatedLanes {
 
  private:
   static constexpr std::size_t warp = 32;
-  static constexpr int most = 1024;
+  static constexpr int max_threads = 1024;
 
-  // The k-th lane to run is (start + k stride) modulo lanes, which visits each lane once and needs only two
-  // random values per operation.
+  // The k-th thread to run is (start + k stride) modulo threads, which visits each thread once and needs only
+  // two random values per operation.
   template <class Visit>
   void walk(std::int64_t n, Visit&& visit) {
-    std::uint32_t lane = static_cast<std::uint32_t>(random_()) % lanes_;
-    std::uint32_t stride = static_cast<std::uint32_t>(random_()) % lanes_;
-    while (std::gcd(stride, lanes_) != 1) ++stride;
-    stride %= lanes_;
-    for (std::uint32_t k = 0; k < lanes_; ++k) {
-      for (std::int64_t i = lane; i < n; i += lanes_) visit(std::size_t{lane}, i);
-      lane += stride;
-      if (lane >= lanes_) lane -= lanes_;
+    std::uint32_t thread = static_cast<std::uint32_t>(random_()) % threads_;
+    std::uint32_t stride = static_cast<std::uint32_t>(random_()) % threads_;
+    while (std::gcd(stride, threads_) != 1) ++stride;
+    stride %= threads_;
+    for (std::uint32_t k = 0; k < threads_; ++k) {
+      for (std::int64_t i = thread; i < n; i += threads_) visit(std::size_t{thread}, i);
+      thread += stride;
+      if (thread >= threads_) thread -= threads_;
     }
   }
 
   template <class T, class F, class Join>
   T fold(std::int64_t n, F&& f, T neutral, Join join) {
-    std::array<T, most> part;
-    std::fill_n(part.begin(), lanes_, neutral);
-    walk(n, [&](std::size_t lane, std::int64_t i) { part[lane] = join(part[lane], f(i)); });
-    for (std::size_t count = lanes_; count > 1; count = (count + warp - 1) / warp) {
+    std::array<T, max_threads> part;
+    std::fill_n(part.begin(), threads_, neutral);
+    walk(n, [&](std::size_t thread, std::int64_t i) { part[thread] = join(part[thread], f(i)); });
+    for (std::size_t count = threads_; count > 1; count = (count + warp - 1) / warp) {
       for (std::size_t first = 0; first < count; first += warp) {
         part[first / warp] = fold_warp(part.data() + first, std::min(warp, count - first), neutral, join);
       }
@@ -84,10 +84,10 @@ class EmulatedLanes {
     return lane.front();
   }
 
-  std::uint32_t lanes_;
+  std::uint32_t threads_;
   std::minstd_rand random_;
 };
 
-static_assert(math::Lanes<EmulatedLanes>);
+static_assert(math::ThreadGroup<EmulatedThreadGroup>);
 
 }  // namespace vaecf::testing

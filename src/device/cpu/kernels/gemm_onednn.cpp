@@ -8,7 +8,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
-#include "device/cpu/kernels/product.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/tile_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
@@ -23,12 +23,11 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t stride
   return {{rows, columns}, type, strides};
 }
 
-memory::data_type operand_type(const ProductSpec& s) {
+memory::data_type operand_type(const GemmSpec& s) {
   return s.bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-dnnl::matmul::primitive_desc describe(const ProductSpec& s, const memory::desc& b,
-                                      const dnnl::engine& engine) {
+dnnl::matmul::primitive_desc describe(const GemmSpec& s, const memory::desc& b, const dnnl::engine& engine) {
   const auto a = matrix(s.m, s.k, s.lda, s.a_transposed, operand_type(s));
   const auto c = matrix(s.m, s.n, s.ldc, false, memory::data_type::f32);
   dnnl::primitive_attr attributes;
@@ -59,7 +58,7 @@ class OneThread {
   int before_;
 };
 
-void pack_panels(const ProductSpec& s, const float* b, PackedOperand& panels) {
+void pack_panels(const GemmSpec& s, const float* b, PackedOperand& panels) {
   panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
   const std::int64_t row = s.b_transposed ? 1 : s.ldb;
   const std::int64_t column = s.b_transposed ? s.ldb : 1;
@@ -75,21 +74,21 @@ void pack_panels(const ProductSpec& s, const float* b, PackedOperand& panels) {
   }
 }
 
-class OnednnEngine : public ProductEngine {
+class OnednnEngine : public GemmEngine {
  public:
   explicit OnednnEngine(PanelKernel panels)
       : panels_(panels), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
-  void run(const ProductSpec& spec, const void* a, const void* b, float* c) override {
+  void run(const GemmSpec& spec, const void* a, const void* b, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
     if (spec.bf16 && rounds_) return run_rounded(spec, a, b, c);
-    Plan& plan = plan_for(spec, plain_, [&] {
+    GemmPlan& plan = plan_for(spec, plain_, [&] {
       return matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, operand_type(spec));
     });
     execute(plan, a, b, c);
   }
 
-  void pack(const ProductSpec& spec, const float* b, PackedOperand& packed) override {
+  void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) override {
     if (panels_ != nullptr) return pack_panels(spec, b, packed);
     if (spec.m == 0 || spec.n == 0) return;
     const memory::desc& layout = packed_plan(spec).b_layout;
@@ -102,7 +101,7 @@ class OnednnEngine : public ProductEngine {
     stream_.wait();
   }
 
-  void run_packed(const ProductSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+  void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
     if (panels_ != nullptr) {
       return panels_({.a = a,
                       .panels = packed.data(),
@@ -119,22 +118,22 @@ class OnednnEngine : public ProductEngine {
   }
 
  private:
-  struct Plan {
+  struct GemmPlan {
     dnnl::matmul primitive;
     memory::desc b_layout;
     memory a, b, c, scratch;
   };
-  using Plans = std::map<ProductSpec, Plan>;
+  using Plans = std::map<GemmSpec, GemmPlan>;
 
   template <class Layout>
-  Plan& plan_for(const ProductSpec& spec, Plans& plans, Layout b_layout) {
+  GemmPlan& plan_for(const GemmSpec& spec, Plans& plans, Layout b_layout) {
     const auto found = plans.find(spec);
     if (found != plans.end()) return found->second;
     // Local batch sizes vary by a few users between steps; more shapes than this indicate a new run.
     if (plans.size() > 256) plans.clear();
     OneThread one;
     const auto description = describe(spec, b_layout(), engine_);
-    Plan plan;
+    GemmPlan plan;
     plan.primitive = dnnl::matmul(description);
     plan.b_layout = description.weights_desc();
     plan.a = memory(description.src_desc(), engine_, DNNL_MEMORY_NONE);
@@ -144,13 +143,13 @@ class OnednnEngine : public ProductEngine {
     return plans.emplace(spec, std::move(plan)).first->second;
   }
 
-  Plan& packed_plan(const ProductSpec& spec) {
+  GemmPlan& packed_plan(const GemmSpec& spec) {
     return plan_for(spec, packed_, [&] {
       return memory::desc({spec.k, spec.n}, operand_type(spec), memory::format_tag::any);
     });
   }
 
-  void execute(Plan& plan, const void* a, const void* b, float* c) {
+  void execute(GemmPlan& plan, const void* a, const void* b, float* c) {
     plan.a.set_data_handle(const_cast<void*>(a));
     plan.b.set_data_handle(const_cast<void*>(b));
     plan.c.set_data_handle(c);
@@ -162,22 +161,22 @@ class OnednnEngine : public ProductEngine {
     stream_.wait();
   }
 
-  void run_rounded(const ProductSpec& spec, const void* a, const void* b, float* c) {
-    ProductSpec wide = spec;
-    wide.lda = widen(a, spec.a_transposed, spec.m, spec.k, spec.lda, a_rounded_);
-    wide.ldb = widen(b, spec.b_transposed, spec.k, spec.n, spec.ldb, b_rounded_);
+  void run_rounded(const GemmSpec& spec, const void* a, const void* b, float* c) {
+    GemmSpec wide = spec;
+    wide.lda = to_fp32(a, spec.a_transposed, spec.m, spec.k, spec.lda, a_rounded_);
+    wide.ldb = to_fp32(b, spec.b_transposed, spec.k, spec.n, spec.ldb, b_rounded_);
     wide.bf16 = false;
     run(wide, a_rounded_.data(), b_rounded_.data(), c);
   }
 
   /// Converts bf16 to fp32. Returns the row stride of `to`.
-  static std::int64_t widen(const void* from, bool transposed, std::int64_t rows, std::int64_t columns,
-                            std::int64_t stride, AlignedArray<float>& to) {
+  static std::int64_t to_fp32(const void* from, bool transposed, std::int64_t rows, std::int64_t columns,
+                              std::int64_t stride, AlignedArray<float>& to) {
     if (transposed) std::swap(rows, columns);
     to.reserve(rows * columns);
     for (std::int64_t r = 0; r < rows; ++r) {
-      vaecf::cpu::widen(static_cast<const std::uint16_t*>(from) + r * stride, to.data() + r * columns,
-                        columns);
+      vaecf::cpu::to_fp32(static_cast<const std::uint16_t*>(from) + r * stride, to.data() + r * columns,
+                          columns);
     }
     return columns;
   }
@@ -185,7 +184,7 @@ class OnednnEngine : public ProductEngine {
   PanelKernel panels_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  bool rounds_ = bf16_products() == Bf16Products::rounded;
+  bool rounds_ = bf16_gemm_path() == Bf16GemmPath::fp32_on_rounded;
   Plans plain_;
   Plans packed_;
   AlignedArray<float> a_rounded_;
@@ -194,15 +193,15 @@ class OnednnEngine : public ProductEngine {
 
 }  // namespace
 
-Bf16Products bf16_products() {
+Bf16GemmPath bf16_gemm_path() {
   // Without these instructions, oneDNN converts within its products, which takes three times as long as fp32
   // products of rounded operands.
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto has = [&](dnnl::cpu_isa wanted) {
     return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
   };
-  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Products::rounded;
-  return has(dnnl::cpu_isa::avx512_core_amx) && cpu_has_amx_bf16() ? Bf16Products::amx : Bf16Products::avx512;
+  if (!has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16GemmPath::fp32_on_rounded;
+  return has(dnnl::cpu_isa::avx512_core_amx) && cpu_has_amx_bf16() ? Bf16GemmPath::amx : Bf16GemmPath::avx512;
 }
 
 std::string onednn_version() {
@@ -210,7 +209,7 @@ std::string onednn_version() {
   return format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
 }
 
-std::unique_ptr<ProductEngine> make_onednn_engine(PanelKernel panels) {
+std::unique_ptr<GemmEngine> make_onednn_engine(PanelKernel panels) {
   return std::make_unique<OnednnEngine>(panels);
 }
 

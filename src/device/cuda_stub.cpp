@@ -1,5 +1,5 @@
 // Replaces src/device/cuda/ in builds without CUDA.
-#include <vaecf/device/cuda_facts.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 namespace vaecf::cuda {
 
@@ -9,7 +9,7 @@ Availability availability() {
       "this program was built without CUDA; install CUDA 12.4 or newer with NCCL and configure again with -DVAECF_CUDA=ON, which reports what is missing"};
 }
 
-CudaFacts cuda_facts() {
+CudaInfo query_cuda_info() {
   return {};
 }
 

@@ -5,10 +5,10 @@
 // runtime is initialized. In a header of its own, so that no kernel source includes another kernel's header.
 #if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
-#define VAECF_VERSIONS 1
+#define VAECF_MULTIVERSIONING 1
 #define VAECF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
-#define VAECF_VERSIONS 0
+#define VAECF_MULTIVERSIONING 0
 #define VAECF_CLONES
 #endif
 // Inlined into each clone, so that it is compiled for the clone's instruction set.

@@ -7,7 +7,7 @@
 namespace vaecf::cuda {
 
 /// Minimum compute capability, times ten: 80 is that of an A100. Required for bf16.
-inline constexpr int oldest_generation = 80;
+inline constexpr int min_compute_capability = 80;
 
 /// Result of availability(): the GPUs that this process can use, or the reason why there are none.
 struct Availability {
@@ -19,12 +19,12 @@ struct Availability {
 /// Queries the CUDA runtime; works without an NVIDIA driver. Never throws and creates no context.
 Availability availability();
 
-struct GpuFacts {
+struct GpuInfo {
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   std::string id;    ///< "GPU-01234567-..."
   std::string pci;   ///< bus address
   std::int64_t memory_bytes = 0;
-  int generation = 0;  ///< compute capability times ten: 90 for an H100
+  int compute_capability = 0;  ///< compute capability times ten: 90 for an H100
 };
 
 /// Connection between two GPUs of this host.
@@ -38,15 +38,15 @@ struct GpuLink {
 };
 
 /// CUDA versions, GPUs and their connections, as reported by the CUDA runtime.
-struct CudaFacts {
+struct CudaInfo {
   int driver = 0;   ///< newest CUDA version that the driver supports: 12040 for 12.4; 0: no driver
   int runtime = 0;  ///< version of the runtime library; 0: built without CUDA
-  std::vector<GpuFacts> gpus;
+  std::vector<GpuInfo> gpus;
   std::vector<GpuLink> links;  ///< one entry per pair
 };
 
 /// Queries the CUDA runtime; works without an NVIDIA driver and creates no context. Throws RunError if a
 /// visible GPU cannot be queried.
-CudaFacts cuda_facts();
+CudaInfo query_cuda_info();
 
 }  // namespace vaecf::cuda

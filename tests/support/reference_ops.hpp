@@ -48,15 +48,16 @@ namespace reference {
 
 /// Returns S (B, I): the dropout scale / sqrt(n_u) at the user's items and 0 elsewhere. Rows whose history is
 /// dropped are 0.
-Matrix scaled_input(const HostBatch& batch, device::Keep keep, StepKey key);
+Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, device::Activation act);
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
-                    device::Keep keep, StepKey key);
-/// Returns encode_input with an additional side input, whose table is (side.items, outputs).
-Matrix encode_input(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
-                    device::Keep keep, StepKey key, const HostBatch& side, const Matrix& table);
-Matrix side_gradient(const HostBatch& side, const Matrix& d_before);
+Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
+                     device::InputDropout input_dropout, StepKey key);
+/// Returns sparse_linear with an additional side input, whose table is (side.items, outputs).
+Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
+                     device::InputDropout input_dropout, StepKey key, const HostBatch& side,
+                     const Matrix& table);
+Matrix side_features_backward(const HostBatch& side, const Matrix& d_before);
 
 /// Returns eps (B, L).
 Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key);
@@ -74,9 +75,9 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
                             const Matrix& bias);
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
                               const Matrix& output, const Matrix& d_output);
-/// Returns the gradients of encode_input; d_input is empty.
-LayerGradient input_gradient(const HostBatch& batch, device::Keep keep, StepKey key, device::Activation act,
-                             const Matrix& output, const Matrix& d_output);
+/// Returns the gradients of sparse_linear; d_input is empty.
+LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputDropout input_dropout, StepKey key,
+                                     device::Activation act, const Matrix& output, const Matrix& d_output);
 
 struct LatentGradient {
   double kl = 0.0;
@@ -90,7 +91,7 @@ void update(const device::UpdateRule& rule, double gradient, double& m, double& 
 
 /// Returns the rank of each target by sorting: its position among the items that are not in the user's row,
 /// or the number of items if it is in the row.
-std::vector<std::int32_t> rank_held_out(const Matrix& scores, const HostBatch& batch, CsrView targets);
+std::vector<std::int32_t> rank_targets(const Matrix& scores, const HostBatch& batch, CsrView targets);
 
 /// Returns the items that are not in the user's row, best first, ties by lower item.
 std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, std::int64_t row);
