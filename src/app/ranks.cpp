@@ -82,9 +82,9 @@ device::BackendOptions options_for_rank(const config::Config& config, const comm
 }
 
 std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine) {
-  const auto hosts = gather_texts(communicator, communicator.host());
-  const auto devices = gather_texts(communicator, mine.device);
-  const auto ids = gather_texts(communicator, mine.id);
+  const auto hosts = all_gather_strings(communicator, communicator.host());
+  const auto devices = all_gather_strings(communicator, mine.device);
+  const auto ids = all_gather_strings(communicator, mine.id);
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     ranks.push_back({hosts[rank], devices[rank], ids[rank]});

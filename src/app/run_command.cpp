@@ -6,7 +6,7 @@
 #include <vaecf/io/locks.hpp>
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/train/run_timeline.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include "app/commands.hpp"
 #include "app/progress.hpp"
@@ -33,8 +33,8 @@ std::string flags_text(const CommandLine& line) {
 /// each other forever. Collective. Throws InputError on ranks that differ, after the communication.
 void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine& line,
                              const config::Config& config) {
-  const std::string flags = communicator.broadcast_text(flags_text(line), 0);
-  const std::string text = communicator.broadcast_text(config.session.configuration_text, 0);
+  const std::string flags = communicator.broadcast_string(flags_text(line), 0);
+  const std::string text = communicator.broadcast_string(config.session.configuration_text, 0);
   if (flags != flags_text(line)) {
     throw InputError(format(
         "command differs from rank 0: \"{}\" here and \"{}\" there; start all ranks with the same command",
@@ -123,14 +123,14 @@ void keep_others_out(Parts& parts, const config::Config& config) {
 
 /// Sets session.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
 /// the checkpoint is not valid or belongs to another run.
-void choose_checkpoint(const CommandLine& line, const train::Services& services, config::Config& config) {
-  const auto point = train::find_resume_point(config.session, services, line.resume);
+void choose_checkpoint(const CommandLine& line, const train::RunContext& context, config::Config& config) {
+  const auto point = train::find_resume_point(config.session, context, line.resume);
   if (!point) {
-    services.log.info("{} contains no valid checkpoint; starting from scratch",
-                      config.session.checkpoint_folder());
+    context.log.info("{} contains no valid checkpoint; starting from scratch",
+                     config.session.checkpoint_folder());
     return;
   }
-  config::require_same_run(config, point->path, point->configuration, services.log);
+  config::require_same_run(config, point->path, point->configuration, context.log);
   config.session.resume_from = point->path;
 }
 
@@ -162,9 +162,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     if (!advice.empty()) parts.voice.log.warn("{}", advice);
   });
   if (code != ExitCode::done) return code;
-  const train::Services services{ranks, *parts.engine, parts.voice.log, *parts.voice.progress};
+  const train::RunContext context{ranks, *parts.engine, parts.voice.log, *parts.voice.progress};
   together([&] {
-    train::check(config.session, services, line.train || line.benchmark);
+    train::validate_run(config.session, context, line.train || line.benchmark);
     check_deterministic(config);
     if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
   });
@@ -172,7 +172,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   together([&] {
     if (ranks.rank() == 0) keep_others_out(parts, config);
   });
-  if (line.resume != "never") together([&] { choose_checkpoint(line, services, config); });
+  if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
   return code;
 }
 
@@ -190,15 +190,15 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::Services services{parts.ranks(), *parts.engine, parts.voice.log, *parts.voice.progress,
-                                 &parts.stop};
+  const train::RunContext context{parts.ranks(), *parts.engine, parts.voice.log, *parts.voice.progress,
+                                  &parts.stop};
   const auto& session = config.session;
   const bool prints = parts.communicator->rank() == 0;
-  const auto& timeline = services.communicator.activity().timeline();
+  const auto& timeline = context.communicator.activity().timeline();
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->interrupts_too();
-    if (train::train(session, services).stopped) {
+    if (train::train(session, context).stopped) {
       parts.signals->stopped();
       return ExitCode::stopped;
     }
@@ -207,15 +207,15 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   if (line.test) {
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
-    services.communicator.activity().enter(Phase::test);
-    const auto result = train::test(session, services, session.best_checkpoint());
+    context.communicator.activity().enter(Phase::test);
+    const auto result = train::test(session, context, session.best_checkpoint());
     if (prints) print(train::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
     const Timeline::Span span(timeline, Track::run, "benchmark");
-    services.communicator.activity().enter(Phase::benchmark);
-    const auto result = train::benchmark(session, services);
+    context.communicator.activity().enter(Phase::benchmark);
+    const auto result = train::benchmark(session, context);
     if (prints) print(train::to_table(result));
   }
   return ExitCode::done;

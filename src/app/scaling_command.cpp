@@ -4,7 +4,7 @@
 #include <vaecf/io/output_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/scaling/report.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include "app/commands.hpp"
 
@@ -28,14 +28,14 @@ void report_on(const CommandLine& line) {
   const std::string name = arguments.subject + "/scaling";
   io::write_text_file(name + ".json", scaling::to_json(report));
   io::write_text_file(name + ".csv", scaling::to_csv(report));
-  io::write_text_file(name + ".html", scaling::to_page(report));
+  io::write_text_file(name + ".html", scaling::to_html(report));
   print(scaling::to_table(report));
   if (line.verbosity != Verbosity::quiet) print(format("wrote {}.{{json,csv,html}}\n", name));
 }
 
 /// Numbers of items and features, and mean training interactions per user.
 struct Sizes {
-  model::Inputs inputs;
+  model::InputDims inputs;
   double interactions_per_user = 0.0;
 };
 
@@ -58,7 +58,7 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
   }
   const io::DatasetFile dataset(file);
   const auto users = static_cast<double>(std::max<std::int64_t>(1, dataset.rows("train")));
-  return {train::model_inputs(config.session, dataset),
+  return {train::model_input_dims(config.session, dataset),
           static_cast<double>(dataset.entries("train")) / users};
 }
 
@@ -76,7 +76,7 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
   const bool narrow = config.backend.precision != device::Precision::fp32 &&
                       config.backend.precision != device::Precision::tf32;
   const double width = narrow ? 2.0 : 4.0;
-  workload.narrow_bytes = narrow ? 2.0 : 0.0;
+  workload.half_copy_bytes = narrow ? 2.0 : 0.0;
   // The gradient of the logits is written once and read twice. One row of the input table is gathered per
   // item that dropout keeps, and one is added in the backward pass.
   const double kept = (1.0 - config.session.model.dropout) * sizes.interactions_per_user;
@@ -112,15 +112,15 @@ void predict(const CommandLine& line) {
   }
   const std::int64_t shards = config.session.data.virtual_shards;
   const int most = *std::max_element(arguments.ranks.begin(), arguments.ranks.end());
-  const scaling::Setting setting = {
+  const scaling::ParallelConfig parallel = {
       .ranks = 1,
       .users = static_cast<double>(config.session.train.batch_size),
       .sharded = distributed.optimizer == comm::OptimizerPlacement::sharded,
-      .bf16_wire = distributed.wire == comm::Wire::bf16,
+      .bf16_comm = distributed.wire == comm::Wire::bf16,
       .overlap = distributed.overlap != Toggle::off,
       .bucket_bytes = 1048576.0 * distributed.bucket_mib,
       .virtual_shards = static_cast<int>(std::min<std::int64_t>(shards, std::numeric_limits<int>::max()))};
-  print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), setting,
+  print(scaling::predict_table(machine, workload_of(config, sizes_of(arguments, config)), parallel,
                                arguments.ranks));
   if (most > shards) {
     print(format("  {} ranks require data.virtual_shards of at least {}, preferably a multiple; it is {}\n",

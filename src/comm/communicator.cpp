@@ -25,14 +25,14 @@ class SelfCommunicator final : public Communicator {
   void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) override {
     std::ranges::copy(part, all.begin());
   }
-  Ticket start(const StartedCall& call, device::EventHandle) override {
+  Request start(const AsyncCollective& call, device::EventHandle) override {
     if (call.count > 0) std::memmove(call.out, call.in, call.bytes());
     return {started_++};
   }
-  device::EventHandle wait(Ticket ticket) override {
-    if (ticket.number < 0 || ticket.number >= started_)
+  device::EventHandle wait(Request request) override {
+    if (request.id < 0 || request.id >= started_)
       throw std::logic_error(
-          vaecf::format("Communicator::wait: collective {} was never started", ticket.number));
+          vaecf::format("Communicator::wait: collective {} was never started", request.id));
     return {};
   }
   [[noreturn]] void abort(int code) override {
@@ -50,7 +50,7 @@ std::unique_ptr<Communicator> make_self_communicator() {
   return std::make_unique<SelfCommunicator>();
 }
 
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine) {
+std::vector<std::string> all_gather_strings(Communicator& communicator, const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto size = static_cast<std::int64_t>(mine.size());
   std::vector<std::int64_t> sizes(ranks);

@@ -84,7 +84,7 @@ std::vector<Key> all_keys() {
           "mult_vae: variational; mult_dae: denoising, no sampling, no KL"),
       KEY("model.hidden", session.model.hidden, widths(),
           "widths of the hidden layers of the encoder, mirrored in the decoder"),
-      KEY("model.latent", session.model.latent, between<std::int64_t>(1, model::widest_layer),
+      KEY("model.latent", session.model.latent, between<std::int64_t>(1, model::max_layer_width),
           "width of the latent layer"),
       KEY("model.dropout", session.model.dropout, below_one(),
           "probability of dropping an input item in training"),

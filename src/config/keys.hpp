@@ -237,10 +237,10 @@ inline auto selection() {
 }
 
 inline auto widths() {
-  return Check{format("a list of widths between 1 and {}, or []", model::widest_layer),
+  return Check{format("a list of widths between 1 and {}, or []", model::max_layer_width),
                [](const std::vector<std::int64_t>& values) {
                  return std::all_of(values.begin(), values.end(),
-                                    [](auto width) { return width >= 1 && width <= model::widest_layer; });
+                                    [](auto width) { return width >= 1 && width <= model::max_layer_width; });
                }};
 }
 

@@ -17,7 +17,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
   const std::vector<device::TensorSpec> tensors = network.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const device::TensorSpec& spec = tensors[i];
-    const std::uint32_t number = initialisation_number(shape, spec.name);
+    const std::uint32_t number = rng_tensor_id(shape, spec.name);
     // Items and features act as rows of one matrix, and both inputs have L2 norm 1.
     const bool of_features = spec.name.ends_with("/feature_weight");
     const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);

@@ -4,7 +4,7 @@
 
 namespace vaecf::model {
 
-NetworkShape network_shape(const ModelOptions& options, Inputs inputs) {
+NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
   if (options.type != "mult_vae" && options.type != "mult_dae") {
     throw InputError(format("model.type must be mult_vae or mult_dae (only networks can be trained), got {}",
                             options.type));
@@ -55,7 +55,7 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   return specs;
 }
 
-std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor) {
+std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor) {
   std::uint32_t number = 0;
   for (const auto* layers : {&shape.encoder, &shape.decoder}) {
     for (const LayerShape& layer : *layers) {

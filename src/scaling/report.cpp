@@ -15,13 +15,13 @@ namespace {
 
 using Runs = std::vector<const RunRecord*>;
 
-std::vector<double> each(const Runs& runs, const std::function<double(const RunRecord&)>& value) {
+std::vector<double> values_of(const Runs& runs, const std::function<double(const RunRecord&)>& value) {
   std::vector<double> values;
   for (const RunRecord* run : runs) values.push_back(value(*run));
   return values;
 }
 
-Runs with(const std::vector<RunRecord>& runs, const std::function<bool(const RunRecord&)>& holds) {
+Runs select_runs(const std::vector<RunRecord>& runs, const std::function<bool(const RunRecord&)>& holds) {
   Runs found;
   for (const RunRecord& run : runs) {
     if (holds(run)) found.push_back(&run);
@@ -31,7 +31,7 @@ Runs with(const std::vector<RunRecord>& runs, const std::function<bool(const Run
 
 /// Throws InputError if runs differ in anything but ranks and batch size, since the differences would be
 /// attributed to the number of ranks.
-void require_alike(const std::vector<RunRecord>& runs) {
+void require_same_settings(const std::vector<RunRecord>& runs) {
   const RunRecord& first = runs.front();
   for (const RunRecord& run : runs) {
     const auto compare = [&](const char* what, const auto& a, const auto& b) {
@@ -51,9 +51,9 @@ void require_alike(const std::vector<RunRecord>& runs) {
 }
 
 /// Returns the rate of each of `ranks` busy ranks as a fraction of that of a single-rank run.
-double kept(const Runs& alone, const Runs& together, int ranks, double RunRecord::*rate) {
-  const double one = median(each(alone, [&](const RunRecord& run) { return run.*rate; }));
-  const double all = median(each(together, [&](const RunRecord& run) { return run.*rate; }));
+double rate_share(const Runs& alone, const Runs& together, int ranks, double RunRecord::*rate) {
+  const double one = median(values_of(alone, [&](const RunRecord& run) { return run.*rate; }));
+  const double all = median(values_of(together, [&](const RunRecord& run) { return run.*rate; }));
   return one > 0.0 && all > 0.0 ? all / (ranks * one) : 1.0;
 }
 
@@ -61,7 +61,7 @@ double kept(const Runs& alone, const Runs& together, int ranks, double RunRecord
 class Probes {
  public:
   explicit Probes(const std::vector<RunRecord>& runs)
-      : runs_(runs), alone_(with(runs, [](const RunRecord& run) { return run.ranks == 1; })) {
+      : runs_(runs), alone_(select_runs(runs, [](const RunRecord& run) { return run.ranks == 1; })) {
     if (alone_.empty()) {
       throw InputError(
           "there is no single-rank run, which efficiency is relative to; add one (launch/scaling --ranks 1,...)");
@@ -71,9 +71,11 @@ class Probes {
     std::map<double, Runs> sizes;
     for (const RunRecord* run : alone_) sizes[run->batch_size].push_back(run);
     for (const auto& [size, repeats] : sizes) {
-      const double users = median(each(repeats, [](const RunRecord& run) { return run.users_per_step; }));
-      steps_.push_back(
-          {users, users / median(each(repeats, [](const RunRecord& run) { return run.users_per_second; }))});
+      const double users =
+          median(values_of(repeats, [](const RunRecord& run) { return run.users_per_step; }));
+      steps_.push_back({users, users / median(values_of(repeats, [](const RunRecord& run) {
+                                 return run.users_per_second;
+                               }))});
     }
   }
 
@@ -84,7 +86,7 @@ class Probes {
     if (ranks == 1) return cost();
     const Runs together = of(ranks);
     StepCost cost = cost_of(together, ranks);
-    const double slower = 1.0 / std::max(1e-3, kept(alone_, together, ranks, &RunRecord::gemm_rate));
+    const double slower = 1.0 / std::max(1e-3, rate_share(alone_, together, ranks, &RunRecord::gemm_rate));
     cost.fixed *= slower;
     cost.per_user *= slower;
     return cost;
@@ -96,29 +98,30 @@ class Probes {
     const RunRecord& run = together.empty() ? *alone_.front() : *together.front();
     machine.name = run.machine;
     machine.ranks_per_host = std::max(1, run.ranks_per_host);
-    machine.flops = median(each(together, [](const RunRecord& r) { return r.gemm_rate; })) / ranks;
-    machine.memory_rate = median(each(together, [](const RunRecord& r) { return r.memory_rate; })) / ranks;
+    machine.flops = median(values_of(together, [](const RunRecord& r) { return r.gemm_rate; })) / ranks;
+    machine.memory_rate =
+        median(values_of(together, [](const RunRecord& r) { return r.memory_rate; })) / ranks;
     // On CPUs, communication needs the compute cores.
     machine.overlap = run.device == "cuda" ? 1.0 : 0.0;
-    std::vector<MeasuredExchange> probes;
+    std::vector<MeasuredAllReduce> probes;
     for (const RunRecord* r : together)
       probes.insert(probes.end(), r->all_reduce.begin(), r->all_reduce.end());
     if (const auto link = fit_link(probes, ranks)) machine.within_host = machine.between_hosts = *link;
     return machine;
   }
 
-  bool know_exchange(int ranks) const { return ranks == 1 || machine(ranks).within_host.bandwidth > 0.0; }
+  bool has_link(int ranks) const { return ranks == 1 || machine(ranks).within_host.bandwidth > 0.0; }
 
  private:
   Runs of(int ranks) const {
-    return with(runs_, [&](const RunRecord& run) { return run.ranks == ranks; });
+    return select_runs(runs_, [&](const RunRecord& run) { return run.ranks == ranks; });
   }
   StepCost cost_of(const Runs& runs, int ranks) const {
-    const double rate = median(each(runs, [](const RunRecord& run) { return run.memory_rate; })) / ranks;
-    const double alone_rate = median(each(alone_, [](const RunRecord& run) { return run.memory_rate; }));
+    const double rate = median(values_of(runs, [](const RunRecord& run) { return run.memory_rate; })) / ranks;
+    const double alone_rate = median(values_of(alone_, [](const RunRecord& run) { return run.memory_rate; }));
     const Workload& work = alone_.front()->workload;
     const double bytes = update_bytes(work);
-    const double alone_bytes = alone_.front()->alone_update_bytes;
+    const double alone_bytes = alone_.front()->single_rank_update_bytes;
     return fit_step_cost(steps_, rate > 0.0 ? bytes / rate : 0.0,
                          alone_rate > 0.0 ? alone_bytes / alone_rate : 0.0);
   }
@@ -128,7 +131,7 @@ class Probes {
   std::vector<MeasuredStep> steps_;
 };
 
-Setting setting_of(const RunRecord& run) {
+ParallelConfig config_of(const RunRecord& run) {
   return {run.ranks,           run.users_per_step, run.optimizer == "sharded", run.wire == "bf16",
           run.overlap == "on", run.bucket_bytes,   run.virtual_shards};
 }
@@ -139,60 +142,63 @@ bool is_modelled(const RunRecord& run) {
   return run.servers == 0;
 }
 
-Point point_of(const Runs& runs, const Probes& probes) {
+ScalingPoint point_of(const Runs& runs, const Probes& probes) {
   const RunRecord& first = *runs.front();
-  Point point;
+  ScalingPoint point;
   point.ranks = first.ranks;
   point.batch_size = first.batch_size;
   point.variant = first.variant();
-  point.users_per_second = spread_of(each(runs, [](const RunRecord& run) { return run.users_per_second; }));
-  point.step_seconds = median(each(runs, [](const RunRecord& run) { return run.step_seconds; }));
+  point.users_per_second =
+      summarize(values_of(runs, [](const RunRecord& run) { return run.users_per_second; }));
+  point.step_seconds = median(values_of(runs, [](const RunRecord& run) { return run.step_seconds; }));
   for (const auto& [phase, seconds] : first.phase_seconds) {
     point.phase_seconds[phase] =
-        median(each(runs, [&](const RunRecord& run) { return run.phase_seconds.at(phase); }));
+        median(values_of(runs, [&](const RunRecord& run) { return run.phase_seconds.at(phase); }));
   }
   point.wire_bytes = first.wire_bytes;
   const double waiting = point.phase_seconds["all-reduce"];
   if (point.ranks > 1 && waiting > 0.0) point.bus_rate = point.wire_bytes / waiting;
-  if (is_modelled(first) && probes.cost().known() && probes.know_exchange(first.ranks)) {
-    Setting setting = setting_of(first);
-    setting.users = median(each(runs, [](const RunRecord& run) { return run.users_per_step; }));
-    point.predicted = predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), setting);
+  if (is_modelled(first) && probes.cost().known() && probes.has_link(first.ranks)) {
+    ParallelConfig config = config_of(first);
+    config.users = median(values_of(runs, [](const RunRecord& run) { return run.users_per_step; }));
+    point.predicted = predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), config);
   }
   return point;
 }
 
 /// Returns the points of the runs selected by `belongs`, by ranks and variant. `alone` is the batch size of
 /// the single-rank baseline. Throws InputError if that is missing.
-std::vector<Point> points_of(const std::vector<RunRecord>& runs, const Probes& probes, double alone,
-                             const std::function<bool(const RunRecord&)>& belongs) {
+std::vector<ScalingPoint> points_of(const std::vector<RunRecord>& runs, const Probes& probes, double alone,
+                                    const std::function<bool(const RunRecord&)>& belongs) {
   std::map<std::tuple<std::string, int>, Runs> groups;
-  for (const RunRecord* run : with(runs, belongs)) groups[{run->variant(), run->ranks}].push_back(run);
-  std::vector<Point> points;
+  for (const RunRecord* run : select_runs(runs, belongs)) groups[{run->variant(), run->ranks}].push_back(run);
+  std::vector<ScalingPoint> points;
   for (const auto& [key, group] : groups) points.push_back(point_of(group, probes));
-  const auto base = std::find_if(points.begin(), points.end(), [](const Point& p) { return p.ranks == 1; });
+  const auto base =
+      std::find_if(points.begin(), points.end(), [](const ScalingPoint& p) { return p.ranks == 1; });
   if (base == points.end()) {
     throw InputError(format(
         "there is no single-rank run with {:.0f} users per step; add one, or choose another size", alone));
   }
   const double one = base->users_per_second.median;
   const double one_predicted = base->predicted ? base->predicted->users_per_second : 0.0;
-  for (Point& point : points) {
-    const Spread& speed = point.users_per_second;
+  for (ScalingPoint& point : points) {
+    const SampleStats& speed = point.users_per_second;
     const double ideal = point.ranks * one;
-    point.efficiency = {speed.median / ideal, speed.low / ideal, speed.high / ideal, speed.count};
+    point.efficiency = {speed.median / ideal, speed.min / ideal, speed.max / ideal, speed.count};
     if (point.predicted && one_predicted > 0.0) {
       point.predicted_efficiency = point.predicted->users_per_second / (point.ranks * one_predicted);
     }
   }
   std::stable_sort(points.begin(), points.end(),
-                   [](const Point& a, const Point& b) { return a.ranks < b.ranks; });
+                   [](const ScalingPoint& a, const ScalingPoint& b) { return a.ranks < b.ranks; });
   return points;
 }
 
 /// Returns the value of `users` (per step, or per step and rank) that a single rank and the most other
 /// numbers of ranks ran with; the larger one if there are several. Returns 0 if there is none.
-double most_scaled(const std::vector<RunRecord>& runs, const std::function<double(const RunRecord&)>& users) {
+double best_scaled_amount(const std::vector<RunRecord>& runs,
+                          const std::function<double(const RunRecord&)>& users) {
   std::map<double, std::set<int>> ranks;
   for (const RunRecord& run : runs) ranks[std::round(users(run))].insert(run.ranks);
   double best = 0.0;
@@ -235,7 +241,7 @@ void warn_of_placement(const std::vector<RunRecord>& runs, Warnings& warnings) {
   }
 }
 
-void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
+void warn_about_batch_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
   constexpr double nearly = 0.95;
   std::set<double> alone;
   for (const RunRecord& run : runs) {
@@ -257,7 +263,7 @@ void warn_of_sizes(const std::vector<RunRecord>& runs, Warnings& warnings) {
 Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   Warnings warnings;
   warn_of_placement(runs, warnings);
-  warn_of_sizes(runs, warnings);
+  warn_about_batch_sizes(runs, warnings);
   if (!probes.cost().known()) {
     add(warnings,
         "single-rank step times do not grow with the batch size, so nothing is predicted; "
@@ -265,7 +271,7 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
   }
   std::set<int> unknown;
   for (const RunRecord& run : runs) {
-    if (!probes.know_exchange(run.ranks) && unknown.insert(run.ranks).second) {
+    if (!probes.has_link(run.ranks) && unknown.insert(run.ranks).second) {
       add(warnings,
           format(
               "latency and bandwidth cannot be separated from the all-reduces of {} ranks: nothing is predicted for them",
@@ -281,30 +287,33 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
 }
 
 /// Returns the break-even point of the fastest run that the model supports with `most` ranks.
-std::optional<Report::StopsPaying> stops_paying_of(const std::vector<RunRecord>& runs, const Probes& probes,
-                                                   int most) {
-  const Runs known = with(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
-  if (most < 2 || known.empty() || !probes.cost().known() || !probes.know_exchange(most)) return std::nullopt;
+std::optional<Report::BreakEven> break_even_of(const std::vector<RunRecord>& runs, const Probes& probes,
+                                               int most) {
+  const Runs known =
+      select_runs(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
+  if (most < 2 || known.empty() || !probes.cost().known() || !probes.has_link(most)) return std::nullopt;
   const RunRecord& best = **std::max_element(
       known.begin(), known.end(), [](auto* a, auto* b) { return a->users_per_second < b->users_per_second; });
-  return Report::StopsPaying{best.variant(), most,
-                             users_where_ranks_stop_paying(probes.cost(most), best.workload,
-                                                           probes.machine(most), setting_of(best))};
+  return Report::BreakEven{
+      best.variant(), most,
+      break_even_users_per_rank(probes.cost(most), best.workload, probes.machine(most), config_of(best))};
 }
 
 }  // namespace
 
-Spread spread_of(std::vector<double> values) {
+SampleStats summarize(std::vector<double> values) {
   if (values.empty()) return {};
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {median(values), *low, *high, static_cast<int>(values.size())};
 }
 
 Report make_report(const std::vector<RunRecord>& runs, double batch_size, double users_per_rank) {
-  require_alike(runs);
-  if (batch_size < 0.0) batch_size = most_scaled(runs, [](const RunRecord& run) { return run.batch_size; });
+  require_same_settings(runs);
+  if (batch_size < 0.0)
+    batch_size = best_scaled_amount(runs, [](const RunRecord& run) { return run.batch_size; });
   if (users_per_rank < 0.0) {
-    users_per_rank = most_scaled(runs, [](const RunRecord& run) { return run.batch_size / run.ranks; });
+    users_per_rank =
+        best_scaled_amount(runs, [](const RunRecord& run) { return run.batch_size / run.ranks; });
   }
   const Probes probes(runs);
   Report report;
@@ -334,7 +343,7 @@ Report make_report(const std::vector<RunRecord>& runs, double batch_size, double
   }
   report.cost = probes.cost();
   report.probed = probes.machine(most.ranks);
-  report.stops_paying = stops_paying_of(runs, probes, most.ranks);
+  report.break_even = break_even_of(runs, probes, most.ranks);
   return report;
 }
 

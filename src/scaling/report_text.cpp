@@ -12,23 +12,23 @@ namespace {
 
 using io::Json;
 
-std::string name_of(const Point& point) {
+std::string name_of(const ScalingPoint& point) {
   return point.variant.empty() ? "one rank" : point.variant;
 }
 
-std::string spread_text(const Spread& spread, double scale, int digits) {
-  return spread.count < 2 ? format("{:.{}f}", scale * spread.median, digits)
-                          : format("{:.{}f} ({:.{}f}-{:.{}f})", scale * spread.median, digits,
-                                   scale * spread.low, digits, scale * spread.high, digits);
+std::string format_stats(const SampleStats& stats, double scale, int digits) {
+  return stats.count < 2 ? format("{:.{}f}", scale * stats.median, digits)
+                         : format("{:.{}f} ({:.{}f}-{:.{}f})", scale * stats.median, digits,
+                                  scale * stats.min, digits, scale * stats.max, digits);
 }
 
-std::string rows(const std::vector<Point>& points) {
+std::string rows(const std::vector<ScalingPoint>& points) {
   std::string text =
       format("  {:>5} {:>8}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11}{:>10}\n", "ranks", "batch", "variant",
              "users/s (low-high)", "efficiency %", "predicted", "error", "MB a step", "bus GB/s");
-  for (const Point& p : points) {
+  for (const ScalingPoint& p : points) {
     text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.{}f}{:>10}\n", p.ranks, p.batch_size,
-                   name_of(p), spread_text(p.users_per_second, 1.0, 0), spread_text(p.efficiency, 100.0, 1),
+                   name_of(p), format_stats(p.users_per_second, 1.0, 0), format_stats(p.efficiency, 100.0, 1),
                    p.predicted ? format("{:.0f}", p.predicted->users_per_second) : "-",
                    p.predicted ? format("{:+.0f} %", std::round(100.0 * p.prediction_error()) + 0.0) : "-",
                    1e-6 * p.wire_bytes, p.wire_bytes > 0.0 && p.wire_bytes < 1e6 ? 3 : 1,
@@ -37,7 +37,7 @@ std::string rows(const std::vector<Point>& points) {
   return text;
 }
 
-std::string pays_line(const Report::StopsPaying& found) {
+std::string break_even_line(const Report::BreakEven& found) {
   const std::string ranks = format("from {} ranks to {}", found.ranks, 2 * std::int64_t{found.ranks});
   const std::string variant = found.variant.empty() ? "" : format(" ({})", found.variant);
   if (!found.users) return format("{}{}, users/s never increase by 10 %", ranks, variant);
@@ -47,11 +47,11 @@ std::string pays_line(const Report::StopsPaying& found) {
                 *found.users, ranks, variant);
 }
 
-Json object_of(const Spread& spread) {
-  return {{"median", spread.median}, {"low", spread.low}, {"high", spread.high}, {"repeats", spread.count}};
+Json object_of(const SampleStats& stats) {
+  return {{"median", stats.median}, {"low", stats.min}, {"high", stats.max}, {"repeats", stats.count}};
 }
 
-Json object_of(const Point& p) {
+Json object_of(const ScalingPoint& p) {
   Json phases = Json::object();
   for (const auto& [name, seconds] : p.phase_seconds) phases[name] = 1e3 * seconds;
   Json point = {{"ranks", p.ranks},
@@ -67,14 +67,14 @@ Json object_of(const Point& p) {
     point["predicted"] = {
         {"users_per_second", p.predicted->users_per_second}, {"efficiency", p.predicted_efficiency},
         {"compute_ms", 1e3 * p.predicted->compute},          {"update_ms", 1e3 * p.predicted->update},
-        {"exchange_ms", 1e3 * p.predicted->exchange},        {"error", p.prediction_error()}};
+        {"exchange_ms", 1e3 * p.predicted->communication},   {"error", p.prediction_error()}};
   }
   return point;
 }
 
-Json list_of(const std::vector<Point>& points) {
+Json list_of(const std::vector<ScalingPoint>& points) {
   Json list = Json::array();
-  for (const Point& point : points) list.push_back(object_of(point));
+  for (const ScalingPoint& point : points) list.push_back(object_of(point));
   return list;
 }
 
@@ -102,23 +102,23 @@ std::string to_table(const Report& report) {
   }
   if (report.cost.known()) {
     text += format("model: {:.2f} ms per step + {:.4f} ms per user + {:.2f} ms for the update\n",
-                   1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_alone);
+                   1e3 * report.cost.fixed, 1e3 * report.cost.per_user, 1e3 * report.cost.update_single_rank);
   }
   if (report.probed.within_host.bandwidth > 0.0) {
     text += format("between ranks: {:.1f} us latency, {:.2f} GB/s\n", 1e6 * report.probed.within_host.latency,
                    1e-9 * report.probed.within_host.bandwidth);
   }
-  if (report.stops_paying) text += pays_line(*report.stops_paying) + "\n";
+  if (report.break_even) text += break_even_line(*report.break_even) + "\n";
   return text;
 }
 
 std::string to_csv(const Report& report) {
   std::string text =
       "mode,ranks,batch_size,variant,users_per_second,users_per_second_low,users_per_second_high,repeats,efficiency,step_ms,input_ms,forward_ms,loss_ms,backward_ms,all_reduce_ms,optimiser_ms,wire_bytes,bus_gbytes,predicted_users_per_second,prediction_error\n";
-  const auto add = [&](const char* mode, const std::vector<Point>& points) {
-    for (const Point& p : points) {
+  const auto add = [&](const char* mode, const std::vector<ScalingPoint>& points) {
+    for (const ScalingPoint& p : points) {
       text += format("{},{},{:.0f},{},{:.1f},{:.1f},{:.1f},{},{:.4f},{:.4f}", mode, p.ranks, p.batch_size,
-                     name_of(p), p.users_per_second.median, p.users_per_second.low, p.users_per_second.high,
+                     name_of(p), p.users_per_second.median, p.users_per_second.min, p.users_per_second.max,
                      p.users_per_second.count, p.efficiency.median, 1e3 * p.step_seconds);
       for (const char* phase : phase_names) {
         const auto found = p.phase_seconds.find(phase);
@@ -137,13 +137,13 @@ std::string to_csv(const Report& report) {
 std::string to_json(const Report& report) {
   Json model = {{"fixed_ms", 1e3 * report.cost.fixed},
                 {"per_user_ms", 1e3 * report.cost.per_user},
-                {"update_ms", 1e3 * report.cost.update_alone},
+                {"update_ms", 1e3 * report.cost.update_single_rank},
                 {"latency_us", 1e6 * report.probed.within_host.latency},
                 {"bandwidth_gbytes", 1e-9 * report.probed.within_host.bandwidth},
                 {"predicts", report.cost.known()}};
-  if (report.stops_paying) {
-    const Report::StopsPaying& found = *report.stops_paying;
-    model["stops_paying"] = pays_line(found);
+  if (report.break_even) {
+    const Report::BreakEven& found = *report.break_even;
+    model["stops_paying"] = break_even_line(found);
     model["stops_paying_variant"] = found.variant;
     if (found.users) model["users_where_ranks_stop_paying"] = *found.users;
   }
@@ -163,42 +163,42 @@ std::string to_json(const Report& report) {
   return io::to_text(json, 1) + "\n";
 }
 
-std::string to_page(const Report& report) {
+std::string to_html(const Report& report) {
   std::string text = page;
   const std::string placeholder = "/*REPORT*/null";
   return text.replace(text.find(placeholder), placeholder.size(), within_script(to_json(report)));
 }
 
-std::string predict_table(const Machine& machine, const Workload& workload, const Setting& setting,
+std::string predict_table(const Machine& machine, const Workload& workload, const ParallelConfig& config,
                           const std::vector<int>& ranks) {
   const StepCost cost = step_cost(machine, workload);
-  Setting one = setting;
+  ParallelConfig one = config;
   one.ranks = 1;
   const double alone = predict(cost, workload, machine, one).users_per_second;
   std::string text = format(
       "predicted, not measured: {}\n  one rank: {:.0f} users/s at {:.0f} users a step\n"
       "  {:>6} {:<7}{:>9}{:>14}{:>12}{:>11}{:>11}{:>11}{:>12}\n",
-      machine.name, alone, setting.users, "ranks", "mode", "batch", "users/s", "efficiency", "compute",
+      machine.name, alone, config.users, "ranks", "mode", "batch", "users/s", "efficiency", "compute",
       "update", "exchange", "MB a step");
-  const auto row = [&](const char* mode, const Setting& s) {
+  const auto row = [&](const char* mode, const ParallelConfig& s) {
     const Prediction p = predict(cost, workload, machine, s);
     text += format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12} {:>7.2f} ms {:>7.2f} ms {:>7.2f} ms{:>12.1f}\n",
                    s.ranks, mode, s.users, p.users_per_second,
                    format("{:.1f} %", 100.0 * (p.users_per_second / (s.ranks * alone))), 1e3 * p.compute,
-                   1e3 * p.update, 1e3 * p.exchange, 1e-6 * p.wire_bytes);
+                   1e3 * p.update, 1e3 * p.communication, 1e-6 * p.wire_bytes);
   };
   for (const int count : ranks) {
-    Setting s = setting;
+    ParallelConfig s = config;
     s.ranks = count;
     row("strong", s);
     s.users *= count;
     row("weak", s);
   }
   for (const int count : ranks) {
-    Setting s = setting;
+    ParallelConfig s = config;
     s.ranks = count;
-    const auto users = users_where_ranks_stop_paying(cost, workload, machine, s);
-    text += "  " + pays_line({"", count, users}) + "\n";
+    const auto users = break_even_users_per_rank(cost, workload, machine, s);
+    text += "  " + break_even_line({"", count, users}) + "\n";
   }
   return text;
 }

@@ -52,8 +52,8 @@ RunRecord run_of(const io::Json& event) {
   run.memory_rate = giga * io::number_at(event, "memory_rate_gbytes");
   run.workload.parameters = io::number_at(event, "parameters");
   run.workload.dense_weights = io::number_at(event, "dense_weights");
-  run.alone_update_bytes = io::number_at(event, "update_bytes");
-  run.workload.narrow_bytes = run.precision == "bf16" || run.precision == "fp16" ? 2.0 : 0.0;
+  run.single_rank_update_bytes = io::number_at(event, "update_bytes");
+  run.workload.half_copy_bytes = run.precision == "bf16" || run.precision == "fp16" ? 2.0 : 0.0;
   for (const io::Json& probe : event.value("all_reduce", io::Json::array()))
     run.all_reduce.push_back({io::number_at(probe, "bytes"), io::number_at(probe, "seconds")});
   return run;

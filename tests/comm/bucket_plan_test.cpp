@@ -9,7 +9,7 @@ namespace {
 
 /// Checks every property that users of a plan rely on.
 void expect_sound(const BucketPlan& plan) {
-  const std::int64_t step = BucketPlan::unit * plan.ranks();
+  const std::int64_t step = BucketPlan::alignment_elements * plan.ranks();
   EXPECT_GE(plan.padded_size(), plan.flat_size());
   EXPECT_LT(plan.padded_size(), plan.flat_size() + step);
   EXPECT_EQ(plan.shard_size() * plan.ranks(), plan.padded_size());
@@ -18,9 +18,9 @@ void expect_sound(const BucketPlan& plan) {
   for (std::int64_t b = 0; b < plan.buckets(); ++b) {
     const Range whole = plan.bucket(b);
     ASSERT_EQ(whole.begin, flat) << "bucket " << b;
-    ASSERT_GT(plan.filled(b).size(), 0) << "bucket " << b;
-    EXPECT_EQ(plan.filled(b).begin, whole.begin);
-    EXPECT_EQ(plan.filled(b).end, std::min(whole.end, plan.flat_size()));
+    ASSERT_GT(plan.unpadded(b).size(), 0) << "bucket " << b;
+    EXPECT_EQ(plan.unpadded(b).begin, whole.begin);
+    EXPECT_EQ(plan.unpadded(b).end, std::min(whole.end, plan.flat_size()));
     EXPECT_EQ(plan.bucket_of(whole.begin), b);
     EXPECT_EQ(plan.bucket_of(whole.end - 1), b);
     if (b + 1 < plan.buckets()) {
@@ -29,13 +29,13 @@ void expect_sound(const BucketPlan& plan) {
     for (int rank = 0; rank < plan.ranks(); ++rank) {
       const Range part = plan.part(b, rank);
       EXPECT_EQ(part.begin, flat) << "part " << rank << " of bucket " << b;
-      EXPECT_EQ(part.size(), plan.packed(b).size());
-      EXPECT_EQ(part.size() % BucketPlan::unit, 0);
+      EXPECT_EQ(part.size(), plan.shard_range(b).size());
+      EXPECT_EQ(part.size() % BucketPlan::alignment_elements, 0);
       flat = part.end;
     }
     EXPECT_EQ(flat, whole.end);
-    EXPECT_EQ(plan.packed(b).begin, packed);
-    packed = plan.packed(b).end;
+    EXPECT_EQ(plan.shard_range(b).begin, packed);
+    packed = plan.shard_range(b).end;
   }
   EXPECT_EQ(flat, plan.padded_size());
   EXPECT_EQ(packed, plan.shard_size());
@@ -63,7 +63,7 @@ TEST(BucketPlan, CountsBeyond32Bits) {
   const std::int64_t huge = (std::int64_t{1} << 40) + 1;
   const BucketPlan plan(huge, std::int64_t{1} << 36, 3);
   EXPECT_EQ(plan.part(plan.buckets() - 1, 2).end, plan.padded_size());
-  EXPECT_EQ(plan.packed(plan.buckets() - 1).end, plan.shard_size());
+  EXPECT_EQ(plan.shard_range(plan.buckets() - 1).end, plan.shard_size());
 }
 
 TEST(BucketPlan, InvalidSizesThrow) {

@@ -84,7 +84,7 @@ TEST(Collectives, BroadcastOfStringsOfAnyLength) {
   on_worlds([](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
       const std::string mine(static_cast<std::size_t>(7 * comm.rank()), static_cast<char>('a' + comm.rank()));
-      EXPECT_EQ(comm.broadcast_text(mine, root),
+      EXPECT_EQ(comm.broadcast_string(mine, root),
                 std::string(static_cast<std::size_t>(7 * root), static_cast<char>('a' + root)));
     }
   });
@@ -111,10 +111,10 @@ TEST(Collectives, WrongSizesAndUnknownRequestsThrow) {
     const std::vector<float> part(3);
     std::vector<float> all(static_cast<std::size_t>(comm.size() * 3 + 1));
     EXPECT_THROW(comm.all_gather(std::span(part), std::span(all)), std::logic_error);
-    EXPECT_THROW(comm.start_all_gather(part, all, {}), std::logic_error);
-    EXPECT_THROW(comm.start_reduce_scatter_sum(part, all, {}), std::logic_error);
-    EXPECT_THROW(comm.wait(Ticket{}), std::logic_error);
-    EXPECT_THROW(comm.wait(Ticket{std::int64_t{1} << 40}), std::logic_error);
+    EXPECT_THROW(comm.all_gather_async(part, all, {}), std::logic_error);
+    EXPECT_THROW(comm.reduce_scatter_async(part, all, {}), std::logic_error);
+    EXPECT_THROW(comm.wait(Request{}), std::logic_error);
+    EXPECT_THROW(comm.wait(Request{std::int64_t{1} << 40}), std::logic_error);
     comm.barrier();
   });
 }

@@ -63,29 +63,29 @@ struct Rank {
   void start(const std::vector<float>& values, const std::vector<Range>& ranges) {
     std::ranges::fill(view(*gradients, {0, plan.padded_size()}), 0.0F);
     std::ranges::copy(values, gradients->data());
-    reducer.begin();
-    for (const Range range : ranges) reducer.ready(range, device->record_event());
+    reducer.begin_step();
+    for (const Range range : ranges) reducer.mark_ready(range, device->record_event());
   }
   /// Returns the sum of all buckets, as every rank of a replicated optimizer receives it.
   std::vector<float> sum(const std::vector<float>& values, const std::vector<Range>& ranges) {
     start(values, ranges);
-    for (std::int64_t b = 0; b < plan.buckets(); ++b) reducer.sum(b);
-    reducer.finish(*weights);
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) reducer.wait_bucket(b);
+    reducer.finish_step(*weights);
     return {gradients->data(), gradients->data() + flat_size};
   }
   /// Returns the weights after a step of gradient descent with rate 1.
   std::vector<float> descend(const std::vector<float>& values, const std::vector<Range>& ranges) {
     start(values, ranges);
-    for (std::int64_t b = 0; b < reducer.updates(); ++b) {
-      const Own own = reducer.sum_for_update(b);
-      reducer.take_exact(b, *weights);
+    for (std::int64_t b = 0; b < reducer.update_count(); ++b) {
+      const UpdateRange own = reducer.wait_update_range(b);
+      reducer.restore_master_shard(b, *weights);
       for (std::int64_t i = own.elements.begin; i < own.elements.end; ++i) {
         weights->master().data()[i] -= gradients->data()[i];
         updated.push_back(i + own.moments_offset);
       }
-      reducer.give(b, *weights);
+      reducer.all_gather_weights(b, *weights);
     }
-    reducer.finish(*weights);
+    reducer.finish_step(*weights);
     const float* data = weights->master().data();
     return {data, data + flat_size};
   }
@@ -111,8 +111,8 @@ TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
     const auto mine = gradient(comm.rank());
     for (const bool bf16 : {false, true}) {
       for (const std::int64_t bucket : {1L, 128L, 500L, 5000L}) {
-        Rank overlapping(comm, {.bf16_wire = bf16, .overlap = true}, bucket);
-        const auto waited = Rank(comm, {.bf16_wire = bf16}, bucket).sum(mine, ranges_of(flat_size, 0));
+        Rank overlapping(comm, {.bf16_comm = bf16, .overlap = true}, bucket);
+        const auto waited = Rank(comm, {.bf16_comm = bf16}, bucket).sum(mine, ranges_of(flat_size, 0));
         for (std::size_t i = 0; i < sum.size() && !bf16; ++i) ASSERT_NEAR(waited[i], sum[i], 1e-3) << i;
         expect_same_on_all_ranks(comm, waited);
         for (const std::int64_t step : {37L, 100L, 1003L}) {
@@ -129,7 +129,7 @@ TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
 TEST(Reducer, Bf16CommunicationRoundsEachTermAndTheSum) {
   on_worlds([](Communicator& comm) {
     for (const bool overlap : {true, false}) {
-      Rank rank(comm, {.bf16_wire = true, .overlap = overlap}, 200);
+      Rank rank(comm, {.bf16_comm = true, .overlap = overlap}, 200);
       EXPECT_EQ(rank.sum(signed_inputs<float>(comm.rank(), flat_size), ranges_of(90, 2)),
                 sums<float>(comm.size(), flat_size));
       const auto rounded = rank.sum(gradient(comm.rank()), ranges_of(90, 2));
@@ -156,7 +156,7 @@ TEST(Reducer, ShardedUpdateReachesAllRanks) {
         for (const bool overlap : {true, false}) {
           SCOPED_TRACE(testing::Message()
                        << "bf16 " << bf16 << " bucket " << bucket << " overlap " << overlap);
-          Rank rank(comm, {.sharded = true, .bf16_wire = bf16, .overlap = overlap}, bucket);
+          Rank rank(comm, {.sharded = true, .bf16_comm = bf16, .overlap = overlap}, bucket);
           const auto weights = rank.descend(signed_inputs<float>(comm.rank(), flat_size), ranges_of(111, 1));
           for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(weights[i], -sum[i]) << "element " << i;
           // Exactly one rank updates each element, and stores its moments at a unique index.
@@ -166,7 +166,7 @@ TEST(Reducer, ShardedUpdateReachesAllRanks) {
           EXPECT_EQ(std::ranges::adjacent_find(rank.updated), rank.updated.end());
           if (!rank.updated.empty()) {
             EXPECT_GE(rank.updated.front(), 0);
-            EXPECT_LT(rank.updated.back(), rank.reducer.own_size());
+            EXPECT_LT(rank.updated.back(), rank.reducer.moment_elements());
           }
         }
       }
@@ -177,8 +177,8 @@ TEST(Reducer, ShardedUpdateReachesAllRanks) {
 TEST(Reducer, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
   on_worlds([](Communicator& comm) {
     for (const bool bf16 : {false, true}) {
-      Rank overlapping(comm, {.sharded = true, .bf16_wire = bf16, .overlap = true}, 130);
-      Rank waiting(comm, {.sharded = true, .bf16_wire = bf16}, 130);
+      Rank overlapping(comm, {.sharded = true, .bf16_comm = bf16, .overlap = true}, 130);
+      Rank waiting(comm, {.sharded = true, .bf16_comm = bf16}, 130);
       for (int step = 0; step < 3; ++step) {
         const auto values = gradient(comm.rank() + 4 * step);
         const auto weights = overlapping.descend(values, ranges_of(60, 2));
@@ -187,10 +187,10 @@ TEST(Reducer, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
       }
       // With bf16 communication the owner stores the exact weights, and all ranks compute with rounded ones.
       const bool rounds = bf16 && comm.size() > 1;
-      ASSERT_EQ(overlapping.reducer.exact_own() != nullptr, rounds);
+      ASSERT_EQ(overlapping.reducer.master_shard() != nullptr, rounds);
       if (!rounds) return;
       const auto exact = overlapping.device->make_buffer(overlapping.plan.padded_size());
-      overlapping.reducer.unpack(*overlapping.reducer.exact_own(), *exact);
+      overlapping.reducer.all_gather_shards(*overlapping.reducer.master_shard(), *exact);
       std::int64_t rounded = 0;
       for (std::int64_t i = 0; i < flat_size; ++i) {
         const float weight = overlapping.weights->master().data()[i];
@@ -208,8 +208,8 @@ TEST(Reducer, IncompleteGradientAndSmallBufferThrow) {
   on_worlds([](Communicator& comm) {
     if (comm.size() == 1) return;
     Rank rank(comm, {.sharded = true, .overlap = true}, 64);
-    rank.reducer.begin();
-    EXPECT_THROW(rank.reducer.sum(0), std::logic_error);
+    rank.reducer.begin_step();
+    EXPECT_THROW(rank.reducer.wait_bucket(0), std::logic_error);
     const auto small = rank.device->make_buffer(rank.plan.padded_size() - 1);
     EXPECT_THROW(Reducer<cpu::Device>(comm, *rank.device, rank.plan, {}, *small), std::invalid_argument);
   });
@@ -221,7 +221,7 @@ TEST(Reducer, OneRankInspectsEachSum) {
       const Rank rank(comm, {.sharded = sharded}, 300);
       std::vector<std::int64_t> seen(flat_size, 0);
       for (std::int64_t b = 0; b < rank.plan.buckets(); ++b) {
-        const Range part = rank.reducer.inspected(b);
+        const Range part = rank.reducer.inspected_range(b);
         for (std::int64_t i = part.begin; i < part.end; ++i) ++seen[static_cast<std::size_t>(i)];
       }
       comm.all_reduce(std::span<std::int64_t>(seen));
@@ -236,9 +236,9 @@ TEST(Reducer, UnpackReversesPack) {
     const auto back = rank.device->make_buffer(rank.plan.padded_size());
     const auto packed = rank.device->make_buffer(rank.plan.shard_size());
     for (std::int64_t i = 0; i < flat_size; ++i) rank.gradients->data()[i] = static_cast<float>(i + 1);
-    rank.reducer.pack(*rank.gradients, *packed);
+    rank.reducer.pack_shard(*rank.gradients, *packed);
     EXPECT_EQ(packed->data()[0], static_cast<float>(rank.plan.part(0, comm.rank()).begin + 1));
-    rank.reducer.unpack(*packed, *back);
+    rank.reducer.all_gather_shards(*packed, *back);
     EXPECT_TRUE(std::ranges::equal(view(*rank.gradients, {0, flat_size}), view(*back, {0, flat_size})));
   });
 }

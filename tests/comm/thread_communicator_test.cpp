@@ -21,7 +21,7 @@ TEST(ThreadCommunicator, ExceptionOfOneRankUnblocksTheOthersAndIsRethrown) {
         if (comm.rank() == 2) throw InputError("rank 2 cannot read its shard");
         try {
           if (started)
-            comm.wait(comm.start_all_reduce_sum(values, {}));
+            comm.wait(comm.all_reduce_async(values, {}));
           else
             comm.barrier();
         } catch (const RanksAborted&) {
@@ -63,7 +63,7 @@ TEST(ThreadCommunicator, MismatchedCallsThrow) {
       },
       [](Communicator& comm) {
         std::vector<float> values(comm.rank() == 0 ? 4 : 5);
-        comm.wait(comm.start_all_reduce_sum(values, {}));
+        comm.wait(comm.all_reduce_async(values, {}));
       }};
   for (const auto& body : bodies) EXPECT_THROW(run_ranks(2, body), std::logic_error);
 }

@@ -26,9 +26,9 @@ const device::StepParams params = {.seed = 77, .step = 4, .beta = beta, .rule = 
 
 device::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const CpuInput& batch,
                                    cpu::FloatBuffer& gradients, const device::GradientReady& ready = {}) {
-  StepClock<cpu::Device> clock(device, false);
+  StepTimer<cpu::Device> timer(device, false);
   return losses_of(device, params, [&](cpu::StepState& step) {
-    model.forward_backward(batch, step, gradients, ready, clock);
+    model.forward_backward(batch, step, gradients, ready, timer);
   });
 }
 
@@ -145,8 +145,8 @@ TEST(ModelFeatures, MustMatchTheModel) {
   const WholeBatch beside(*device, known_features, 100, 6);
   CpuNetwork with({"mult_vae", {9}, 4, 0.3}, {items, 6}, *device, users.rows());
   CpuNetwork without({"mult_vae", {9}, 4, 0.3}, items, *device, users.rows());
-  EXPECT_THROW(with.hidden_for_scoring({*whole.batch}), std::logic_error);
-  EXPECT_THROW(without.hidden_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
+  EXPECT_THROW(with.forward_for_scoring({*whole.batch}), std::logic_error);
+  EXPECT_THROW(without.forward_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Gradient,

@@ -13,7 +13,7 @@ namespace {
 using device::TensorKind;
 using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool>;
 
-std::vector<Row> rows_of(const ModelOptions& options, Inputs items) {
+std::vector<Row> rows_of(const ModelOptions& options, InputDims items) {
   std::vector<Row> rows;
   for (const device::TensorSpec& s : tensor_specs(network_shape(options, items))) {
     rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
@@ -73,10 +73,10 @@ TEST(Network, InitializationIndicesFollowTheDataFlow) {
   const std::vector<std::string> names = {"encoder_1/weight", "encoder_1/bias",   "encoder_2/weight",
                                           "encoder_2/bias",   "decoder_1/weight", "decoder_1/bias",
                                           "decoder_2/weight", "decoder_2/bias"};
-  for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(initialisation_number(shape, names[i]), i);
-  EXPECT_THROW(initialisation_number(shape, "decoder_3/bias"), RunError);
-  EXPECT_THROW(initialisation_number(shape, "encoder_1/feature_weight"), RunError);
-  EXPECT_EQ(initialisation_number(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
+  for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(rng_tensor_id(shape, names[i]), i);
+  EXPECT_THROW(rng_tensor_id(shape, "decoder_3/bias"), RunError);
+  EXPECT_THROW(rng_tensor_id(shape, "encoder_1/feature_weight"), RunError);
+  EXPECT_EQ(rng_tensor_id(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class Reference : public ::testing::TestWithParam<Case> {
 
     device_ = fp32_device(GetParam().kernels);
     const auto features = static_cast<std::int64_t>(number("config/features"));
-    model_.emplace(options_, Inputs{items_, features}, *device_, users_.rows());
+    model_.emplace(options_, InputDims{items_, features}, *device_, users_.rows());
     whole_.emplace(*device_, users_, first_user(), items_);
     if (features > 0) {
       features_ = {file_->as<std::int64_t>(prefix_ + "input/feature_indptr"),
@@ -64,11 +64,11 @@ class Reference : public ::testing::TestWithParam<Case> {
   /// Runs one step; also updates the weights by `rule` if there is an optimizer.
   device::LossSums run(std::uint32_t step, double beta, train::Optimizer<cpu::Device>* optimizer = nullptr,
                        const device::UpdateRule& rule = {}) {
-    StepClock<cpu::Device> clock(*device_, false);
+    StepTimer<cpu::Device> timer(*device_, false);
     const device::StepParams params{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
     return losses_of(*device_, params, [&](cpu::StepState& state) {
-      model_->forward_backward(input(), state, *gradients_, {}, clock);
+      model_->forward_backward(input(), state, *gradients_, {}, timer);
       if (optimizer != nullptr)
         optimizer->update(state, {0, model_->layout().size}, 0, *gradients_, model_->parameters());
     });
@@ -86,7 +86,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     const auto width = static_cast<std::size_t>(items_);
     std::vector<std::int32_t> items(users * width);
     std::vector<float> scores(users * width);
-    const auto held = model_->hold({users_.view(), features_.view(), {}, first_user()});
+    const auto held = model_->load_users({users_.view(), features_.view(), {}, first_user()});
     model_->top_k(*held, {0, users_.rows()}, history, false, static_cast<int>(items_), items, scores);
     const std::vector<double>& logits = values(name);
     for (std::size_t u = 0; u < users; ++u) {

@@ -34,8 +34,8 @@ RunRecord ideal_run(int ranks, double batch) {
   run.threads = 1;
   run.batch_size = run.users_per_step = batch;
   run.bucket_bytes = 1e9;
-  run.workload = {.parameters = 1e6, .dense_weights = 0.5e6, .bytes_per_user = 0.0, .narrow_bytes = 0.0};
-  run.alone_update_bytes = 24e6;
+  run.workload = {.parameters = 1e6, .dense_weights = 0.5e6, .bytes_per_user = 0.0, .half_copy_bytes = 0.0};
+  run.single_rank_update_bytes = 24e6;
   run.memory_rate = 10e9 * ranks;
   run.gemm_rate = 50e9 * ranks;
   const double moved = 2.0 * (ranks - 1) / ranks;
@@ -74,7 +74,7 @@ TEST(ScalingReport, SeparatesStrongFromWeakScalingAndPredictsBoth) {
   ASSERT_EQ(report.strong.size(), 3U);
   ASSERT_EQ(report.weak.size(), 3U);
   for (const auto* points : {&report.strong, &report.weak}) {
-    for (const Point& point : *points) {
+    for (const ScalingPoint& point : *points) {
       EXPECT_EQ(point.users_per_second.count, point.ranks == 4 ? 6 : 3) << point.ranks;
       ASSERT_TRUE(point.predicted);
       EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
@@ -82,7 +82,7 @@ TEST(ScalingReport, SeparatesStrongFromWeakScalingAndPredictsBoth) {
     }
     EXPECT_EQ(points->front().efficiency.median, 1.0);
   }
-  const Point& two = report.strong[1];
+  const ScalingPoint& two = report.strong[1];
   EXPECT_NEAR(two.efficiency.median,
               ideal_run(2, 400).users_per_second / (2 * ideal_run(1, 400).users_per_second), 1e-9);
   EXPECT_NEAR(two.bus_rate, two.wire_bytes / two.phase_seconds.at("all-reduce"), 1.0);
@@ -94,10 +94,10 @@ TEST(ScalingReport, SpreadCoversAllRepeats) {
   std::vector<RunRecord> runs = ideal_runs();
   runs[0].users_per_second *= 0.5;  // the single-rank run of strong scaling
   const Report report = make_report(runs, 400, 100);
-  const Spread& speed = report.strong.front().users_per_second;
-  EXPECT_DOUBLE_EQ(speed.low, 0.5 * speed.median);
-  EXPECT_DOUBLE_EQ(speed.high, speed.median);
-  EXPECT_DOUBLE_EQ(report.strong.front().efficiency.low, 0.5);
+  const SampleStats& speed = report.strong.front().users_per_second;
+  EXPECT_DOUBLE_EQ(speed.min, 0.5 * speed.median);
+  EXPECT_DOUBLE_EQ(speed.max, speed.median);
+  EXPECT_DOUBLE_EQ(report.strong.front().efficiency.min, 0.5);
 }
 
 TEST(ScalingReport, EachVariantHasItsOwnPoint) {
@@ -113,7 +113,7 @@ TEST(ScalingReport, EachVariantHasItsOwnPoint) {
   const Report report = make_report(runs, 400, 0);
   EXPECT_TRUE(report.weak.empty());
   std::vector<std::string> names;
-  for (const Point& point : report.strong) names.push_back(point.variant);
+  for (const ScalingPoint& point : report.strong) names.push_back(point.variant);
   EXPECT_EQ(names, (std::vector<std::string>{"", "1 server synchronous bf16", "replicated fp32",
                                              "sharded bf16 overlap", "replicated fp32"}));
   EXPECT_FALSE(report.strong[1].predicted) << "the model supports rings only";
@@ -157,14 +157,15 @@ TEST(ScalingReport, UsesTheMeasuredUsersPerStep) {
     }
   }
   const Report report = make_report(runs, 6000, 0);
-  for (const Point& point : report.strong) EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
+  for (const ScalingPoint& point : report.strong)
+    EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
   EXPECT_TRUE(warns(report, "a batch of 6000 does not divide an epoch well")) << report.warnings.front();
 }
 
 TEST(ScalingReport, OneOutlierDoesNotChangePredictions) {
   std::vector<RunRecord> runs = ideal_runs();
   runs[0].users_per_second *= 1.6;  // a single-rank run
-  for (const Point& point : make_report(runs, -1, -1).strong) {
+  for (const ScalingPoint& point : make_report(runs, -1, -1).strong) {
     EXPECT_NEAR(point.prediction_error(), 0.0, 1e-6) << point.ranks;
   }
 }
@@ -174,7 +175,7 @@ TEST(ScalingReport, WarnsIfSingleRankRunsHaveOneBatchSize) {
   std::erase_if(runs, [](const RunRecord& run) { return run.batch_size != 400; });
   const Report report = make_report(runs, 400, 0);
   EXPECT_TRUE(warns(report, "single-rank runs have only one batch size (400 users per step)"));
-  EXPECT_NEAR(report.cost.update_alone, 2.4e-3, 1e-9) << "it follows from the memory bandwidth";
+  EXPECT_NEAR(report.cost.update_single_rank, 2.4e-3, 1e-9) << "it follows from the memory bandwidth";
 }
 
 TEST(ScalingReport, PredictsNothingFromUnusableMeasurements) {
@@ -183,14 +184,14 @@ TEST(ScalingReport, PredictsNothingFromUnusableMeasurements) {
     if (run.ranks == 1 && run.batch_size == 400) run.users_per_second = 1e9;
   }
   Report report = make_report(runs, -1, -1);
-  for (const Point& point : report.strong) EXPECT_FALSE(point.predicted);
-  EXPECT_FALSE(report.stops_paying);
+  for (const ScalingPoint& point : report.strong) EXPECT_FALSE(point.predicted);
+  EXPECT_FALSE(report.break_even);
   EXPECT_TRUE(warns(report, "nothing is predicted"));
   EXPECT_EQ(to_table(report).find("ms per user"), std::string::npos);
 
   runs = ideal_runs();
   for (RunRecord& run : runs) {
-    for (MeasuredExchange& probe : run.all_reduce) probe.seconds = 80e-6;
+    for (MeasuredAllReduce& probe : run.all_reduce) probe.seconds = 80e-6;
   }
   report = make_report(runs, -1, -1);
   EXPECT_TRUE(report.strong.front().predicted);
@@ -208,12 +209,12 @@ TEST(ScalingReport, BreakEvenUsesTheFastestVariantInAnyOrderOfRuns) {
   served.users_per_second *= 3.0;
   runs.insert(runs.begin(), served);
   runs.push_back(fast);
-  const auto found = make_report(runs, -1, -1).stops_paying;
+  const auto found = make_report(runs, -1, -1).break_even;
   ASSERT_TRUE(found);
   EXPECT_EQ(found->variant, "replicated bf16");
   EXPECT_EQ(found->ranks, 4);
   std::reverse(runs.begin(), runs.end());
-  EXPECT_EQ(make_report(runs, -1, -1).stops_paying->users, found->users);
+  EXPECT_EQ(make_report(runs, -1, -1).break_even->users, found->users);
 }
 
 TEST(ScalingReport, RunsWithDifferentSettingsThrow) {
@@ -244,7 +245,7 @@ TEST(ScalingReport, AllFormatsContainEveryPoint) {
   EXPECT_EQ(points[2].at("users_per_second").at("median").get<double>(),
             report.strong[2].users_per_second.median);
 
-  const std::string page = to_page(report);
+  const std::string page = to_html(report);
   EXPECT_EQ(page.find("/*REPORT*/"), std::string::npos);
   EXPECT_EQ(page.find("</script> & co"), std::string::npos) << "it would end the script";
   for (const char* loads : {"src=", "href=", "url(", "fetch(", "import"})
@@ -254,7 +255,7 @@ TEST(ScalingReport, AllFormatsContainEveryPoint) {
 
 // Inkscape, LaTeX and rsvg-convert support neither CSS variables nor the style sheet of the page.
 TEST(ScalingReport, PlotsUsePlainAttributesOnly) {
-  const std::string page = to_page(make_report(ideal_runs(), -1, -1));
+  const std::string page = to_html(make_report(ideal_runs(), -1, -1));
   const auto begin = page.find("const upright");
   const auto end = page.find("function table(");
   ASSERT_LT(begin, end);
@@ -278,7 +279,7 @@ TEST(ScalingReport, PredictsFromRatesOnly) {
   machine.within_host = {2e-6, 350e9};
   machine.between_hosts = {5e-6, 300e9};
   const Workload workload = {
-      .parameters = 25e6, .dense_weights = 12.4e6, .bytes_per_user = 2e5, .narrow_bytes = 2.0};
+      .parameters = 25e6, .dense_weights = 12.4e6, .bytes_per_user = 2e5, .half_copy_bytes = 2.0};
   const std::string text = predict_table(machine, workload, {.users = 24576}, {8, 64});
   EXPECT_EQ(text.find("predicted, not measured: a cluster"), 0U) << text;
   expect_in(text, {"64 weak     1572864", "users per rank and step, going from 64 ranks to 128 gives less"});

@@ -210,7 +210,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
   std::string description() const override {
     return vaecf::format("threads, {} ranks in one process", world_.size());
   }
-  bool recordable() const override { return device_.recordable; }
+  bool supports_graph_capture() const override { return device_.supports_graph_capture; }
 
   void barrier() override { wait(start("barrier", {}, {}, concatenate)); }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
@@ -228,26 +228,26 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
                bytes, bytes, combine(type, reduction)));
   }
 
-  Ticket start(const StartedCall& call, device::EventHandle after) override {
+  Request start(const AsyncCollective& call, device::EventHandle after) override {
     const std::span input(static_cast<const std::byte*>(call.in), call.in_bytes(size()));
     const std::span output(static_cast<std::byte*>(call.out), call.out_bytes(size()));
     if (device_.reach) {
       device_.reach(input, after);
       device_.reach(output, after);
     }
-    const bool sums = call.kind != StartedKind::all_gather;
-    const bool has_part = call.kind == StartedKind::reduce_scatter_sum;
+    const bool sums = call.kind != CollectiveKind::all_gather;
+    const bool has_part = call.kind == CollectiveKind::reduce_scatter_sum;
     return start(vaecf::format("started {} of type {}", to_string(call.kind), static_cast<int>(call.type)),
                  input, output, sums ? combine(call.type, Reduction::sum) : Join(concatenate),
                  has_part ? static_cast<std::size_t>(rank_) * output.size() : 0);
   }
-  device::EventHandle wait(Ticket ticket) override {
-    const auto found = open_.find(ticket.number);
+  device::EventHandle wait(Request request) override {
+    const auto found = open_.find(request.id);
     if (found == open_.end()) {
       throw std::logic_error(
-          vaecf::format("rank {} waits for ticket {}, which is not open", rank_, ticket.number));
+          vaecf::format("rank {} waits for request {}, which is not open", rank_, request.id));
     }
-    world_.wait(ticket.number, found->second.begin, found->second.bytes);
+    world_.wait(request.id, found->second.begin, found->second.bytes);
     open_.erase(found);
     return {};
   }
@@ -275,17 +275,17 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
     std::size_t begin = 0;
   };
 
-  Ticket start(const std::string& call, std::span<const std::byte> input, std::span<std::byte> output,
-               const Join& join, std::size_t begin = 0) {
-    world_.start(next_ticket_, rank_, call, input, join);
-    open_[next_ticket_] = {output, begin};
-    return {next_ticket_++};
+  Request start(const std::string& call, std::span<const std::byte> input, std::span<std::byte> output,
+                const Join& join, std::size_t begin = 0) {
+    world_.start(next_request_, rank_, call, input, join);
+    open_[next_request_] = {output, begin};
+    return {next_request_++};
   }
 
   World& world_;
   int rank_;
   const ThreadDevice& device_;
-  std::int64_t next_ticket_ = 0;
+  std::int64_t next_request_ = 0;
   std::map<std::int64_t, Output> open_;  // collectives that were started and not yet waited for
 };
 

@@ -32,7 +32,7 @@ struct MessageBytes {
 struct ThreadDevice {
   /// Called with each buffer of a non-blocking collective, which starts after `after`.
   std::function<void(std::span<const std::byte> memory, device::EventHandle after)> reach;
-  bool recordable = false;
+  bool supports_graph_capture = false;
 };
 
 /// Runs `body` on `ranks` threads of this process, each with its own communicator, and joins them. Sums are

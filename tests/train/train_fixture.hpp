@@ -3,7 +3,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include "support/temporary_folder.hpp"
@@ -143,22 +143,22 @@ class TrainTest : public ::testing::Test {
   }
 
   /// Runs `body` on thread ranks, each with its own engine.
-  void on_ranks(int ranks, const std::function<void(const Services&)>& body) const {
+  void on_ranks(int ranks, const std::function<void(const RunContext&)>& body) const {
     run_world(ranks, backend_, body);
   }
 
   /// Returns the results of `body` on all ranks.
   template <class Body>
   auto of_ranks(int ranks, Body&& body) const {
-    std::vector<decltype(body(std::declval<const Services&>()))> results(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const Services& services) {
-      results[static_cast<std::size_t>(services.communicator.rank())] = body(services);
+    std::vector<decltype(body(std::declval<const RunContext&>()))> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const RunContext& context) {
+      results[static_cast<std::size_t>(context.communicator.rank())] = body(context);
     });
     return results;
   }
 
   /// Trains on `ranks` ranks, whose results must be equal.
-  TrainResult train_on(int ranks, const std::function<TrainResult(const Services&)>& body) const {
+  TrainResult train_on(int ranks, const std::function<TrainResult(const RunContext&)>& body) const {
     const std::vector<TrainResult> results = of_ranks(ranks, body);
     for (const TrainResult& result : results) {
       EXPECT_EQ(result.stopped, results[0].stopped);
@@ -186,7 +186,7 @@ class TrainTest : public ::testing::Test {
 
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
-  SessionOptions options_;
+  TrainingConfig options_;
   device::BackendOptions backend_ = {device::DeviceChoice::cpu, device::Precision::fp32,
                                      device::Kernels::portable, 1};
 };
@@ -207,19 +207,19 @@ inline Tensors weights_of(const model::Model& model) {
 }
 
 /// Returns master weights or moments of the active training. Collective.
-inline Tensors read_all(Engine& engine, FlatState state) {
+inline Tensors read_all(Engine& engine, StateTensor state) {
   Tensors tensors = weights_of(engine.model());
   std::vector<std::span<float>> spans;
   for (const device::TensorSpec& spec : engine.model().tensors()) spans.emplace_back(tensors[spec.name]);
-  engine.read(state, spans);
+  engine.read_state(state, spans);
   return tensors;
 }
 
 /// Makes a network with initial weights for up to `max_users` users.
-inline std::unique_ptr<model::Model> initial_model(const SessionOptions& options, const Services& services,
-                                                   model::Inputs inputs, std::int64_t max_users,
+inline std::unique_ptr<model::Model> initial_model(const TrainingConfig& options, const RunContext& context,
+                                                   model::InputDims inputs, std::int64_t max_users,
                                                    std::uint64_t seed = 1) {
-  auto model = services.engine.make_model(options.model, inputs, max_users);
+  auto model = context.engine.make_model(options.model, inputs, max_users);
   model::initialize(*model, model::network_shape(options.model, inputs), seed);
   return model;
 }

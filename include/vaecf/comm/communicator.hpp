@@ -40,20 +40,20 @@ constexpr ElementType element_type() {
 enum class Reduction { sum, max, min };
 
 /// The handle of a non-blocking collective. All ranks start these in the same order.
-struct Ticket {
-  std::int64_t number = -1;
+struct Request {
+  std::int64_t id = -1;
 };
 
-enum class StartedKind { all_reduce_sum, reduce_scatter_sum, all_gather };
+enum class CollectiveKind { all_reduce_sum, reduce_scatter_sum, all_gather };
 
-constexpr const char* to_string(StartedKind kind) {
+constexpr const char* to_string(CollectiveKind kind) {
   constexpr std::array<const char*, 3> names = {"all-reduce", "reduce-scatter", "all-gather"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 /// The arguments of a non-blocking collective on fp32 or bf16 elements.
-struct StartedCall {
-  StartedKind kind = StartedKind::all_reduce_sum;
+struct AsyncCollective {
+  CollectiveKind kind = CollectiveKind::all_reduce_sum;
   ElementType type = ElementType::float32;
   const void* in = nullptr;
   void* out = nullptr;
@@ -62,10 +62,10 @@ struct StartedCall {
   std::size_t element_bytes() const { return type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float); }
   std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(); }
   std::size_t in_bytes(int ranks) const {
-    return bytes() * static_cast<std::size_t>(kind == StartedKind::reduce_scatter_sum ? ranks : 1);
+    return bytes() * static_cast<std::size_t>(kind == CollectiveKind::reduce_scatter_sum ? ranks : 1);
   }
   std::size_t out_bytes(int ranks) const {
-    return bytes() * static_cast<std::size_t>(kind == StartedKind::all_gather ? ranks : 1);
+    return bytes() * static_cast<std::size_t>(kind == CollectiveKind::all_gather ? ranks : 1);
   }
 };
 
@@ -95,7 +95,7 @@ class Communicator {
     broadcast_bytes(std::as_writable_bytes(values), root);
   }
   /// Returns rank `root`'s `text` on all ranks; its length may differ between ranks. Collective.
-  std::string broadcast_text(std::string text, int root) {
+  std::string broadcast_string(std::string text, int root) {
     auto size = static_cast<std::int64_t>(text.size());
     broadcast(std::span<std::int64_t>(&size, 1), root);
     text.resize(static_cast<std::size_t>(size));
@@ -127,31 +127,31 @@ class Communicator {
   // device library may round intermediate sums.
   /// Starts to sum `values` over all ranks, in place.
   template <class Values>
-  Ticket start_all_reduce_sum(Values&& values, device::EventHandle after) {
-    return start_on(StartedKind::all_reduce_sum, std::span(values), std::span(values), after);
+  Request all_reduce_async(Values&& values, device::EventHandle after) {
+    return start_collective(CollectiveKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
   /// Starts to sum `values` (R * part.size() elements) over all ranks; rank r receives part r of the sum in
   /// `part`. `part` is either this rank's own range of `values` or does not overlap with `values`.
   template <class Values, class Part>
-  Ticket start_reduce_scatter_sum(Values&& values, Part&& part, device::EventHandle after) {
-    return start_on(StartedKind::reduce_scatter_sum, std::span(values), std::span(part), after);
+  Request reduce_scatter_async(Values&& values, Part&& part, device::EventHandle after) {
+    return start_collective(CollectiveKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
   /// Starts to gather every rank's `part` in `all` (R * part.size() elements), in rank order. `part` is
   /// either this rank's own range of `all` or does not overlap with `all`.
   template <class Part, class All>
-  Ticket start_all_gather(Part&& part, All&& all, device::EventHandle after) {
-    return start_on(StartedKind::all_gather, std::span(part), std::span(all), after);
+  Request all_gather_async(Part&& part, All&& all, device::EventHandle after) {
+    return start_collective(CollectiveKind::all_gather, std::span(part), std::span(all), after);
   }
-  virtual Ticket start(const StartedCall& call, device::EventHandle after) = 0;
+  virtual Request start(const AsyncCollective& call, device::EventHandle after) = 0;
   /// Completes a non-blocking collective. On the CPU this call blocks until it has finished and returns a
   /// null event. On a GPU it returns the event that the device must wait for before it accesses the buffers.
-  /// Throws std::logic_error if `ticket` was never started.
-  virtual device::EventHandle wait(Ticket ticket) = 0;
+  /// Throws std::logic_error if `request` was never started.
+  virtual device::EventHandle wait(Request request) = 0;
   /// Prepares for destruction after a failure: blocks until no non-blocking collective accesses host memory
   /// any more, or for a few seconds if other ranks do not respond.
-  virtual void settle() noexcept {}
+  virtual void quiesce() noexcept {}
   /// Returns whether non-blocking collectives and their waits can be captured in a CUDA graph.
-  virtual bool recordable() const { return false; }
+  virtual bool supports_graph_capture() const { return false; }
 
   /// Terminates all ranks immediately with exit code `code`; does not return. May be called from any thread.
   [[noreturn]] virtual void abort(int code) = 0;
@@ -162,12 +162,12 @@ class Communicator {
 
  private:
   template <class In, class Out>
-  Ticket start_on(StartedKind kind, In in, Out out, device::EventHandle after) {
+  Request start_collective(CollectiveKind kind, In in, Out out, device::EventHandle after) {
     using T = typename Out::value_type;
     static_assert(std::is_same_v<T, typename In::value_type>);
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16>);
-    const std::size_t part = kind == StartedKind::all_gather ? in.size() : out.size();
-    if (kind != StartedKind::all_reduce_sum) check_parts(in.size() + out.size() - part, part);
+    const std::size_t part = kind == CollectiveKind::all_gather ? in.size() : out.size();
+    if (kind != CollectiveKind::all_reduce_sum) check_parts(in.size() + out.size() - part, part);
     return start({kind, element_type<T>(), in.data(), out.data(), static_cast<std::int64_t>(part)}, after);
   }
   void check_parts(std::size_t all, std::size_t part) const {
@@ -180,7 +180,7 @@ class Communicator {
 };
 
 /// Gathers every rank's string `mine`, in rank order, on all ranks. Lengths may differ. Collective.
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);
+std::vector<std::string> all_gather_strings(Communicator& communicator, const std::string& mine);
 
 /// Makes the communicator of a single-process run, without MPI.
 std::unique_ptr<Communicator> make_self_communicator();

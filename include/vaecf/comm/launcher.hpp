@@ -15,6 +15,6 @@ std::optional<int> launcher_rank();
 
 /// Returns a warning to print before MPI_Init if srun started several tasks without PMIx, or an empty string.
 /// Most MPI libraries cannot connect such tasks, and their error messages do not name a remedy.
-std::string launch_advice();
+std::string pmi_mismatch_hint();
 
 }  // namespace vaecf::comm

@@ -19,15 +19,15 @@ namespace vaecf::comm {
 /// Copies the parts of `flat` (plan.padded_size() elements) that rank `owner` owns to `packed`
 /// (plan.shard_size() elements).
 template <class Device>
-void pack_parts(Device& device, const BucketPlan& plan, int owner, const typename Device::Buffer& flat,
+void pack_shard(Device& device, const BucketPlan& plan, int owner, const typename Device::Buffer& flat,
                 typename Device::Buffer& packed) {
   for (std::int64_t b = 0; b < plan.buckets(); ++b)
-    device.copy(flat, plan.part(b, owner), packed, plan.packed(b).begin);
+    device.copy(flat, plan.part(b, owner), packed, plan.shard_range(b).begin);
 }
 
 /// Rounds the first `size` elements of the weights to bf16, as communication in bf16 does.
 template <class Device>
-void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, std::int64_t size) {
+void round_to_bf16_comm(Device& device, typename Device::Parameters& weights, std::int64_t size) {
   const auto rounded = device.make_bf16_buffer(size);
   device.cast_to_bf16(weights.master(), {0, size}, *rounded, 0);
   device.cast_to_fp32(*rounded, {0, size}, weights.master(), 0);
@@ -35,7 +35,7 @@ void round_to_bf16_wire(Device& device, typename Device::Parameters& weights, st
 }
 
 /// The elements that this rank updates.
-struct Own {
+struct UpdateRange {
   Range elements;                   ///< range of the flat buffers of weights and gradients
   std::int64_t moments_offset = 0;  ///< the moments of element i have index i + moments_offset
 };
@@ -43,7 +43,7 @@ struct Own {
 /// The options of a Reducer.
 struct ReducerMode {
   bool sharded = false;    ///< each rank updates its part of every bucket; otherwise every rank updates all
-  bool bf16_wire = false;  ///< gradients, and the weights of a sharded optimizer, are sent as bf16
+  bool bf16_comm = false;  ///< gradients, and the weights of a sharded optimizer, are sent as bf16
   bool overlap = false;    ///< the reduction of a bucket starts during the backward pass
 };
 
@@ -51,10 +51,10 @@ struct ReducerMode {
 /// optimizer. All ranks must call its functions in the same order. Device operations are ordered by events;
 /// the host blocks only if the communicator does. The sequence of one step, with u = 0, 1, ...:
 ///
-///   begin();  ready(range, done)...;  own = sum_for_update(u);  update own;  give(u, weights);  ...;
-///   finish(weights);
+///   begin_step();  mark_ready(range, done)...;  own = wait_update_range(u);  update own;
+///   all_gather_weights(u, weights);  ...; finish_step(weights);
 ///
-/// With `sharded` and `bf16_wire`, all ranks compute with the rounded weights, so that these are bitwise
+/// With `sharded` and `bf16_comm`, all ranks compute with the rounded weights, so that these are bitwise
 /// equal on all ranks. The Reducer of the owner stores the exact fp32 weights.
 template <class Device>
 class Reducer {
@@ -75,132 +75,133 @@ class Reducer {
     if (plan.ranks() != communicator.size() || gradients.size() < plan.padded_size())
       throw std::invalid_argument(
           "Reducer: the plan is for another number of ranks, or the gradient is smaller than its padded size");
-    if (alone()) mode_ = {};
-    if (mode_.bf16_wire) wire_ = device.make_bf16_buffer(plan.padded_size());
-    if (mode_.sharded && mode_.bf16_wire) exact_own_ = device.make_buffer(plan.shard_size());
+    if (single_rank()) mode_ = {};
+    if (mode_.bf16_comm) bf16_ = device.make_bf16_buffer(plan.padded_size());
+    if (mode_.sharded && mode_.bf16_comm) master_shard_ = device.make_buffer(plan.shard_size());
   }
   /// Ends the reductions that a failed step has left unfinished, before their buffers are freed.
-  ~Reducer() { communicator_.settle(); }
+  ~Reducer() { communicator_.quiesce(); }
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  bool alone() const { return communicator_.size() == 1; }
+  bool single_rank() const { return communicator_.size() == 1; }
   const ReducerMode& mode() const { return mode_; }
   const BucketPlan& plan() const { return plan_; }
   /// Returns the number of elements whose moments this rank stores.
-  std::int64_t own_size() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
+  std::int64_t moment_elements() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
 
   /// Starts a step.
-  void begin() {
+  void begin_step() {
     std::ranges::fill(ready_elements_, 0);
-    sums_.clear();
+    reductions_.clear();
     gathers_.clear();
-    summed_ = 0;
+    next_bucket_ = 0;
   }
 
   /// Reports that elements `range` of the gradient are complete once `done` is signaled. Every element must
   /// be reported exactly once, in any order. With overlap, starts the reduction of complete buckets in bucket
   /// order.
-  void ready(Range range, device::EventHandle done) {
+  void mark_ready(Range range, device::EventHandle done) {
     if (!mode_.overlap) return;
     for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
-      const Range bucket = plan_.filled(b);
+      const Range bucket = plan_.unpadded(b);
       if (bucket.begin >= range.end) break;
       ready_elements_[static_cast<std::size_t>(b)] +=
           std::min(range.end, bucket.end) - std::max(range.begin, bucket.begin);
     }
-    while (sums_.size() < ready_elements_.size()) {
-      const auto next = static_cast<std::int64_t>(sums_.size());
-      if (ready_elements_[sums_.size()] != plan_.filled(next).size()) return;
-      sums_.push_back(start_sum(next, done));
+    while (reductions_.size() < ready_elements_.size()) {
+      const auto next = static_cast<std::int64_t>(reductions_.size());
+      if (ready_elements_[reductions_.size()] != plan_.unpadded(next).size()) return;
+      reductions_.push_back(start_reduction(next, done));
     }
   }
 
   /// Waits for the sum of `bucket`; on a GPU, its stream waits instead of the host. Buckets must be requested
   /// in order; requesting an earlier bucket again has no effect. Throws std::logic_error if, with overlap,
   /// ready() was not called for every element.
-  void sum(std::int64_t bucket) {
-    if (bucket != summed_ || alone()) return;
+  void wait_bucket(std::int64_t bucket) {
+    if (bucket != next_bucket_ || single_rank()) return;
     // All reductions start before the first all-gather of weights, so their order is the same on all ranks.
-    if (mode_.overlap && sums_.size() != ready_elements_.size())
+    if (mode_.overlap && reductions_.size() != ready_elements_.size())
       throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
-    if (!mode_.overlap) sums_.push_back(start_sum(bucket, device_.record_event()));
-    device_.wait_event(communicator_.wait(sums_[static_cast<std::size_t>(bucket)]));
-    const Range summed = mode_.sharded ? own_part(bucket) : plan_.bucket(bucket);
-    if (mode_.bf16_wire) device_.cast_to_fp32(*wire_, summed, gradients_, summed.begin);
-    ++summed_;
+    if (!mode_.overlap) reductions_.push_back(start_reduction(bucket, device_.record_event()));
+    device_.wait_event(communicator_.wait(reductions_[static_cast<std::size_t>(bucket)]));
+    const Range summed = mode_.sharded ? owned_range(bucket) : plan_.bucket(bucket);
+    if (mode_.bf16_comm) device_.cast_to_fp32(*bf16_, summed, gradients_, summed.begin);
+    ++next_bucket_;
   }
 
   /// Returns the number of updates in a step. A sharded optimizer has one per bucket, so that the weights of
   /// one bucket are sent while the next is updated; otherwise one update covers all elements.
-  std::int64_t updates() const { return mode_.sharded ? plan_.buckets() : 1; }
+  std::int64_t update_count() const { return mode_.sharded ? plan_.buckets() : 1; }
   /// Waits for the sums that update `u` requires, and returns the elements that this rank updates.
-  Own sum_for_update(std::int64_t u) {
+  UpdateRange wait_update_range(std::int64_t u) {
     if (mode_.sharded) {
-      sum(u);
-      const Range part = own_part(u);
-      return {clipped(part), plan_.packed(u).begin - part.begin};
+      wait_bucket(u);
+      const Range part = owned_range(u);
+      return {without_padding(part), plan_.shard_range(u).begin - part.begin};
     }
-    for (std::int64_t b = 0; b < plan_.buckets(); ++b) sum(b);
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b) wait_bucket(b);
     return {{0, plan_.flat_size()}, 0};
   }
 
   /// Returns the elements of `bucket` that this rank inspects (norm, NaN). Together the ranks inspect every
   /// element once.
-  Range inspected(std::int64_t bucket) const {
-    return alone() ? plan_.filled(bucket) : clipped(own_part(bucket));
+  Range inspected_range(std::int64_t bucket) const {
+    return single_rank() ? plan_.unpadded(bucket) : without_padding(owned_range(bucket));
   }
 
   /// Sums the few device values of `values` over ranks, in place. Collective.
-  void sum_values(Buffer& values) {
-    if (alone()) return;
+  void all_reduce_values(Buffer& values) {
+    if (single_rank()) return;
     const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
-    device_.wait_event(communicator_.wait(communicator_.start_all_reduce_sum(all, device_.record_event())));
+    device_.wait_event(communicator_.wait(communicator_.all_reduce_async(all, device_.record_event())));
   }
 
   /// Starts the all-gather of the weights of `bucket` after this rank has updated its part. Does nothing
   /// unless the optimizer is sharded. Throws std::invalid_argument if `weights` has less than padded_size()
   /// elements.
-  void give(std::int64_t bucket, Weights& weights) {
+  void all_gather_weights(std::int64_t bucket, Weights& weights) {
     if (!mode_.sharded) return;
     if (weights.master().size() < plan_.padded_size())
       throw std::invalid_argument("Reducer: the weights are smaller than the plan's padded size");
-    gathers_.push_back(start_gather(bucket, weights.master()));
-    if (!mode_.overlap) take_weights(bucket, weights);
+    gathers_.push_back(start_weights_gather(bucket, weights.master()));
+    if (!mode_.overlap) finish_weights_gather(bucket, weights);
   }
 
   /// Ends the step: subsequent device operations read the updated weights of all ranks.
-  void finish(Weights& weights) {
+  void finish_step(Weights& weights) {
     if (!mode_.sharded || !mode_.overlap) return;
-    for (std::int64_t b = 0; b < plan_.buckets(); ++b) take_weights(b, weights);
+    for (std::int64_t b = 0; b < plan_.buckets(); ++b) finish_weights_gather(b, weights);
   }
 
   /// Restores the exact weights of this rank's part of `bucket`; must be called before they are updated. Does
-  /// nothing if exact_own() is null.
-  void take_exact(std::int64_t bucket, Weights& weights) {
-    if (exact_own_) device_.copy(*exact_own_, plan_.packed(bucket), weights.master(), own_part(bucket).begin);
+  /// nothing if master_shard() is null.
+  void restore_master_shard(std::int64_t bucket, Weights& weights) {
+    if (master_shard_)
+      device_.copy(*master_shard_, plan_.shard_range(bucket), weights.master(), owned_range(bucket).begin);
   }
   /// Copies this rank's shard of `weights` to the exact weights; must be called after `weights` was
   /// overwritten.
-  void keep_exact(const Weights& weights) {
-    if (exact_own_) pack(weights.master(), *exact_own_);
+  void save_master_shard(const Weights& weights) {
+    if (master_shard_) pack_shard(weights.master(), *master_shard_);
   }
   /// Returns the exact fp32 weights of this rank's shard, or null if the weights themselves are exact.
-  const Buffer* exact_own() const { return exact_own_.get(); }
+  const Buffer* master_shard() const { return master_shard_.get(); }
 
   /// Copies this rank's parts of `flat` (padded_size() elements) to `packed` (shard_size() elements).
-  void pack(const Buffer& flat, Buffer& packed) {
-    pack_parts(device_, plan_, communicator_.rank(), flat, packed);
+  void pack_shard(const Buffer& flat, Buffer& packed) {
+    comm::pack_shard(device_, plan_, communicator_.rank(), flat, packed);
   }
   /// Gathers all ranks' shards `packed` in `flat` on every rank. Collective.
-  void unpack(const Buffer& packed, Buffer& flat) {
-    std::vector<Ticket> tickets;
+  void all_gather_shards(const Buffer& packed, Buffer& flat) {
+    std::vector<Request> requests;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
-      device_.copy(packed, plan_.packed(b), flat, own_part(b).begin);
-      tickets.push_back(communicator_.start_all_gather(view(flat, own_part(b)), view(flat, plan_.bucket(b)),
-                                                       device_.record_event()));
+      device_.copy(packed, plan_.shard_range(b), flat, owned_range(b).begin);
+      requests.push_back(communicator_.all_gather_async(view(flat, owned_range(b)),
+                                                        view(flat, plan_.bucket(b)), device_.record_event()));
     }
-    for (const Ticket ticket : tickets) device_.wait_event(communicator_.wait(ticket));
+    for (const Request request : requests) device_.wait_event(communicator_.wait(request));
   }
 
   /// Returns the payload bytes that each rank sends in one step, which equal those that it receives: a
@@ -208,50 +209,49 @@ class Reducer {
   double bytes_per_rank() const {
     const double ranks = communicator_.size();
     const auto elements =
-        static_cast<double>(mode_.sharded || mode_.bf16_wire ? plan_.padded_size() : plan_.flat_size());
-    return 2.0 * (ranks - 1.0) / ranks * elements * (mode_.bf16_wire ? 2.0 : 4.0);
+        static_cast<double>(mode_.sharded || mode_.bf16_comm ? plan_.padded_size() : plan_.flat_size());
+    return 2.0 * (ranks - 1.0) / ranks * elements * (mode_.bf16_comm ? 2.0 : 4.0);
   }
 
  private:
-  Range own_part(std::int64_t bucket) const { return plan_.part(bucket, communicator_.rank()); }
-  Range clipped(Range range) const {
+  Range owned_range(std::int64_t bucket) const { return plan_.part(bucket, communicator_.rank()); }
+  Range without_padding(Range range) const {
     const std::int64_t end = std::min(range.end, plan_.flat_size());
     return {std::min(range.begin, end), end};
   }
 
-  Ticket start_sum(std::int64_t bucket, device::EventHandle done) {
+  Request start_reduction(std::int64_t bucket, device::EventHandle done) {
     const Range all = plan_.bucket(bucket);
     const auto reduce_scatter = [&](auto& values) {
-      return communicator_.start_reduce_scatter_sum(view(values, all), view(values, own_part(bucket)), done);
+      return communicator_.reduce_scatter_async(view(values, all), view(values, owned_range(bucket)), done);
     };
-    if (!mode_.bf16_wire) {
+    if (!mode_.bf16_comm) {
       return mode_.sharded ? reduce_scatter(gradients_)
-                           : communicator_.start_all_reduce_sum(view(gradients_, plan_.filled(bucket)), done);
+                           : communicator_.all_reduce_async(view(gradients_, plan_.unpadded(bucket)), done);
     }
     device_.wait_event(done);
-    device_.cast_to_bf16(gradients_, all, *wire_, all.begin);
+    device_.cast_to_bf16(gradients_, all, *bf16_, all.begin);
     done = device_.record_event();
-    return mode_.sharded ? reduce_scatter(*wire_)
-                         : communicator_.start_all_reduce_sum(view(*wire_, all), done);
+    return mode_.sharded ? reduce_scatter(*bf16_) : communicator_.all_reduce_async(view(*bf16_, all), done);
   }
 
-  Ticket start_gather(std::int64_t bucket, Buffer& master) {
-    const Range part = own_part(bucket);
+  Request start_weights_gather(std::int64_t bucket, Buffer& master) {
+    const Range part = owned_range(bucket);
     const auto gather = [&](auto& values) {
-      return communicator_.start_all_gather(view(values, part), view(values, plan_.bucket(bucket)),
+      return communicator_.all_gather_async(view(values, part), view(values, plan_.bucket(bucket)),
                                             device_.record_event());
     };
-    if (!mode_.bf16_wire) return gather(master);
-    device_.copy(master, part, *exact_own_, plan_.packed(bucket).begin);
-    device_.cast_to_bf16(master, part, *wire_, part.begin);
-    return gather(*wire_);
+    if (!mode_.bf16_comm) return gather(master);
+    device_.copy(master, part, *master_shard_, plan_.shard_range(bucket).begin);
+    device_.cast_to_bf16(master, part, *bf16_, part.begin);
+    return gather(*bf16_);
   }
 
-  void take_weights(std::int64_t bucket, Weights& weights) {
+  void finish_weights_gather(std::int64_t bucket, Weights& weights) {
     device_.wait_event(communicator_.wait(gathers_[static_cast<std::size_t>(bucket)]));
     const Range all = plan_.bucket(bucket);
-    if (mode_.bf16_wire) device_.cast_to_fp32(*wire_, all, weights.master(), all.begin);
-    device_.refresh_weight_copies(weights, plan_.filled(bucket));
+    if (mode_.bf16_comm) device_.cast_to_fp32(*bf16_, all, weights.master(), all.begin);
+    device_.refresh_weight_copies(weights, plan_.unpadded(bucket));
   }
 
   Communicator& communicator_;
@@ -259,12 +259,12 @@ class Reducer {
   BucketPlan plan_;
   ReducerMode mode_;
   Buffer& gradients_;
-  std::unique_ptr<typename Device::Bf16Buffer> wire_;  // padded_size() elements, sent and received as bf16
-  std::unique_ptr<Buffer> exact_own_;                  // shard_size() elements
+  std::unique_ptr<typename Device::Bf16Buffer> bf16_;  // padded_size() elements, sent and received as bf16
+  std::unique_ptr<Buffer> master_shard_;               // shard_size() elements
   std::vector<std::int64_t> ready_elements_;           // number of complete elements by bucket
-  std::vector<Ticket> sums_;                           // reductions started, by bucket
-  std::vector<Ticket> gathers_;
-  std::int64_t summed_ = 0;
+  std::vector<Request> reductions_;                    // reductions started, by bucket
+  std::vector<Request> gathers_;
+  std::int64_t next_bucket_ = 0;
 };
 
 }  // namespace vaecf::comm

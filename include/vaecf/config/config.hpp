@@ -3,8 +3,8 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/scaling/model.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/scaling/performance_model.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <map>
 #include <span>
@@ -17,7 +17,7 @@ namespace vaecf::config {
 
 /// The complete configuration of a command.
 struct Config {
-  train::SessionOptions session;  ///< `configuration_text` is filled by load and parse
+  train::TrainingConfig session;  ///< `configuration_text` is filled by load and parse
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;

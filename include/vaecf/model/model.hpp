@@ -28,16 +28,16 @@ struct UserData {
 
 /// A set of users stored on the model's device. The memory that their UserData refers to must outlive this
 /// object.
-class HeldUsers {
+class LoadedUsers {
  public:
-  virtual ~HeldUsers() = default;
+  virtual ~LoadedUsers() = default;
 };
 
 /// Selects whether a user's interactions are part of the input; features always are. A user's items are
 /// excluded from rankings and recommendations in both cases.
 enum class History { items, none };
 
-/// A trained model, neural or not, as used by test and recommend: it scores items for users. HeldUsers that
+/// A trained model, neural or not, as used by test and recommend: it scores items for users. LoadedUsers that
 /// are passed to a model must have been made by the same model.
 class Model {
  public:
@@ -58,22 +58,23 @@ class Model {
   virtual void finish_writing() = 0;
 
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
-  virtual std::unique_ptr<HeldUsers> hold(const UserData& users) = 0;
+  virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
   /// Ranks each user's targets among all items that the user does not have. Returns the sums of each metric
   /// over the users with at least one target. Calls `progressed` after every batch of users. Throws
   /// InputError if features are missing.
-  virtual std::vector<math::MetricSums> evaluate(HeldUsers& users, History history,
+  virtual std::vector<math::MetricSums> evaluate(LoadedUsers& users, History history,
                                                  std::span<const math::Metric> metrics,
                                                  const std::function<void()>& progressed) = 0;
   /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
   /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
   /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
-  virtual void top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
+  virtual void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
   /// Returns the maximum number of users per batch.
   virtual std::int64_t max_users() const = 0;
-  /// Gives every item i with offers[i] = 0 the score -infinity from now on; `offers` has one entry per item.
-  virtual void exclude_items(std::span<const std::uint8_t> offers) = 0;
+  /// Gives every item i with allowed_items[i] = 0 the score -infinity from now on; `allowed_items` has one
+  /// entry per item.
+  virtual void exclude_items(std::span<const std::uint8_t> allowed_items) = 0;
 };
 
 }  // namespace vaecf::model

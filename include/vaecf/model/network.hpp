@@ -4,7 +4,7 @@
 #include <vaecf/model/model.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
-#include <vaecf/model/step_clock.hpp>
+#include <vaecf/model/step_timer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ struct NetworkInput {
 
 /// Users stored on the network's device, and the batches that are gathered from them.
 template <class Device>
-struct NetworkUsers : HeldUsers {
+struct NetworkUsers : LoadedUsers {
   NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
                std::int64_t max_users)
       : no_items(static_cast<std::size_t>(max_users) + 1, 0),
@@ -63,12 +63,12 @@ class Network final : public Model {
   using Buffer = typename Device::Buffer;
   using StepState = typename Device::StepState;
   using Input = NetworkInput<typename Device::Batch>;
-  using Clock = StepClock<Device>;
+  using Timer = StepTimer<Device>;
   using FusedUpdate = device::FusedUpdate<typename Device::Parameters, Buffer>;
 
   /// Makes a network with zero weights for batches of up to `max_rows` users. The size of the weights' buffer
   /// is rounded up to a multiple of `size_multiple`; the additional elements are zero.
-  Network(const ModelOptions& options, Inputs inputs, Device& device, std::int64_t max_rows,
+  Network(const ModelOptions& options, InputDims inputs, Device& device, std::int64_t max_rows,
           std::int64_t size_multiple = 1);
 
   /// Adds the loss terms of the batch's users to `step` and writes the gradient of nll + beta * kl into
@@ -76,12 +76,12 @@ class Network final : public Model {
   /// soon as it is complete. If `fused` is set (only allowed if the device fuses updates), the weights of
   /// fused_layers() are updated immediately and their ranges of `gradients` are undefined.
   void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
-                        const device::GradientReady& ready, Clock& clock, const FusedUpdate* fused = nullptr);
+                        const device::GradientReady& ready, Timer& timer, const FusedUpdate* fused = nullptr);
 
   /// Returns the input (B, H) of the output layer for scoring: no dropout, z = mu. Valid until the next call.
-  const Activations& hidden_for_scoring(const Input& batch) {
-    Clock clock(device_, false);
-    forward(batch, 1.0F, *scoring_step_, Latent::mean, clock);
+  const Activations& forward_for_scoring(const Input& batch) {
+    Timer timer(device_, false);
+    forward(batch, 1.0F, *scoring_step_, Latent::mean, timer);
     return hidden();
   }
 
@@ -99,16 +99,16 @@ class Network final : public Model {
     device_.import_rows(layout_, tensor, rows, values, parameters_->master());
   }
   void finish_writing() override { device_.refresh_weight_copies(*parameters_); }
-  std::unique_ptr<HeldUsers> hold(const UserData& users) override {
+  std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
     return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features(), max_rows_);
   }
-  std::vector<math::MetricSums> evaluate(HeldUsers& users, History history,
+  std::vector<math::MetricSums> evaluate(LoadedUsers& users, History history,
                                          std::span<const math::Metric> metrics,
                                          const std::function<void()>& progressed) override;
-  void top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
-  void exclude_items(std::span<const std::uint8_t> offers) override;
+  void exclude_items(std::span<const std::uint8_t> allowed_items) override;
 
   /// Returns sum ||W||^2 over the tensors with weight decay.
   double sum_of_squares() {
@@ -137,7 +137,7 @@ class Network final : public Model {
   }
 
  private:
-  struct Stage {
+  struct LayerState {
     device::Layer layer;
     device::Activation act = device::Activation::tanh;
     std::unique_ptr<Activations> output;  // null for the output layer
@@ -146,7 +146,7 @@ class Network final : public Model {
   enum class Latent { sampled, mean };
 
   void forward(const Input& batch, device::InputDropout input_dropout, const StepState& step, Latent how,
-               Clock& clock);
+               Timer& timer);
   Activations& d_latent() { return d_z_ ? *d_z_ : *encoder_.back().d_output; }
   /// Returns the batch of features and their table, or nullopt for a model without features. Throws
   /// std::logic_error if `batch` has features and the model has not, or the other way round.
@@ -163,8 +163,8 @@ class Network final : public Model {
   std::unique_ptr<typename Device::Parameters> parameters_;
   int feature_table_ = -1;                   // index in layout_.tensors; -1: none
   std::unique_ptr<StepState> scoring_step_;  // scoring uses no random values, and its losses are not read
-  std::vector<Stage> encoder_;
-  std::vector<Stage> decoder_;
+  std::vector<LayerState> encoder_;
+  std::vector<LayerState> decoder_;
   std::unique_ptr<Activations> z_;  // null if the latent layer's output is z (mult_dae)
   std::unique_ptr<Activations> d_z_;
 };
@@ -175,7 +175,7 @@ class Network final : public Model {
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
 
 template <class Device>
-Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& device, std::int64_t max_rows,
+Network<Device>::Network(const ModelOptions& options, InputDims inputs, Device& device, std::int64_t max_rows,
                          std::int64_t size_multiple)
     : device_(device),
       items_(inputs.items),
@@ -186,15 +186,15 @@ Network<Device>::Network(const ModelOptions& options, Inputs inputs, Device& dev
       parameters_(device.make_parameters(layout_,
                                          (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
       scoring_step_(device.make_step_state()) {
-  const auto build = [&](const std::vector<LayerShape>& layers, std::vector<Stage>& stages) {
+  const auto build = [&](const std::vector<LayerShape>& layers, std::vector<LayerState>& states) {
     for (const LayerShape& layer : layers) {
-      Stage stage;
+      LayerState stage;
       stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
       if (layer.weight_kind != device::TensorKind::output_table) {
         stage.output = device.make_activations(max_rows_, layer.outputs);
         stage.d_output = device.make_activations(max_rows_, layer.outputs);
       }
-      stages.push_back(std::move(stage));
+      states.push_back(std::move(stage));
     }
   };
   build(shape_.encoder, encoder_);
@@ -219,12 +219,12 @@ auto Network<Device>::side_of(const Input& batch) const
 
 template <class Device>
 void Network<Device>::forward(const Input& batch, device::InputDropout input_dropout, const StepState& step,
-                              Latent how, Clock& clock) {
-  const Stage& first = encoder_.front();
+                              Latent how, Timer& timer) {
+  const LayerState& first = encoder_.front();
   const auto side = side_of(batch);
   device_.sparse_linear(batch.items, *parameters_, first.layer, first.act, input_dropout, step, *first.output,
                         side ? &*side : nullptr);
-  clock.lap(StepPhase::input);
+  timer.end_phase(StepPhase::input);
 
   const Activations* input = first.output.get();
   for (std::size_t k = 1; k < encoder_.size(); ++k) {
@@ -238,14 +238,14 @@ void Network<Device>::forward(const Input& batch, device::InputDropout input_dro
     device_.linear(*input, *parameters_, decoder_[k].layer, decoder_[k].act, *decoder_[k].output);
     input = decoder_[k].output.get();
   }
-  clock.lap(StepPhase::forward);
+  timer.end_phase(StepPhase::forward);
 }
 
 template <class Device>
 void Network<Device>::forward_backward(const Input& batch, StepState& step, Buffer& gradients,
-                                       const device::GradientReady& ready, Clock& clock,
+                                       const device::GradientReady& ready, Timer& timer,
                                        const FusedUpdate* fused) {
-  forward(batch, keep_, step, Latent::sampled, clock);
+  forward(batch, keep_, step, Latent::sampled, timer);
 
   const auto gradient_of_output = [&](std::size_t k) -> Activations& {
     return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
@@ -253,7 +253,7 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
   const std::size_t last = decoder_.size() - 1;
   device_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
                              gradient_of_output(last), gradients, ready, fused);
-  clock.lap(StepPhase::loss);
+  timer.end_phase(StepPhase::loss);
 
   for (std::size_t k = last; k-- > 0;) {
     const Activations& input = k == 0 ? latent() : *decoder_[k - 1].output;
@@ -261,7 +261,7 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
                             *decoder_[k].d_output, &gradient_of_output(k), gradients, ready);
   }
   if (z_) {
-    const Stage& statistics = encoder_.back();
+    const LayerState& statistics = encoder_.back();
     device_.latent_backward(batch.items, *statistics.output, step, *d_z_, *statistics.d_output);
   }
   for (std::size_t k = encoder_.size() - 1; k > 0; --k) {
@@ -269,13 +269,13 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
                             *encoder_[k].output, *encoder_[k].d_output, encoder_[k - 1].d_output.get(),
                             gradients, ready);
   }
-  const Stage& first = encoder_.front();
+  const LayerState& first = encoder_.front();
   device_.sparse_linear_backward(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
                                  *first.d_output, gradients, ready, fused);
   if (const auto side = side_of(batch)) {
     device_.side_features_backward(*side, layout_, *first.d_output, gradients, ready);
   }
-  clock.lap(StepPhase::backward);
+  timer.end_phase(StepPhase::backward);
 }
 
 template <class Device>
@@ -294,17 +294,17 @@ auto Network<Device>::gather(NetworkUsers<Device>& users, Range rows, History hi
 }
 
 template <class Device>
-std::vector<math::MetricSums> Network<Device>::evaluate(HeldUsers& users, History history,
+std::vector<math::MetricSums> Network<Device>::evaluate(LoadedUsers& users, History history,
                                                         std::span<const math::Metric> metrics,
                                                         const std::function<void()>& progressed) {
-  constexpr std::int64_t users_at_a_time = 500;
-  auto& held = static_cast<NetworkUsers<Device>&>(users);
+  constexpr std::int64_t batch_users = 500;
+  auto& loaded = static_cast<NetworkUsers<Device>&>(users);
   const auto totals = device_.make_metric_accumulator(metrics.size());
-  const std::int64_t step = std::min(users_at_a_time, max_rows_);
-  for (std::int64_t begin = 0; begin < held.items->rows(); begin += step) {
-    const Range rows{begin, std::min(held.items->rows(), begin + step)};
-    const Input input = gather(held, rows, history, false);
-    device_.add_metrics(hidden_for_scoring(input), *held.items_batch, *held.targets, rows, *parameters_,
+  const std::int64_t step = std::min(batch_users, max_rows_);
+  for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
+    const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
+    const Input input = gather(loaded, rows, history, false);
+    device_.add_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows, *parameters_,
                         decoder_.back().layer, metrics, *totals);
     progressed();
   }
@@ -312,22 +312,22 @@ std::vector<math::MetricSums> Network<Device>::evaluate(HeldUsers& users, Histor
 }
 
 template <class Device>
-void Network<Device>::top_k(HeldUsers& users, Range rows, History history, bool keep_seen, int k,
+void Network<Device>::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
                             std::span<std::int32_t> items, std::span<float> scores) {
-  auto& held = static_cast<NetworkUsers<Device>&>(users);
-  const Input input = gather(held, rows, history, keep_seen);
-  device_.top_k(hidden_for_scoring(input), keep_seen ? *held.empty_batch : *held.items_batch, *parameters_,
-                decoder_.back().layer, k, items, scores);
+  auto& loaded = static_cast<NetworkUsers<Device>&>(users);
+  const Input input = gather(loaded, rows, history, keep_seen);
+  device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
+                *parameters_, decoder_.back().layer, k, items, scores);
 }
 
 template <class Device>
-void Network<Device>::exclude_items(std::span<const std::uint8_t> offers) {
+void Network<Device>::exclude_items(std::span<const std::uint8_t> allowed_items) {
   // Through the biases, so that no operation needs a mask.
   const int tensor = decoder_.back().layer.bias;
-  std::vector<float> bias(offers.size());
+  std::vector<float> bias(allowed_items.size());
   read_rows(tensor, {0, 1}, bias);
-  for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (offers[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < allowed_items.size(); ++i) {
+    if (allowed_items[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
   }
   write_rows(tensor, {0, 1}, bias);
   finish_writing();

@@ -11,11 +11,11 @@ namespace vaecf::model {
 
 /// Maximum width of a layer. One wider layer would need gigabytes, so larger values are treated as typing
 /// errors.
-inline constexpr std::int64_t widest_layer = 1 << 20;
+inline constexpr std::int64_t max_layer_width = 1 << 20;
 
 /// Sizes of the input: number of items, and number of features per user (0: none).
-struct Inputs {
-  Inputs(std::int64_t item_count, std::int64_t feature_count = 0)
+struct InputDims {
+  InputDims(std::int64_t item_count, std::int64_t feature_count = 0)
       : items(item_count), features(feature_count) {}
   std::int64_t items;
   std::int64_t features;
@@ -41,7 +41,7 @@ struct NetworkShape {
 };
 
 /// Returns the layers of a network. Throws InputError if `options.type` is not a network.
-NetworkShape network_shape(const ModelOptions& options, Inputs inputs);
+NetworkShape network_shape(const ModelOptions& options, InputDims inputs);
 
 /// Returns the tensors "NAME/weight" and "NAME/bias" in the order in which the backward pass completes their
 /// gradients: last decoder layer first, encoder_1 last, followed by its feature_weight if there are features.
@@ -51,7 +51,7 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 /// Layers count from 0 in data-flow order (encoder_1, .., decoder_1, ..): a weight has 2 * layer, a bias 2 *
 /// layer + 1. feature_weight comes last, so that features do not change the other indices. Throws RunError if
 /// there is no such tensor.
-std::uint32_t initialisation_number(const NetworkShape& shape, const std::string& tensor);
+std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor);
 
 /// Returns the number of weights and biases.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/scaling/model.hpp>
+#include <vaecf/scaling/performance_model.hpp>
 
 #include <array>
 #include <cstdint>
@@ -38,11 +38,11 @@ struct RunRecord {
   std::map<std::string, double> phase_seconds;  ///< by name, see phase_names
   double wire_bytes = 0.0;                      ///< bytes that each rank sends in a step
   double bucket_bytes = 0.0;
-  double gemm_rate = 0.0;           ///< FLOP/s of all ranks, measured concurrently
-  double memory_rate = 0.0;         ///< bytes/s of all ranks, measured concurrently
-  double alone_update_bytes = 0.0;  ///< memory traffic of an update in a single-rank run
+  double gemm_rate = 0.0;                 ///< FLOP/s of all ranks, measured concurrently
+  double memory_rate = 0.0;               ///< bytes/s of all ranks, measured concurrently
+  double single_rank_update_bytes = 0.0;  ///< memory traffic of an update in a single-rank run
   Workload workload;
-  std::vector<MeasuredExchange> all_reduce;
+  std::vector<MeasuredAllReduce> all_reduce;
 
   /// Returns the name of the configuration: "replicated fp32", "sharded bf16 overlap", "1 server asynchronous
   /// fp32"; empty for a single rank.
@@ -54,24 +54,24 @@ struct RunRecord {
 std::vector<RunRecord> read_runs(const std::string& folder);
 
 /// Median and range of repeated runs.
-struct Spread {
+struct SampleStats {
   double median = 0.0;
-  double low = 0.0;
-  double high = 0.0;
+  double min = 0.0;
+  double max = 0.0;
   int count = 0;
 };
 /// Returns the spread of `values`; zeros if it is empty.
-Spread spread_of(std::vector<double> values);
+SampleStats summarize(std::vector<double> values);
 
 /// All runs with the same number of ranks, batch size and variant.
-struct Point {
+struct ScalingPoint {
   int ranks = 1;
   double batch_size = 0.0;
   std::string variant;
-  Spread users_per_second;
+  SampleStats users_per_second;
   /// users/s over `ranks` times that of a single rank with the same users per rank (weak) or per step
   /// (strong)
-  Spread efficiency;
+  SampleStats efficiency;
   std::map<std::string, double> phase_seconds;  ///< medians
   double step_seconds = 0.0;                    ///< median
   double wire_bytes = 0.0;                      ///< bytes that each rank sends in a step
@@ -92,16 +92,16 @@ struct Report {
   std::vector<std::string> warnings;
   double batch_size = 0.0;      ///< users per step over all ranks in strong scaling
   double users_per_rank = 0.0;  ///< users per step and rank in weak scaling
-  std::vector<Point> strong, weak;
+  std::vector<ScalingPoint> strong, weak;
   StepCost cost;
   Machine probed;  ///< rates measured with the largest number of ranks
   /// The break-even point of the fastest variant that the model supports, at the largest number of ranks.
-  struct StopsPaying {
+  struct BreakEven {
     std::string variant;
     int ranks = 1;
     std::optional<double> users;
   };
-  std::optional<StopsPaying> stops_paying;
+  std::optional<BreakEven> break_even;
 };
 
 /// Makes the report of `runs`, which must not be empty. `batch_size` and `users_per_rank` select the runs of
@@ -115,11 +115,11 @@ std::string to_table(const Report& report);
 std::string to_csv(const Report& report);
 std::string to_json(const Report& report);
 /// Formats a report as an HTML page with plots, which loads no other files.
-std::string to_page(const Report& report);
+std::string to_html(const Report& report);
 
 /// Formats predictions from the rates of a machine for each number of `ranks`: strong scaling with
-/// `setting.users` users per step, and weak scaling with `setting.users` users per rank and step.
-std::string predict_table(const Machine& machine, const Workload& workload, const Setting& setting,
+/// `config.users` users per step, and weak scaling with `config.users` users per rank and step.
+std::string predict_table(const Machine& machine, const Workload& workload, const ParallelConfig& config,
                           const std::vector<int>& ranks);
 
 }  // namespace vaecf::scaling

@@ -1,14 +1,14 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/epoch_order.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/model/step_clock.hpp>
+#include <vaecf/model/step_timer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -20,11 +20,11 @@
 
 namespace vaecf::train {
 
-struct SessionOptions;
+struct TrainingConfig;
 
 /// The communication volume of one step in bytes of payload. Collectives are counted as on a ring; the
 /// library may use another algorithm.
-struct WireBytes {
+struct CommVolume {
   double total = 0.0;       ///< bytes sent by all ranks together
   double worker_out = 0.0;  ///< bytes sent by one worker
   double worker_in = 0.0;   ///< bytes received by one worker
@@ -35,9 +35,10 @@ struct WireBytes {
 /// The staleness of gradients with asynchronous updates of a parameter server.
 struct Staleness {
   std::int64_t updates = 0;  ///< number of gradients applied, each of one worker
-  std::int64_t ahead = 0;  ///< maximum lead of a worker over the slowest one, in steps, when it was released
-  std::int64_t age = 0;    ///< maximum number of updates between a worker's weights and its gradient
-  double mean_age = 0.0;   ///< mean number of updates between a worker's weights and its gradient
+  std::int64_t max_lead =
+      0;  ///< maximum lead of a worker over the slowest one, in steps, when it was released
+  std::int64_t max_age = 0;  ///< maximum number of updates between a worker's weights and its gradient
+  double mean_age = 0.0;     ///< mean number of updates between a worker's weights and its gradient
 };
 
 struct DeviceFacts {
@@ -51,13 +52,13 @@ struct DeviceFacts {
 
 /// The peak rates of a device that an engine can measure.
 enum class Rate {
-  products,  ///< GFLOP/s of a large GEMM in the device's compute precision
-  memory,    ///< GB/s of reads and writes of the memory that contains weights and moments
+  gemm,    ///< GFLOP/s of a large GEMM in the device's compute precision
+  memory,  ///< GB/s of reads and writes of the memory that contains weights and moments
 };
 
 /// The arguments of Engine::start_training(). The referenced objects must outlive the training.
 struct TrainingSetup {
-  const SessionOptions& options;
+  const TrainingConfig& options;
   comm::Communicator& communicator;
   const io::DatasetFile& dataset;
   Range rows;                  ///< this rank's users in /train; empty on a parameter server
@@ -65,7 +66,7 @@ struct TrainingSetup {
 };
 
 struct TrainingFacts {
-  bool works = true;             ///< this rank is a worker, which computes gradients; otherwise a server
+  bool is_worker = true;         ///< this rank is a worker, which computes gradients; otherwise a server
   bool overlaps = false;         ///< gradients are reduced during the backward pass
   std::int64_t shard_bytes = 0;  ///< memory of this rank's training users
   std::string shard_description =
@@ -74,11 +75,11 @@ struct TrainingFacts {
   /// Minimum memory traffic of one update on this rank in bytes: weights, moments and gradients are each read
   /// and written once, 16-bit copies of weights are written once.
   double update_bytes = 0.0;
-  WireBytes wire;  ///< communication volume of a step
+  CommVolume comm_volume;  ///< communication volume of a step
 };
 
 /// The arrays of a checkpoint that have one element per weight.
-enum class FlatState { weights, first_moment, second_moment };
+enum class StateTensor { weights, first_moment, second_moment };
 
 /// Writes rows `rows` of tensor index `tensor` from `values` (row-major).
 using WriteRows = std::function<void(int tensor, Range rows, std::span<const float> values)>;
@@ -101,13 +102,13 @@ class Engine {
   /// Measures a peak rate of the device; see Rate for the unit.
   virtual double measure(Rate rate) = 0;
   /// Measures all-reduces on device memory, see comm::measure_all_reduce. Collective.
-  virtual std::vector<comm::AllReduceTime> measure_all_reduce(comm::Communicator& communicator,
-                                                              std::span<const std::int64_t> sizes,
-                                                              double budget) = 0;
+  virtual std::vector<comm::AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
+                                                                std::span<const std::int64_t> sizes,
+                                                                double budget) = 0;
   /// Makes a model of type `options.type` with zero weights, for batches of up to `max_users` users. The
   /// engine must outlive it. Throws InputError if the type does not exist.
-  virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
-                                                   std::int64_t max_users) = 0;
+  virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options,
+                                                   model::InputDims inputs, std::int64_t max_users) = 0;
 
   /// Reads this rank's users and makes a network with initial weights. Throws std::logic_error if a training
   /// is active. Collective.
@@ -129,14 +130,16 @@ class Engine {
   virtual void set_sums(const StepSums& sums) = 0;
   /// Gathers fp32 master weights or a moment, and copies all rows of each tensor to `tensors`, one span per
   /// tensor; `tensors` is empty on ranks that need no copy. Blocks until the copy is complete. Collective.
-  virtual void read(FlatState state, std::span<const std::span<float>> tensors) = 0;
+  virtual void read_state(StateTensor state, std::span<const std::span<float>> tensors) = 0;
   /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks. With
   /// bf16 communication, `updated` weights are rounded to bf16 as they would be after an update. Collective.
-  virtual void write(FlatState state, bool updated, const std::function<void(const WriteRows&)>& fill) = 0;
+  virtual void write_state(StateTensor state, bool updated,
+                           const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.
-  virtual void take_times(bool on) = 0;
-  /// Waits for all steps, and returns the phase intervals of those since the last call or take_times(true).
-  virtual std::vector<model::StepLap> laps() = 0;
+  virtual void enable_timing(bool on) = 0;
+  /// Waits for all steps, and returns the phase intervals of those since the last call or
+  /// enable_timing(true).
+  virtual std::vector<model::PhaseInterval> take_phase_intervals() = 0;
   /// Returns the staleness of asynchronous updates since the last call, equal on all ranks; nullopt if
   /// updates are not asynchronous. Collective.
   virtual std::optional<Staleness> take_staleness() = 0;

@@ -5,7 +5,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -22,13 +22,13 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options);
 /// Number of users per batch with which a model evaluates at full speed.
 inline constexpr std::int64_t evaluation_batch = 500;
 
-class Coverage;
+class CatalogCoverage;
 
 /// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as
 /// rank.
-using UserRanks = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
+using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
 /// Writes the top items of user `row`, at most items.size(), and returns their count.
-using UserTop = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
+using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
 /// Computes metrics of the held-out users of one split. Every rank evaluates its part of the users; sums in
 /// fp64 and user counts are reduced over ranks and divided once. Results are equal on all ranks.
@@ -37,7 +37,7 @@ class Evaluator {
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
   /// invalid.
   Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
-            const Services& services);
+            const RunContext& context);
 
   /// Copies this rank's users to the device of `model`, so that a lack of memory is detected before the first
   /// evaluation. evaluate() calls it for a model at another address than the previous one. Throws RunError if
@@ -47,7 +47,7 @@ class Evaluator {
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
   EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);
   /// Evaluates another ranking of this rank's users; `top` is used for coverage only. Collective.
-  EvaluationResult evaluate(const UserRanks& ranks, const UserTop& top);
+  EvaluationResult evaluate(const RankTargetsFn& ranks, const TopItemsFn& top);
 
   /// Returns the number of users of the split over all ranks, including those without targets.
   std::int64_t users() const { return all_users_; }
@@ -55,18 +55,18 @@ class Evaluator {
 
  private:
   /// Reduces this rank's sums, one per metric in metrics_, and coverage over all ranks. Collective.
-  EvaluationResult reduce(const std::vector<math::MetricSums>& sums, Coverage& coverage) const;
+  EvaluationResult reduce(const std::vector<math::MetricSums>& sums, CatalogCoverage& coverage) const;
 
   std::vector<math::Metric> metrics_;    // means over users
   std::vector<math::Metric> coverages_;  // of the catalogue
-  Services services_;
+  RunContext context_;
   std::int64_t items_;
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
   std::int64_t without_target_ = 0;
   // This rank's users on the device of the model of the last call.
-  const model::Model* holder_ = nullptr;
-  std::unique_ptr<model::HeldUsers> held_;
+  const model::Model* loaded_model_ = nullptr;
+  std::unique_ptr<model::LoadedUsers> loaded_users_;
 };
 
 }  // namespace vaecf::train

@@ -12,11 +12,11 @@
 namespace vaecf::train {
 
 /// Computes the update rule of each step from the options.
-class Rules {
+class UpdateRules {
  public:
   /// `weight_decay` is lambda of the loss term lambda * sum ||W||^2. Gradients with a larger L2 norm than
   /// `clip_norm` are scaled down to it; 0 disables clipping.
-  Rules(const OptimizerOptions& options, double weight_decay, double clip_norm)
+  UpdateRules(const OptimizerOptions& options, double weight_decay, double clip_norm)
       : options_(options), weight_decay_(weight_decay), clip_norm_(clip_norm) {}
 
   /// Returns the rule of update number updates_done + 1, for a gradient summed over `users` users. Its decay
@@ -45,7 +45,7 @@ class Optimizer {
         first_moment_(device.make_buffer(elements)),
         second_moment_(device.make_buffer(elements)) {}
 
-  /// Returns Rules::rule(updates_done, users).
+  /// Returns UpdateRules::rule(updates_done, users).
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
     return rules_.rule(updates_done, users);
   }
@@ -60,10 +60,10 @@ class Optimizer {
       const auto tensor = static_cast<int>(i);
       const Range part{std::max(range.begin, tensors[i].range.begin),
                        std::min(range.end, tensors[i].range.end)};
-      const bool is_done = std::any_of(done.begin(), done.end(), [&](const device::Layer& layer) {
+      const bool already_updated = std::any_of(done.begin(), done.end(), [&](const device::Layer& layer) {
         return tensor == layer.weight || tensor == layer.bias;
       });
-      if (is_done || part.size() <= 0) continue;
+      if (already_updated || part.size() <= 0) continue;
       device_.update(step, tensors[i].spec.decays, part, gradients,
                      {*first_moment_, *second_moment_, moments_offset}, parameters);
     }
@@ -73,7 +73,7 @@ class Optimizer {
   Buffer& second_moment() { return *second_moment_; }
 
  private:
-  Rules rules_;
+  UpdateRules rules_;
   Device& device_;
   std::unique_ptr<Buffer> first_moment_;
   std::unique_ptr<Buffer> second_moment_;

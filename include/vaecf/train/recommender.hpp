@@ -3,7 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,9 +17,10 @@ namespace vaecf::train {
 class Popularity;
 
 struct RecommendOptions {
-  int k = 10;                        ///< number of items per user
-  bool keep_seen = false;            ///< also recommend items that the user already has
-  std::vector<std::uint8_t> offers;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
+  int k = 10;              ///< number of items per user
+  bool keep_seen = false;  ///< also recommend items that the user already has
+  std::vector<std::uint8_t>
+      allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
 };
 
 /// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. It
@@ -28,18 +29,18 @@ class Recommender {
  public:
   /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
   /// on the users of a batch, but not on the number of threads.
-  static constexpr std::int64_t users_at_a_time = 256;
+  static constexpr std::int64_t batch_users = 256;
 
-  /// `dataset` and the services must outlive this object. Throws InputError if k < 1, the checkpoint was not
+  /// `dataset` and the context must outlive this object. Throws InputError if k < 1, the checkpoint was not
   /// trained on `dataset`, the model does not match it, or no item may be recommended.
-  Recommender(const SessionOptions& options, const Services& services, const std::string& checkpoint,
+  Recommender(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
               const io::DatasetFile& dataset, RecommendOptions choice);
   ~Recommender();
   Recommender(const Recommender&) = delete;
   Recommender& operator=(const Recommender&) = delete;
 
   /// Returns the number of items per user: k, or the number of allowed items if that is less.
-  std::int64_t width() const { return std::min<std::int64_t>(choice_.k, offered_); }
+  std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }
   /// Returns the checksum of the checkpoint.
   std::uint64_t checkpoint() const { return checksum_; }
   /// Returns the number of user features of the model; 0 if it has none.
@@ -55,9 +56,9 @@ class Recommender {
   const io::DatasetFile& dataset_;
   RecommendOptions choice_;
   std::unique_ptr<comm::Communicator> self_;
-  Services alone_;
+  RunContext single_rank_;
   std::int64_t items_ = 0;
-  std::int64_t offered_ = 0;
+  std::int64_t allowed_count_ = 0;
   std::uint64_t checksum_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
   std::unique_ptr<model::Model> model_;

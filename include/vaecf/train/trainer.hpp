@@ -6,7 +6,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/annealing.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <future>
@@ -14,14 +14,14 @@
 
 namespace vaecf::train {
 
-/// Runs training steps on the engine of `services`: samples the batches, and counts updates and users. The
+/// Runs training steps on the engine of `context`: samples the batches, and counts updates and users. The
 /// caller decides about validation and checkpoints. All ranks must call its functions in the same order.
 class Trainer {
  public:
   /// Reads this rank's training users and initializes the weights. The model accepts batches of at least
   /// `min_model_rows` users, for evaluation. An engine supports one Trainer at a time; a second one throws
   /// std::logic_error. Collective.
-  Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
+  Trainer(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
           std::int64_t min_model_rows);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -39,10 +39,10 @@ class Trainer {
   device::LossSums losses();
   /// Restores this rank's loss sums of the steps of the current epoch that a checkpoint contains. Must be
   /// called after start_epoch().
-  void set_losses(const device::LossSums& sums) { services_.engine.set_sums({sums, loss_scale()}); }
-  device::LossScale loss_scale() { return services_.engine.sums().scale; }
+  void set_losses(const device::LossSums& sums) { context_.engine.set_sums({sums, loss_scale()}); }
+  device::LossScale loss_scale() { return context_.engine.sums().scale; }
   /// Restores the counts of updates and users, and the loss scale unless `scale.scale` is 0.
-  void go_on(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
+  void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   std::int64_t users_per_epoch() const { return order_.users_per_epoch(); }
@@ -50,17 +50,17 @@ class Trainer {
   std::int64_t users_seen() const { return users_seen_; }
   double beta() const { return annealing_.beta(updates_done_, users_seen_); }  ///< KL weight of the next step
   const Annealing& annealing() const { return annealing_; }
-  TrainingFacts facts() const { return services_.engine.training(); }
+  TrainingFacts facts() const { return context_.engine.training(); }
 
   /// Returns the network with the weights of all updates so far; valid until the next step. Collective after
   /// a step.
-  model::Model& model() { return services_.engine.model(); }
+  model::Model& model() { return context_.engine.model(); }
 
  private:
-  void require_numbers(const device::LossSums& sums) const;
+  void require_finite_loss(const device::LossSums& sums) const;
 
-  const SessionOptions& options_;
-  Services services_;
+  const TrainingConfig& options_;
+  RunContext context_;
   data::VirtualShards shards_;
   Range owned_;  // this rank's virtual shards
   data::EpochOrder order_;
@@ -72,6 +72,7 @@ class Trainer {
 };
 
 /// Adds the phases of steps to a timeline; the first step followed `updates_before` updates.
-void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before);
+void add_phase_intervals(Timeline& timeline, const std::vector<model::PhaseInterval>& intervals,
+                         std::int64_t updates_before);
 
 }  // namespace vaecf::train

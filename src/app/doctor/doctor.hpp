@@ -113,8 +113,8 @@ struct DeviceRate {
   train::Rate rate;
 };
 inline constexpr std::array<DeviceRate, 3> device_rates = {
-    {{"GEMM, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, train::Rate::products},
-     {"GEMM, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, train::Rate::products},
+    {{"GEMM, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, train::Rate::gemm},
+     {"GEMM, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, train::Rate::gemm},
      {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, train::Rate::memory}}};
 
 /// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the

@@ -121,7 +121,7 @@ class Examination {
     const auto& session = config_.session;
     (void)attempt([&] {
       const io::DatasetFile data(session.data.file);
-      const auto shape = model::network_shape(session.model, train::model_inputs(session, data));
+      const auto shape = model::network_shape(session.model, train::model_input_dims(session, data));
       const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
       // Weights and two moments.
       bytes = (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
@@ -153,10 +153,10 @@ class Examination {
       all_work = all_work && std::ranges::min(rates) > 0.0;
       measured[device_rates[i].key] = rates;
     }
-    std::vector<comm::AllReduceTime> times;
+    std::vector<comm::AllReduceTiming> times;
     if (cpu) {
       check(About::rank, subject, [&] { return check_products(engines[0], engines[1], mine[1] < mine[0]); });
-      if (!line_.quick) times = comm::measure_all_reduce(ranks_, comm::all_reduce_sizes());
+      if (!line_.quick) times = comm::measure_all_reduce(ranks_, comm::all_reduce_benchmark_sizes());
     } else if (ranks_.size() > 1 && all_work) {
       check(About::rank, "nccl", [&] {
         const auto engine = train::make_engine(options);
@@ -165,16 +165,16 @@ class Examination {
             comm::make_nccl_communicator(ranks_, engine->facts().id,
                                          {config_.session.distributed.algorithm, options.deterministic,
                                           options.allow_shared_gpu, long_enough});
-        times = engine->measure_all_reduce(*gpus, comm::all_reduce_sizes(), 1.0);
+        times = engine->measure_all_reduce(*gpus, comm::all_reduce_benchmark_sizes(), 1.0);
         return Finding{"nccl", Health::ok, gpus->description()};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();
-    for (const comm::AllReduceTime& time : times) {
+    for (const comm::AllReduceTiming& time : times) {
       sums.push_back({{"bytes", time.bytes},
                       {"seconds", time.seconds},
-                      {"gbytes", time.rate_gbytes()},
-                      {"bus_gbytes", time.bus_gbytes(ranks_.size())}});
+                      {"gbytes", time.algorithm_bandwidth()},
+                      {"bus_gbytes", time.bus_bandwidth(ranks_.size())}});
     }
     return measured;
   }
@@ -204,7 +204,7 @@ ExitCode run_doctor(const CommandLine& line) {
   const Outcome connected = attempt([&] {
     // No MPI library can join tasks that srun started without a process-management interface, and Open MPI
     // would end the process in MPI_Init.
-    const std::string advice = comm::launch_advice();
+    const std::string advice = comm::pmi_mismatch_hint();
     if (!advice.empty() && std::getenv("PMI_RANK") == nullptr) throw InputError(advice);
     ranks = make_communicator(limits);
   });

@@ -33,7 +33,7 @@ std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threa
                          {"available", look_at_cores().available},
                          {"threads", threads > 0 ? threads : static_cast<int>(cores.size())}};
   std::vector<RankPlace> places;
-  for (const std::string& text : gather_texts(communicator, io::to_text(mine))) {
+  for (const std::string& text : all_gather_strings(communicator, io::to_text(mine))) {
     const auto place = io::Json::parse(text);
     places.push_back({place["host"], place["cores"], place["available"], place["threads"]});
   }
@@ -55,7 +55,7 @@ Findings check_launch(const std::vector<RankPlace>& places, const std::string& s
       format(
           "hosts with {} ranks and with {} do not finish a step at the same time; start the same number on each (mpirun --map-by ppr:N:node)",
           *counts.begin(), *counts.rbegin()))};
-  if (const std::string advice = comm::launch_advice(); !advice.empty()) {
+  if (const std::string advice = comm::pmi_mismatch_hint(); !advice.empty()) {
     findings.push_back({"launch", Health::warn, advice});
   }
   const char* tasks = std::getenv("SLURM_NTASKS");

@@ -31,7 +31,7 @@ std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, con
   io::Json packed = io::Json::array();
   for (const Finding& finding : mine) packed.push_back(json_of(finding));
   int rank = 0;
-  for (const std::string& text : gather_texts(communicator, io::to_text(packed))) {
+  for (const std::string& text : all_gather_strings(communicator, io::to_text(packed))) {
     for (const io::Json& finding : io::Json::parse(text)) {
       auto place = std::ranges::find(all, finding, &SharedFinding::finding);
       if (place == all.end()) {
@@ -112,7 +112,7 @@ Findings check_pace(const io::Json& measured) {
 
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
                      const io::Json& measured) {
-  const auto hosts = gather_texts(communicator, communicator.host());
+  const auto hosts = all_gather_strings(communicator, communicator.host());
   io::Json report = {
       {"version", version}, {"ranks", hosts.size()},         {"hosts", hosts},      {"ok", 0}, {"warn", 0},
       {"fail", 0},          {"findings", io::Json::array()}, {"measured", measured}};

@@ -128,7 +128,7 @@ class Output {
 /// `width`: items per user.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
   const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
-  const std::int64_t group = std::min(most, train::Recommender::users_at_a_time);
+  const std::int64_t group = std::min(most, train::Recommender::batch_users);
   const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
   return group * std::min(most / group, share);
 }
@@ -148,9 +148,10 @@ std::string checkpoint_path(const CommandLine& line, const config::Config& confi
 }
 
 /// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all.
-std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const ItemNames& names, Log& log) {
+std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
+                                             Log& log) {
   if (arguments.include.empty() && arguments.exclude.empty()) return {};
-  std::vector<std::uint8_t> offers(static_cast<std::size_t>(names.size()), arguments.include.empty());
+  std::vector<std::uint8_t> allowed_items(static_cast<std::size_t>(names.size()), arguments.include.empty());
   const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
     if (path.empty()) return;
     const ItemList list = read_item_list(path, names);
@@ -158,11 +159,11 @@ std::vector<std::uint8_t> read_offers(const RecommendArguments& arguments, const
       log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.times(),
                list.unknown.text());
     }
-    for (const std::int32_t item : list.items) offers[static_cast<std::size_t>(item)] = value;
+    for (const std::int32_t item : list.items) allowed_items[static_cast<std::size_t>(item)] = value;
   };
   set("--include", arguments.include, 1);
   set("--exclude", arguments.exclude, 0);
-  return offers;
+  return allowed_items;
 }
 
 /// The work of one rank.
@@ -197,9 +198,9 @@ class Recommending {
     engine_ = train::make_engine(options_for_rank(config, ranks));
     voice_.log.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
-                                   read_offers(arguments_, names, voice_.log)};
-    add_to_digest(choice.offers);
-    recommender_.emplace(config.session, train::Services{ranks, *engine_, voice_.log, *voice_.progress},
+                                   read_allowed_items(arguments_, names, voice_.log)};
+    add_to_digest(choice.allowed_items);
+    recommender_.emplace(config.session, train::RunContext{ranks, *engine_, voice_.log, *voice_.progress},
                          checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(format(
@@ -219,7 +220,7 @@ class Recommending {
     const std::string mine =
         format("{} items for each of {} users ({:016x}), dataset {}, checkpoint {:016x}", width(),
                users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
-    const std::string first = ranks_.broadcast_text(mine, 0);
+    const std::string first = ranks_.broadcast_string(mine, 0);
     if (mine != first) {
       throw InputError(format(
           "inputs differ from rank 0: {} here and {} there; pass the same files to all ranks", mine, first));
@@ -272,7 +273,7 @@ class Recommending {
 
  private:
   /// Returns the number of items per user.
-  std::int64_t width() const { return recommender_->width(); }
+  std::int64_t width() const { return recommender_->list_length(); }
 
   /// Adds a string or vector to the digest.
   template <class Values>

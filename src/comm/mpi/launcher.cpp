@@ -8,7 +8,7 @@
 namespace vaecf::comm {
 namespace {
 
-std::optional<std::int64_t> number(const char* variable) {
+std::optional<std::int64_t> env_integer(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
   char* end = nullptr;
@@ -22,10 +22,10 @@ std::optional<std::int64_t> number(const char* variable) {
 /// reserved step ids just below 2^32, or by the missing id.
 std::optional<int> srun_tasks() {
   constexpr std::int64_t first_reserved_step = 0xfffffff0;
-  const auto step = number("SLURM_STEP_ID");
-  const auto tasks = number("SLURM_STEP_NUM_TASKS");
+  const auto step = env_integer("SLURM_STEP_ID");
+  const auto tasks = env_integer("SLURM_STEP_NUM_TASKS");
   if (!step || *step < 0 || *step >= first_reserved_step) return std::nullopt;
-  if (!number("SLURM_PROCID") || !tasks) return std::nullopt;
+  if (!env_integer("SLURM_PROCID") || !tasks) return std::nullopt;
   return static_cast<int>(*tasks);
 }
 
@@ -35,28 +35,28 @@ std::optional<int> launcher_size() {
   // Under Slurm, mpirun starts its daemons by srun, and the ranks inherit srun's variables. Therefore Open
   // MPI's own variables take precedence.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (const auto size = number(variable)) return static_cast<int>(*size);
+    if (const auto size = env_integer(variable)) return static_cast<int>(*size);
   }
   return srun_tasks();
 }
 
 std::optional<int> launcher_rank() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (const auto rank = number(variable)) return static_cast<int>(*rank);
+    if (const auto rank = env_integer(variable)) return static_cast<int>(*rank);
   }
   return std::nullopt;
 }
 
-std::string launch_advice() {
+std::string pmi_mismatch_hint() {
   const int tasks = srun_tasks().value_or(1);
-  if (tasks <= 1 || number("PMIX_RANK") || number("OMPI_COMM_WORLD_SIZE")) return "";
+  if (tasks <= 1 || env_integer("PMIX_RANK") || env_integer("OMPI_COMM_WORLD_SIZE")) return "";
   return vaecf::format(
       "srun started {} tasks without PMIx; if MPI fails to connect them, use srun --mpi=pmix", tasks);
 }
 
 bool launched_by_mpi() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) {
-    if (number(variable)) return true;
+    if (env_integer(variable)) return true;
   }
   return srun_tasks().value_or(1) > 1;
 }

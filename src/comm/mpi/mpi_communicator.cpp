@@ -1,7 +1,7 @@
 #include "comm/mpi/mpi_session.hpp"
-#include "comm/mpi/part_sum.hpp"
-#include "comm/watch/deadline.hpp"
-#include "comm/watch/launcher_end.hpp"
+#include "comm/mpi/ordered_sum.hpp"
+#include "comm/watch/exit_timer.hpp"
+#include "comm/watch/launcher_shutdown.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -33,7 +33,7 @@ int mpi_count(std::int64_t count) {
 
 /// Returns the message of a timeout in MPI_Init. The rank comes from the launcher, as MPI cannot be queried
 /// yet.
-std::string not_joined(double seconds) {
+std::string join_timeout_message(double seconds) {
   return vaecf::format(
       "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the ranks; check that all of them were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
@@ -42,21 +42,21 @@ std::string not_joined(double seconds) {
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(const DistributedOptions& options)
-      : joining_(std::in_place, options.loading_timeout, not_joined(options.loading_timeout)),
+      : join_timer_(std::in_place, options.loading_timeout, join_timeout_message(options.loading_timeout)),
         overlaps_(options.overlap == Toggle::on),
         comm_(session_) {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
-    refuse_separate_worlds();
+    check_ranks_joined();
     algorithm_ = MpiSession::choose_all_reduce(options.algorithm);
     if (overlaps_)
       algorithm_ += ", but each rank sums its own part of the gradients (distributed.overlap: on)";
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_.comm), "MPI_Comm_dup");
-    find_neighbours();
-    joining_.reset();
+    query_local_ranks();
+    join_timer_.reset();
   }
 
-  ~MpiCommunicator() override { settle(); }
+  ~MpiCommunicator() override { quiesce(); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -101,59 +101,59 @@ class MpiCommunicator final : public Communicator {
 
   /// Without overlap, the collective runs in wait(), since MPI makes no progress by itself. With overlap, its
   /// messages are posted here, and progress whenever MPI is called.
-  Ticket start(const StartedCall& call, device::EventHandle) override {
+  Request start(const AsyncCollective& call, device::EventHandle) override {
     activity().enter_collective();
-    started_.emplace_back().call = call;
-    if (overlaps_) waiting(to_string(call.kind), [&] { post(started_.back()); });
-    return {finished_ + static_cast<std::int64_t>(started_.size()) - 1};
+    pending_.emplace_back().call = call;
+    if (overlaps_) waiting(to_string(call.kind), [&] { post(pending_.back()); });
+    return {completed_ + static_cast<std::int64_t>(pending_.size()) - 1};
   }
 
-  device::EventHandle wait(Ticket ticket) override {
-    const std::int64_t begun = finished_ + static_cast<std::int64_t>(started_.size());
-    if (ticket.number < 0 || ticket.number >= begun) {
+  device::EventHandle wait(Request request) override {
+    const std::int64_t begun = completed_ + static_cast<std::int64_t>(pending_.size());
+    if (request.id < 0 || request.id >= begun) {
       throw std::logic_error(
-          vaecf::format("Communicator::wait: collective {} was never started", ticket.number));
+          vaecf::format("Communicator::wait: collective {} was never started", request.id));
     }
     // Collectives finish in the order in which they were started, which is the same on all ranks.
-    for (; finished_ <= ticket.number; ++finished_) {
-      waiting("wait", [&] { finish(started_.front()); });
-      started_.pop_front();
+    for (; completed_ <= request.id; ++completed_) {
+      waiting("wait", [&] { complete(pending_.front()); });
+      pending_.pop_front();
     }
     return {};
   }
 
-  void settle() noexcept override {
-    const auto end = std::chrono::steady_clock::now() + time_to_settle;
+  void quiesce() noexcept override {
+    const auto end = std::chrono::steady_clock::now() + quiesce_timeout;
     try {
-      while (!started_.empty() && std::chrono::steady_clock::now() < end) {
-        std::vector<MPI_Request>& requests = started_.front().requests;
+      while (!pending_.empty() && std::chrono::steady_clock::now() < end) {
+        std::vector<MPI_Request>& requests = pending_.front().requests;
         int all = 0;
         check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
                   "MPI_Testall");
         if (all != 0)
-          started_.pop_front();
+          pending_.pop_front();
         else
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     } catch (const RunError&) {
     }
     // Other ranks may still write to these buffers, so their memory is leaked deliberately.
-    if (!started_.empty()) new std::deque<Started>(std::move(started_));
-    started_.clear();
+    if (!pending_.empty()) new std::deque<PendingCollective>(std::move(pending_));
+    pending_.clear();
   }
 
   [[noreturn]] void abort(int code) override {
-    const Deadline deadline(seconds_to_abort, "", code);
+    const ScopedExitTimer exit_timer(seconds_to_abort, "", code);
     std::fflush(nullptr);
-    if (hosts_ > 1) end_launcher_after(seconds_to_end_launcher);
+    if (hosts_ > 1) kill_launcher_after(seconds_to_end_launcher);
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
 
  private:
   /// A non-blocking collective in flight.
-  struct Started {
-    StartedCall call;
+  struct PendingCollective {
+    AsyncCollective call;
     std::optional<Timeline::Span> span;     // from its beginning to its end
     std::vector<MPI_Request> requests;      // of its messages; empty until they are posted
     std::unique_ptr<std::byte[]> received;  // this rank's part of the other ranks' values
@@ -173,37 +173,37 @@ class MpiCommunicator final : public Communicator {
     try {
       f();
     } catch (const RunError&) {
-      session_.give_up();
+      session_.mark_failed();
       throw;
     }
   }
 
   /// Returns the bytes of one rank's part. The remainder of an all-reduce, if its count is not a multiple of
   /// the number of ranks, belongs to no part.
-  std::size_t part_bytes(const StartedCall& call) const {
-    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+  std::size_t part_bytes(const AsyncCollective& call) const {
+    const bool all_reduce = call.kind == CollectiveKind::all_reduce_sum;
     return static_cast<std::size_t>(all_reduce ? call.count / size_ : call.count) * call.element_bytes();
   }
 
-  void begin(Started& started) {
-    const StartedCall& call = started.call;
+  void begin(PendingCollective& started) {
+    const AsyncCollective& call = started.call;
     const std::size_t bytes = std::max(call.in_bytes(size_), call.out_bytes(size_));
     started.span.emplace(activity().timeline(), Track::communication, to_string(call.kind), "bytes",
                          static_cast<std::int64_t>(bytes));
   }
 
-  void post(Started& started) {
+  void post(PendingCollective& started) {
     begin(started);
-    if (started.call.kind != StartedKind::all_gather) return post_parts(started);
+    if (started.call.kind != CollectiveKind::all_gather) return post_parts(started);
     all_gather(started.call.in, part_bytes(started.call), started.call.out, &started.requests);
   }
 
-  void finish(Started& started) {
-    const StartedCall& call = started.call;
+  void complete(PendingCollective& started) {
+    const AsyncCollective& call = started.call;
     if (!overlaps_) {
       begin(started);
-      if (call.kind == StartedKind::all_gather) return all_gather(call.in, part_bytes(call), call.out);
-      if (call.kind == StartedKind::all_reduce_sum && call.type == ElementType::float32) {
+      if (call.kind == CollectiveKind::all_gather) return all_gather(call.in, part_bytes(call), call.out);
+      if (call.kind == CollectiveKind::all_reduce_sum && call.type == ElementType::float32) {
         check_mpi(
             MPI_Allreduce(MPI_IN_PLACE, call.out, mpi_count(call.count), MPI_FLOAT, MPI_SUM, comm_.comm),
             "MPI_Allreduce");
@@ -214,16 +214,16 @@ class MpiCommunicator final : public Communicator {
     check_mpi(
         MPI_Waitall(static_cast<int>(started.requests.size()), started.requests.data(), MPI_STATUSES_IGNORE),
         "MPI_Waitall");
-    if (call.kind == StartedKind::all_gather) return;
+    if (call.kind == CollectiveKind::all_gather) return;
     if (call.type == ElementType::bf16)
-      add_up<Bf16>(started);
+      reduce_received<Bf16>(started);
     else
-      add_up<float>(started);
+      reduce_received<float>(started);
   }
 
   /// Posts the messages that send all parts to their owners, which then sum them. MPI_Reduce_scatter_block
   /// takes three times as long on one host.
-  void post_parts(Started& started) {
+  void post_parts(PendingCollective& started) {
     constexpr int tag = 0;
     const std::size_t bytes = part_bytes(started.call);
     if (bytes == 0) return;
@@ -247,20 +247,20 @@ class MpiCommunicator final : public Communicator {
 
   /// Sums the parts received by post_parts, in rank order. For an all-reduce, also gathers the sums.
   template <class T>
-  void add_up(const Started& started) {
-    const StartedCall& call = started.call;
+  void reduce_received(const PendingCollective& started) {
+    const AsyncCollective& call = started.call;
     const std::size_t part = part_bytes(call) / sizeof(T);
     const auto ranks = static_cast<std::size_t>(size_);
     const auto rank = static_cast<std::size_t>(rank_);
     const auto* received = reinterpret_cast<const T*>(started.received.get());
-    const bool all_reduce = call.kind == StartedKind::all_reduce_sum;
+    const bool all_reduce = call.kind == CollectiveKind::all_reduce_sum;
     T* const sum = static_cast<T*>(call.out) + (all_reduce ? rank * part : 0);
     std::vector<const T*> terms(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       const std::size_t k = (rank + ranks - r) % ranks;  // as in post_parts
       terms[r] = k == 0 ? static_cast<const T*>(call.in) + rank * part : received + (k - 1) * part;
     }
-    sum_terms<T>(terms, static_cast<std::int64_t>(part), sum);
+    ordered_sum<T>(terms, static_cast<std::int64_t>(part), sum);
     if (!all_reduce) return;
     T* const values = static_cast<T*>(call.out);
     all_gather(sum, part * sizeof(T), values);
@@ -269,7 +269,7 @@ class MpiCommunicator final : public Communicator {
     std::vector<T> all(rest * ranks);
     all_gather(values + part * ranks, rest * sizeof(T), all.data());
     for (std::size_t r = 0; r < ranks; ++r) terms[r] = all.data() + r * rest;
-    sum_terms<T>(terms, static_cast<std::int64_t>(rest), values + part * ranks);
+    ordered_sum<T>(terms, static_cast<std::int64_t>(rest), values + part * ranks);
   }
 
   /// Gathers `bytes` bytes of each rank's `part` in `all`; `part` may be this rank's range of `all`. With
@@ -288,7 +288,7 @@ class MpiCommunicator final : public Communicator {
         "MPI_Iallgather");
   }
 
-  void refuse_separate_worlds() const {
+  void check_ranks_joined() const {
     const int started = launcher_size().value_or(1);
     if (size_ > 1 || started <= 1) return;
     throw InputError(
@@ -298,8 +298,8 @@ class MpiCommunicator final : public Communicator {
                       started, MpiSession::library()));
   }
 
-  void find_neighbours() {
-    OwnComm node(session_);
+  void query_local_ranks() {
+    ScopedComm node(session_);
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm),
               "MPI_Comm_split_type");
     check_mpi(MPI_Comm_rank(node.comm, &local_rank_), "MPI_Comm_rank");
@@ -307,18 +307,18 @@ class MpiCommunicator final : public Communicator {
     hosts_ = all_reduce(std::int64_t{local_rank_ == 0 ? 1 : 0});
   }
 
-  static constexpr std::chrono::seconds time_to_settle{2};
+  static constexpr std::chrono::seconds quiesce_timeout{2};
   static constexpr double seconds_to_abort = 5.0;
   static constexpr double seconds_to_end_launcher = 10.0;
 
-  std::optional<Deadline> joining_;
+  std::optional<ScopedExitTimer> join_timer_;
   bool overlaps_;
   // Destroyed in reverse order: the communicator before MPI.
   MpiSession session_;
   std::string algorithm_;
-  OwnComm comm_;
-  std::deque<Started> started_;
-  std::int64_t finished_ = 0;  // number of finished non-blocking collectives
+  ScopedComm comm_;
+  std::deque<PendingCollective> pending_;
+  std::int64_t completed_ = 0;  // number of finished non-blocking collectives
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
@@ -329,7 +329,7 @@ class MpiCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options) {
-  if (const std::string advice = launch_advice(); !advice.empty()) {
+  if (const std::string advice = pmi_mismatch_hint(); !advice.empty()) {
     // MPI may terminate a task that it cannot connect, and srun then terminates all tasks. The delay lets
     // task 0 print the advice first.
     if (launcher_rank().value_or(0) == 0) {

@@ -1,6 +1,6 @@
 #include "comm/mpi/mpi_session.hpp"
 
-#include "comm/watch/deadline.hpp"
+#include "comm/watch/exit_timer.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -81,7 +81,7 @@ MpiSession::~MpiSession() {
   if (!owner_ || !healthy()) return;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const Deadline deadline(
+  const ScopedExitTimer exit_timer(
       seconds_to_finalize,
       vaecf::format(
           "rank {} is done, but MPI_Finalize has not returned for {:g} s: another rank crashed or hangs at exit. "
@@ -91,7 +91,7 @@ MpiSession::~MpiSession() {
 }
 
 bool MpiSession::healthy() const {
-  return !given_up_ && std::uncaught_exceptions() <= exceptions_at_start_;
+  return !failed_ && std::uncaught_exceptions() <= exceptions_at_start_;
 }
 
 std::string MpiSession::library() {

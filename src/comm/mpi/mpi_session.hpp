@@ -28,28 +28,28 @@ class MpiSession {
   /// chooses. A choice of the user in the environment takes precedence. Collective.
   static std::string choose_all_reduce(AllReduceAlgorithm algorithm);
 
-  /// Returns false after give_up(), and while an exception thrown after construction unwinds. Other ranks may
-  /// then never join a collective call, including MPI_Finalize.
+  /// Returns false after mark_failed(), and while an exception thrown after construction unwinds. Other ranks
+  /// may then never join a collective call, including MPI_Finalize.
   bool healthy() const;
   /// Marks MPI as unusable after a failed call.
-  void give_up() { given_up_ = true; }
+  void mark_failed() { failed_ = true; }
 
  private:
   bool owner_ = false;
-  bool given_up_ = false;
+  bool failed_ = false;
   int thread_level_ = MPI_THREAD_SINGLE;
   int exceptions_at_start_;
 };
 
 /// Owns an MPI communicator, and frees it if MpiSession::healthy().
-class OwnComm {
+class ScopedComm {
  public:
-  explicit OwnComm(const MpiSession& session) : session_(session) {}
-  ~OwnComm() {
+  explicit ScopedComm(const MpiSession& session) : session_(session) {}
+  ~ScopedComm() {
     if (comm != MPI_COMM_NULL && session_.healthy()) MPI_Comm_free(&comm);
   }
-  OwnComm(const OwnComm&) = delete;
-  OwnComm& operator=(const OwnComm&) = delete;
+  ScopedComm(const ScopedComm&) = delete;
+  ScopedComm& operator=(const ScopedComm&) = delete;
 
   MPI_Comm comm = MPI_COMM_NULL;
 

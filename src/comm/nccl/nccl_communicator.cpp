@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "comm/nccl/nccl_connection.hpp"
+#include "comm/nccl/nccl_comm.hpp"
 #include "comm/nccl/nccl_settings.hpp"
 
 namespace vaecf::comm {
@@ -20,10 +20,10 @@ void check(cudaError_t status, const char* what) {
   throw RunError(vaecf::format("GPU: {} for NCCL failed: {}", what, cudaGetErrorString(status)));
 }
 
-struct EventEnd {
+struct EventDeleter {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
 };
-using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventEnd>;
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
 
 Event make_event() {
   cudaEvent_t event = nullptr;
@@ -31,10 +31,10 @@ Event make_event() {
   return Event(event);
 }
 
-struct StreamEnd {
+struct StreamDeleter {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
-using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamEnd>;
+using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamDeleter>;
 
 /// Creates a stream of the highest priority: other ranks wait for communication, but not for this rank's
 /// compute.
@@ -51,9 +51,9 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& control, const std::string& device_id, const NcclOptions& options)
       : control_(control),
-        settings_(agree_on_nccl(control, options, device_id, nccl_version())),
-        connection_(control, options.timeout) {
-    activity().set_device_check([this] { connection_.check(); });
+        settings_(negotiate_nccl_settings(control, options, device_id, nccl_version())),
+        nccl_comm_(control, options.timeout) {
+    activity().set_device_check([this] { nccl_comm_.check(); });
   }
 
   ~NcclCommunicator() override { activity().set_device_check({}); }
@@ -64,8 +64,8 @@ class NcclCommunicator final : public Communicator {
   int local_rank() const override { return control_.local_rank(); }
   std::string host() const override { return control_.host(); }
   std::string description() const override {
-    return vaecf::format("NCCL {}, {}, through {}", nccl_version_text(settings_.version),
-                         nccl_choice(settings_), control_.description());
+    return vaecf::format("NCCL {}, {}, through {}", nccl_version_string(settings_.version),
+                         describe_nccl_algorithm(settings_), control_.description());
   }
 
   Activity& activity() override { return control_.activity(); }
@@ -82,14 +82,14 @@ class NcclCommunicator final : public Communicator {
   }
   [[noreturn]] void abort(int code) override {
     activity().set_device_check({});
-    connection_.abandon();
+    nccl_comm_.abort();
     control_.abort(code);
     std::_Exit(code);
   }
 
   /// During graph capture, waiting for `after` makes this stream part of the captured graph, and the device's
   /// wait for the returned event joins it again.
-  Ticket start(const StartedCall& call, device::EventHandle after) override {
+  Request start(const AsyncCollective& call, device::EventHandle after) override {
     activity().enter_collective();
     if (after.event != nullptr) {
       check(cudaStreamWaitEvent(stream_.get(), static_cast<cudaEvent_t>(after.event), 0),
@@ -97,9 +97,9 @@ class NcclCommunicator final : public Communicator {
     }
     if (call.count > 0) {
       const char* type = call.type == ElementType::bf16 ? "bf16" : "fp32";
-      connection_.start(vaecf::format("{} of {} {} elements (collective {} of this run)",
-                                      to_string(call.kind), call.count, type, next_ + 1),
-                        [&](ncclComm_t comm) { return enqueue(call, comm); });
+      nccl_comm_.start(vaecf::format("{} of {} {} elements (collective {} of this run)", to_string(call.kind),
+                                     call.count, type, next_ + 1),
+                       [&](ncclComm_t comm) { return enqueue(call, comm); });
     }
     Event event = next_event();
     check(cudaEventRecord(event.get(), stream_.get()), "recording an event");
@@ -107,28 +107,28 @@ class NcclCommunicator final : public Communicator {
     return {next_++};
   }
 
-  device::EventHandle wait(Ticket ticket) override {
-    const auto place = open_.find(ticket.number);
+  device::EventHandle wait(Request request) override {
+    const auto place = open_.find(request.id);
     if (place == open_.end()) {
       throw std::logic_error(vaecf::format(
-          "Communicator::wait: collective {} was never started, or has been waited for", ticket.number));
+          "Communicator::wait: collective {} was never started, or has been waited for", request.id));
     }
     used_.push_back(std::move(place->second));
     open_.erase(place);
     return {used_.back().get()};
   }
-  bool recordable() const override { return true; }
+  bool supports_graph_capture() const override { return true; }
 
  private:
-  ncclResult_t enqueue(const StartedCall& call, ncclComm_t comm) const {
+  ncclResult_t enqueue(const AsyncCollective& call, ncclComm_t comm) const {
     const auto count = static_cast<std::size_t>(call.count);
     const ncclDataType_t type = call.type == ElementType::bf16 ? ncclBfloat16 : ncclFloat32;
     switch (call.kind) {
-      case StartedKind::all_reduce_sum:
+      case CollectiveKind::all_reduce_sum:
         return ncclAllReduce(call.in, call.out, count, type, ncclSum, comm, stream_.get());
-      case StartedKind::reduce_scatter_sum:
+      case CollectiveKind::reduce_scatter_sum:
         return ncclReduceScatter(call.in, call.out, count, type, ncclSum, comm, stream_.get());
-      case StartedKind::all_gather:
+      case CollectiveKind::all_gather:
         return ncclAllGather(call.in, call.out, count, type, comm, stream_.get());
     }
     return ncclInvalidArgument;
@@ -149,7 +149,7 @@ class NcclCommunicator final : public Communicator {
   std::deque<Event> used_;              // events that wait() has returned, the oldest first
   std::map<std::int64_t, Event> open_;  // events of collectives that are not waited for yet
   std::int64_t next_ = 0;
-  NcclConnection connection_;  // destroyed before its stream
+  NcclComm nccl_comm_;  // destroyed before its stream
 };
 
 }  // namespace

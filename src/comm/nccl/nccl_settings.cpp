@@ -10,13 +10,13 @@
 namespace vaecf::comm {
 namespace {
 
-std::string variable(const char* name) {
+std::string env_string(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 bool find_shared_gpu(Communicator& control, const std::string& device_id, bool may_share) {
-  std::vector<std::string> ids = gather_texts(control, device_id);
+  std::vector<std::string> ids = all_gather_strings(control, device_id);
   std::ranges::sort(ids);
   const auto shared = std::ranges::adjacent_find(ids);
   if (shared == ids.end()) return false;
@@ -29,10 +29,10 @@ bool find_shared_gpu(Communicator& control, const std::string& device_id, bool m
 
 /// Returns a string of all that must be equal on all ranks: the NCCL version and the variables that select
 /// its algorithm.
-std::string version_and_variables(int version) {
-  std::string text = vaecf::format("NCCL {}", nccl_version_text(version));
+std::string nccl_settings_signature(int version) {
+  std::string text = vaecf::format("NCCL {}", nccl_version_string(version));
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE"}) {
-    const std::string value = variable(name);
+    const std::string value = env_string(name);
     if (!value.empty()) text += vaecf::format(" {}={}", name, value);
   }
   return text;
@@ -62,13 +62,13 @@ void set_nccl_environment(const NcclSettings& settings) {
   }
 }
 
-NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
-                           int version) {
+NcclSettings negotiate_nccl_settings(Communicator& control, const NcclOptions& options,
+                                     const std::string& device_id, int version) {
   const NcclSettings settings{options.algorithm, options.deterministic,
                               find_shared_gpu(control, device_id, options.allow_shared_gpu), version,
                               control.rank()};
   set_nccl_environment(settings);
-  const std::vector<std::string> all = gather_texts(control, version_and_variables(version));
+  const std::vector<std::string> all = all_gather_strings(control, nccl_settings_signature(version));
   const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
   if (other == all.end()) return settings;
   throw InputError(vaecf::format(
@@ -76,9 +76,9 @@ NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, co
       other - all.begin(), *other, all[0]));
 }
 
-std::string nccl_choice(const NcclSettings& settings) {
-  const std::string algorithm = variable("NCCL_ALGO");
-  const std::string protocol = variable("NCCL_PROTO");
+std::string describe_nccl_algorithm(const NcclSettings& settings) {
+  const std::string algorithm = env_string("NCCL_ALGO");
+  const std::string protocol = env_string("NCCL_PROTO");
   std::string text = algorithm.empty()     ? "algorithm chosen by NCCL"
                      : algorithm == "Ring" ? "ring"
                                            : "NCCL_ALGO=" + algorithm;
@@ -91,7 +91,7 @@ std::string nccl_choice(const NcclSettings& settings) {
   return text;
 }
 
-std::string nccl_version_text(int version) {
+std::string nccl_version_string(int version) {
   return vaecf::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 

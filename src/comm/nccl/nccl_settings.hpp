@@ -22,14 +22,14 @@ void set_nccl_environment(const NcclSettings& settings);
 /// identifies this rank's GPU; `version` is its NCCL version. Collective. Throws InputError on all ranks if
 /// two ranks share a GPU without `allow_shared_gpu`. Also throws it if NCCL versions or the variables that
 /// select the algorithm differ, which would cause a deadlock.
-NcclSettings agree_on_nccl(Communicator& control, const NcclOptions& options, const std::string& device_id,
-                           int version);
+NcclSettings negotiate_nccl_settings(Communicator& control, const NcclOptions& options,
+                                     const std::string& device_id, int version);
 
 /// Describes the algorithm that results from `settings` and the environment, for the log: "ring", "algorithm
 /// chosen by NCCL", ...
-std::string nccl_choice(const NcclSettings& settings);
+std::string describe_nccl_algorithm(const NcclSettings& settings);
 
 /// Formats an NCCL version: 22809 is "2.28.9".
-std::string nccl_version_text(int version);
+std::string nccl_version_string(int version);
 
 }  // namespace vaecf::comm

@@ -2,41 +2,41 @@
 
 #include <numeric>
 
-#include "comm/mpi/part_sum.hpp"
+#include "comm/mpi/ordered_sum.hpp"
 
 namespace vaecf::comm {
 
 ParameterServerChannel::ParameterServerChannel(Communicator& communicator, cpu::Device& device,
-                                               const BucketPlan& plan, Roles roles, bool bf16_wire)
+                                               const BucketPlan& plan, Roles roles, bool bf16_comm)
     : communicator_(communicator),
       messages_(messages_of(communicator)),
       device_(device),
       plan_(plan),
       roles_(roles),
-      bf16_wire_(bf16_wire) {
+      bf16_comm_(bf16_comm) {
   const bool worker = roles.is_worker(communicator.rank());
-  const std::int64_t terms = worker ? 0 : roles.workers * plan.packed(0).size();
+  const std::int64_t terms = worker ? 0 : roles.workers * plan.shard_range(0).size();
   if (!worker) terms_ = device.make_buffer(terms);
-  if (!bf16_wire) return;
+  if (!bf16_comm) return;
   bf16_out_ = device.make_bf16_buffer(worker ? plan.padded_size() : plan.shard_size());
   bf16_in_ = device.make_bf16_buffer(worker ? plan.padded_size() : terms);
 }
 
 std::int64_t ParameterServerChannel::pull_bytes() const {
-  const std::size_t element = bf16_wire_ ? sizeof(Bf16) : sizeof(float);
+  const std::size_t element = bf16_comm_ ? sizeof(Bf16) : sizeof(float);
   return plan_.shard_size() * static_cast<std::int64_t>(element);
 }
 
-std::span<const std::byte> ParameterServerChannel::bytes_out(const cpu::FloatBuffer& buffer,
-                                                             Range range) const {
-  return bf16_wire_ ? std::as_bytes(view(*bf16_out_, range)) : std::as_bytes(view(buffer, range));
+std::span<const std::byte> ParameterServerChannel::outgoing_bytes(const cpu::FloatBuffer& buffer,
+                                                                  Range range) const {
+  return bf16_comm_ ? std::as_bytes(view(*bf16_out_, range)) : std::as_bytes(view(buffer, range));
 }
 
 void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
                                            cpu::Parameters& parameters) {
   cpu::FloatBuffer& weights = parameters.master();
   const Range all{0, plan_.padded_size()};
-  if (bf16_wire_) device_.cast_to_bf16(gradients, all, *bf16_out_, 0);
+  if (bf16_comm_) device_.cast_to_bf16(gradients, all, *bf16_out_, 0);
   std::vector<SendBuffer> sends;
   std::vector<RecvBuffer> recvs;
   for (int s = 0; s < roles_.servers; ++s) {
@@ -45,19 +45,19 @@ void ParameterServerChannel::push_and_pull(const PushHeader& header, const cpu::
   for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
     for (int s = 0; s < roles_.servers; ++s) {
       const Range part = plan_.part(b, s);
-      sends.push_back({roles_.rank_of_server(s), bytes_out(gradients, part)});
-      recvs.push_back({roles_.rank_of_server(s), bf16_wire_ ? std::as_writable_bytes(view(*bf16_in_, part))
+      sends.push_back({roles_.rank_of_server(s), outgoing_bytes(gradients, part)});
+      recvs.push_back({roles_.rank_of_server(s), bf16_comm_ ? std::as_writable_bytes(view(*bf16_in_, part))
                                                             : std::as_writable_bytes(view(weights, part))});
     }
   }
   messages_->send_recv(sends, recvs);
-  if (bf16_wire_) device_.cast_to_fp32(*bf16_in_, all, weights, 0);
+  if (bf16_comm_) device_.cast_to_fp32(*bf16_in_, all, weights, 0);
   device_.refresh_weight_copies(parameters);
 }
 
 void ParameterServerChannel::receive(std::span<const RecvBuffer> recvs) {
-  messages_->send_recv(answers_, recvs);
-  answers_.clear();
+  messages_->send_recv(pending_replies_, recvs);
+  pending_replies_.clear();
 }
 
 std::vector<PushHeader> ParameterServerChannel::receive_headers(std::span<const int> workers) {
@@ -72,36 +72,36 @@ std::vector<PushHeader> ParameterServerChannel::receive_headers(std::span<const 
 
 void ParameterServerChannel::receive_sum(std::int64_t bucket, std::span<const int> workers,
                                          cpu::FloatBuffer& shard) {
-  const Range packed = plan_.packed(bucket);
-  const bool direct = workers.size() == 1 && !bf16_wire_;
+  const Range packed = plan_.shard_range(bucket);
+  const bool direct = workers.size() == 1 && !bf16_comm_;
   std::vector<RecvBuffer> recvs;
   std::vector<const float*> terms;
   Range slot{0, packed.size()};
   for (const int worker : workers) {
     recvs.push_back(
-        {worker, bf16_wire_ ? std::as_writable_bytes(view(*bf16_in_, slot))
+        {worker, bf16_comm_ ? std::as_writable_bytes(view(*bf16_in_, slot))
                             : std::as_writable_bytes(direct ? view(shard, packed) : view(*terms_, slot))});
     terms.push_back(terms_->data() + slot.begin);
     slot = {slot.end, slot.end + packed.size()};
   }
   receive(recvs);
   if (direct) return;
-  if (bf16_wire_) device_.cast_to_fp32(*bf16_in_, {0, slot.begin}, *terms_, 0);
-  sum_terms<float>(terms, packed.size(), shard.data() + packed.begin);
+  if (bf16_comm_) device_.cast_to_fp32(*bf16_in_, {0, slot.begin}, *terms_, 0);
+  ordered_sum<float>(terms, packed.size(), shard.data() + packed.begin);
 }
 
 void ParameterServerChannel::send_weights(std::int64_t bucket, const cpu::FloatBuffer& masters,
                                           std::span<const int> workers) {
-  const Range packed = plan_.packed(bucket);
-  if (bf16_wire_) device_.cast_to_bf16(masters, packed, *bf16_out_, packed.begin);
-  for (const int worker : workers) answers_.push_back({worker, bytes_out(masters, packed)});
+  const Range packed = plan_.shard_range(bucket);
+  if (bf16_comm_) device_.cast_to_bf16(masters, packed, *bf16_out_, packed.begin);
+  for (const int worker : workers) pending_replies_.push_back({worker, outgoing_bytes(masters, packed)});
 }
 
 void ParameterServerChannel::flush() {
   receive({});
 }
 
-void ParameterServerChannel::add_over_servers(float& value) {
+void ParameterServerChannel::all_reduce_servers(float& value) {
   std::vector<float> values(static_cast<std::size_t>(roles_.servers), value);
   const int mine = roles_.server_index(communicator_.rank());
   std::vector<SendBuffer> sends;
@@ -121,7 +121,7 @@ void ParameterServerChannel::all_gather_shards(const cpu::FloatBuffer* shard, cp
     for (int s = 0; s < roles_.servers; ++s) {
       const int owner = roles_.rank_of_server(s);
       const Range part = plan_.part(b, s);
-      if (owner == communicator_.rank()) device_.copy(*shard, plan_.packed(b), flat, part.begin);
+      if (owner == communicator_.rank()) device_.copy(*shard, plan_.shard_range(b), flat, part.begin);
       communicator_.broadcast(view(flat, part), owner);
     }
   }

@@ -48,7 +48,7 @@ class MpiMessages final : public Messages {
  private:
   Activity& activity_;
   MpiSession session_;
-  OwnComm own_;
+  ScopedComm own_;
   std::vector<MPI_Request> requests_;  // kept between calls for their memory
 };
 

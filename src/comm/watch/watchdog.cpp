@@ -1,7 +1,7 @@
 #include <vaecf/comm/watchdog.hpp>
 
 #include "comm/mpi/mpi_session.hpp"
-#include "comm/watch/deadline.hpp"
+#include "comm/watch/exit_timer.hpp"
 #include "comm/watch/stall_detector.hpp"
 
 #include <vaecf/base/error.hpp>
@@ -78,7 +78,7 @@ class Watchdog::Impl {
       together = false;
     }
     constexpr double limit = 30.0;
-    const Deadline deadline(
+    const ScopedExitTimer exit_timer(
         limit, vaecf::format("{} is done, but another rank has not finished for {:g} s: it is gone or hangs",
                              name_, limit));
     thread_ = {};  // joined

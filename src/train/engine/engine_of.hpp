@@ -3,7 +3,7 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/make_model.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -23,10 +23,10 @@ namespace vaecf::train {
 
 /// Training with strategy allreduce: every rank computes gradients, and collectives sum them.
 template <class Device>
-class CollectiveTraining {
+class AllReduceTraining {
  public:
-  CollectiveTraining(Device& device, const TrainingSetup& setup)
-      : data(device, setup, comm::BucketPlan::unit * setup.communicator.size()),
+  AllReduceTraining(Device& device, const TrainingSetup& setup)
+      : data(device, setup, comm::BucketPlan::alignment_elements * setup.communicator.size()),
         options_(setup.options),
         communicator_(setup.communicator),
         optimizer_(setup.options, setup.communicator, device, data.network),
@@ -51,16 +51,16 @@ class CollectiveTraining {
     graphs_.memory_may_have_moved();
     return data.network;
   }
-  const typename Device::Buffer& flat(FlatState state) {
+  const typename Device::Buffer& gather_state(StateTensor state) {
     graphs_.memory_may_have_moved();
-    return optimizer_.flat(state);
+    return optimizer_.gather_state(state);
   }
-  void set_flat(FlatState state, const std::function<void(typename Device::Buffer&)>& fill) {
-    optimizer_.set_flat(state, fill);
+  void load_state(StateTensor state, const std::function<void(typename Device::Buffer&)>& fill) {
+    optimizer_.load_state(state, fill);
   }
   void round_weights() { optimizer_.round_weights(); }
 
-  model::StepClock<Device>& clock() { return step_.clock; }
+  model::StepTimer<Device>& timer() { return step_.timer; }
   void pause_graphs(bool on) { graphs_.pause(on); }
 
   TrainingFacts facts() const {
@@ -68,7 +68,7 @@ class CollectiveTraining {
     const double link = reducer.bytes_per_rank();
     return {.overlaps = reducer.mode().overlap,
             .update_bytes = update_bytes(),
-            .wire = {.total = communicator_.size() * link, .worker_out = link, .worker_in = link}};
+            .comm_volume = {.total = communicator_.size() * link, .worker_out = link, .worker_in = link}};
   }
   std::optional<Staleness> take_staleness() { return std::nullopt; }
 
@@ -81,11 +81,11 @@ class CollectiveTraining {
     const device::Precision precision = data.device.precision();
     const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
     constexpr double in_and_out = 2.0 * sizeof(float);
-    return own * 3.0 * in_and_out + parameters * (optimizer_.fuses() ? 0.0 : in_and_out) +
+    return own * 3.0 * in_and_out + parameters * (optimizer_.fuses_updates() ? 0.0 : in_and_out) +
            (copies ? 2.0 * parameters : 0.0);
   }
 
-  const SessionOptions& options_;
+  const TrainingConfig& options_;
   comm::Communicator& communicator_;
   OptimizerState<Device> optimizer_;
   StepGraphs<Device> graphs_;
@@ -96,8 +96,8 @@ class CollectiveTraining {
 /// supports CPUs only.
 template <class Device>
 using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
-                                      std::variant<CollectiveTraining<Device>, ParameterServerTraining>,
-                                      std::variant<CollectiveTraining<Device>>>;
+                                      std::variant<AllReduceTraining<Device>, ParameterServerTraining>,
+                                      std::variant<AllReduceTraining<Device>>>;
 
 /// The Engine of one device type. All code below it is compiled for that type, without virtual functions.
 template <class Device>
@@ -110,14 +110,14 @@ class EngineOf final : public Engine {
             device_->precision(),   device_->threads(), device_->peak_device_bytes()};
   }
   double measure(Rate rate) override {
-    return rate == Rate::products ? device_->measure_gemm_rate() : device_->measure_memory_rate();
+    return rate == Rate::gemm ? device_->measure_gemm_rate() : device_->measure_memory_rate();
   }
-  std::vector<comm::AllReduceTime> measure_all_reduce(comm::Communicator& communicator,
-                                                      std::span<const std::int64_t> sizes,
-                                                      double budget) override {
+  std::vector<comm::AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
+                                                        std::span<const std::int64_t> sizes,
+                                                        double budget) override {
     return comm::measure_all_reduce(communicator, *device_, sizes, budget);
   }
-  std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::Inputs inputs,
+  std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::InputDims inputs,
                                            std::int64_t max_users) override {
     return model::make_model(options, inputs, *device_, max_users);
   }
@@ -169,33 +169,34 @@ class EngineOf final : public Engine {
       device_->set_loss_scale(sums.scale, *training.data.state);
     });
   }
-  void read(FlatState state, std::span<const std::span<float>> tensors) override {
+  void read_state(StateTensor state, std::span<const std::span<float>> tensors) override {
     with([&](auto& training) {
-      const auto& flat = training.flat(state);
+      const auto& flat = training.gather_state(state);
       const device::ParameterLayout& layout = training.data.network.layout();
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         device_->export_rows(layout, static_cast<int>(i), {0, layout.tensors[i].spec.rows}, flat, tensors[i]);
       }
     });
   }
-  void write(FlatState state, bool updated, const std::function<void(const WriteRows&)>& fill) override {
+  void write_state(StateTensor state, bool updated,
+                   const std::function<void(const WriteRows&)>& fill) override {
     with([&](auto& training) {
-      training.set_flat(state, [&](typename Device::Buffer& flat) {
+      training.load_state(state, [&](typename Device::Buffer& flat) {
         fill([&](int tensor, Range rows, std::span<const float> values) {
           device_->import_rows(training.data.network.layout(), tensor, rows, values, flat);
         });
       });
-      if (state == FlatState::weights && updated) training.round_weights();
+      if (state == StateTensor::weights && updated) training.round_weights();
     });
   }
-  void take_times(bool on) override {
+  void enable_timing(bool on) override {
     with([&](auto& training) {
       training.pause_graphs(on);
-      training.clock() = model::StepClock<Device>(*device_, on);
+      training.timer() = model::StepTimer<Device>(*device_, on);
     });
   }
-  std::vector<model::StepLap> laps() override {
-    return with([](auto& training) { return training.clock().read(); });
+  std::vector<model::PhaseInterval> take_phase_intervals() override {
+    return with([](auto& training) { return training.timer().take_intervals(); });
   }
   std::optional<Staleness> take_staleness() override {
     return with([](auto& training) { return training.take_staleness(); });

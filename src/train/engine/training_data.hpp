@@ -5,7 +5,7 @@
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/model/network.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace vaecf::train {
 
 /// Plans buckets of distributed.bucket_mib for the flat buffers of `layout`; each bucket has one part for
 /// each of `owners` ranks.
-inline comm::BucketPlan bucket_plan(const SessionOptions& options, const device::ParameterLayout& layout,
+inline comm::BucketPlan bucket_plan(const TrainingConfig& options, const device::ParameterLayout& layout,
                                     int owners) {
   const double elements = options.distributed.bucket_mib * 1048576.0 / sizeof(float);
   return {layout.size, std::max<std::int64_t>(1, static_cast<std::int64_t>(elements)), owners};
@@ -67,7 +67,7 @@ template <class Device>
 struct TrainingData {
   /// Pads the buffer of weights to a multiple of `size_multiple` elements.
   TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple)
-      : TrainingData(on, setup, size_multiple, model_inputs(setup.options, setup.dataset)) {}
+      : TrainingData(on, setup, size_multiple, model_input_dims(setup.options, setup.dataset)) {}
 
   void start_epoch(const data::EpochRows& batches) {
     items.set_order(batches.rows, batches.begin);
@@ -86,7 +86,7 @@ struct TrainingData {
   model::Network<Device> network;
 
  private:
-  TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple, model::Inputs inputs)
+  TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple, model::InputDims inputs)
       : device(on),
         items(on, setup.dataset.read_rows("train", setup.rows), setup.rows.begin, inputs.items),
         features(inputs.features == 0 ? nullptr

@@ -14,10 +14,10 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options) {
 
 /// Computes catalog coverage (Ge, Delgado-Battenfeld, Jannach, RecSys 2010): coverage@k is the fraction of
 /// all items that are among the top k of at least one user with a target.
-class Coverage {
+class CatalogCoverage {
  public:
   /// `metrics` must all be of kind coverage.
-  Coverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
+  CatalogCoverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
     for (const math::Metric& metric : metrics_) {
       max_length_ = std::max(max_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
     }
@@ -56,12 +56,12 @@ class Coverage {
 };
 
 Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
-                     const std::vector<std::string>& metrics, const Services& services)
-    : services_(services),
+                     const std::vector<std::string>& metrics, const RunContext& context)
+    : context_(context),
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
       held_out_(
-          data::read_held_out(dataset, split, services.communicator.rank(), services.communicator.size())) {
+          data::read_held_out(dataset, split, context.communicator.rank(), context.communicator.size())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     (metric.kind == math::Metric::coverage ? coverages_ : metrics_).push_back(metric);
@@ -71,19 +71,19 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
 }
 
 void Evaluator::prepare(model::Model& model) {
-  if (holder_ == &model) return;
-  held_ = model.hold(
+  if (loaded_model_ == &model) return;
+  loaded_users_ = model.load_users(
       {held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(), held_out_.rows.begin});
-  holder_ = &model;
+  loaded_model_ = &model;
 }
 
 EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
   prepare(model);
-  Activity& activity = services_.communicator.activity();
+  Activity& activity = context_.communicator.activity();
   const std::vector<math::MetricSums> sums =
-      model.evaluate(*held_, history, metrics_, [&] { activity.note_progress(); });
+      model.evaluate(*loaded_users_, history, metrics_, [&] { activity.note_progress(); });
 
-  Coverage coverage(coverages_, items_);
+  CatalogCoverage coverage(coverages_, items_);
   const auto length = static_cast<std::size_t>(coverage.max_length());
   const CsrView targets = held_out_.targets.view();
   const std::int64_t step = std::min(evaluation_batch, model.max_users());
@@ -92,7 +92,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
     const Range rows{begin, std::min(targets.rows(), begin + step)};
     const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
-    model.top_k(*held_, rows, history, false, coverage.max_length(), std::span(lists).first(size),
+    model.top_k(*loaded_users_, rows, history, false, coverage.max_length(), std::span(lists).first(size),
                 std::span(scores).first(size));
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const std::size_t first = static_cast<std::size_t>(row - rows.begin) * length;
@@ -103,9 +103,9 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   return reduce(sums, coverage);
 }
 
-EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& top_of) {
+EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
   std::vector<math::MetricSums> sums(metrics_.size());
-  Coverage coverage(coverages_, items_);
+  CatalogCoverage coverage(coverages_, items_);
   std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.max_length()));
   const CsrView targets = held_out_.targets.view();
   std::vector<std::int32_t> ranks;
@@ -117,12 +117,13 @@ EvaluationResult Evaluator::evaluate(const UserRanks& ranks_of, const UserTop& t
       sums[m].add(math::metric_of_user(metrics_[m], ranks, items_));
     }
     if (!list.empty()) coverage.add(std::span(list).first(top_of(row, list)));
-    services_.communicator.activity().note_progress();
+    context_.communicator.activity().note_progress();
   }
   return reduce(sums, coverage);
 }
 
-EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Coverage& coverage) const {
+EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums,
+                                   CatalogCoverage& coverage) const {
   std::vector<double> moments;
   std::vector<std::int64_t> users;
   for (const math::MetricSums& metric : sums) {
@@ -131,8 +132,8 @@ EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Co
   }
   users.push_back(held_out_.targets.rows() - without_target_);
   users.push_back(without_target_);
-  services_.communicator.all_reduce(std::span<double>(moments));
-  services_.communicator.all_reduce(std::span<std::int64_t>(users));
+  context_.communicator.all_reduce(std::span<double>(moments));
+  context_.communicator.all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users_without_target = users.back();
@@ -141,7 +142,7 @@ EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums, Co
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users[m]};
     result.metrics[math::to_string(metrics_[m])] = {total.mean(), total.standard_error()};
   }
-  const std::vector<double> fractions = coverage.fractions(services_.communicator);
+  const std::vector<double> fractions = coverage.fractions(context_.communicator);
   for (std::size_t c = 0; c < fractions.size(); ++c) {
     result.metrics[math::to_string(coverages_[c])] = {fractions[c], std::nullopt};
   }

@@ -8,25 +8,25 @@ namespace {
 
 constexpr std::int64_t block_rows = 1 << 14;
 
-std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const Services& services) {
+std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const RunContext& context) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()), 0);
   const std::int64_t rows = dataset.rows("train");
-  const std::int64_t rank = services.communicator.rank();
-  const std::int64_t ranks = services.communicator.size();
+  const std::int64_t rank = context.communicator.rank();
+  const std::int64_t ranks = context.communicator.size();
   const Range share{rows * rank / ranks, rows * (rank + 1) / ranks};
   for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
     const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
-    services.communicator.activity().note_progress();
+    context.communicator.activity().note_progress();
   }
-  services.communicator.all_reduce(std::span<std::int64_t>(counts));
+  context.communicator.all_reduce(std::span<std::int64_t>(counts));
   return counts;
 }
 
 }  // namespace
 
-Popularity::Popularity(const io::DatasetFile& dataset, const Services& services)
-    : Popularity(count_items(dataset, services)) {}
+Popularity::Popularity(const io::DatasetFile& dataset, const RunContext& context)
+    : Popularity(count_items(dataset, context)) {}
 
 Popularity::Popularity(std::span<const std::int64_t> counts)
     : order_(counts.size()), position_(counts.size()) {

@@ -2,7 +2,7 @@
 
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/evaluator.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ namespace vaecf::train {
 class Popularity {
  public:
   /// Counts items in /train; each rank reads an equal part. Collective.
-  Popularity(const io::DatasetFile& dataset, const Services& services);
+  Popularity(const io::DatasetFile& dataset, const RunContext& context);
   /// Uses the given number of users of each item.
   explicit Popularity(std::span<const std::int64_t> counts);
 

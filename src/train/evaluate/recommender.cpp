@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/checkpoint/checkpoint_reader.hpp"
 #include "train/evaluate/popularity.hpp"
 
 namespace vaecf::train {
@@ -20,28 +20,29 @@ void require_known(CsrView rows, std::int64_t columns, const char* what) {
 
 }  // namespace
 
-Recommender::Recommender(const SessionOptions& options, const Services& services,
+Recommender::Recommender(const TrainingConfig& options, const RunContext& context,
                          const std::string& checkpoint, const io::DatasetFile& dataset,
                          RecommendOptions choice)
     : dataset_(dataset),
       choice_(std::move(choice)),
       self_(comm::make_self_communicator()),
-      alone_{*self_, services.engine, services.log, services.progress} {
+      single_rank_{*self_, context.engine, context.log, context.progress} {
   if (choice_.k < 1) {
     throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
   }
-  CheckpointReader reader(checkpoint, alone_);
+  CheckpointReader reader(checkpoint, single_rank_);
   reader.require_trained_on(options, dataset_);
   items_ = reader.state().items;
   checksum_ = reader.state().file_checksum;
-  for (std::size_t item = 0; item < choice_.offers.size(); ++item) {
-    if (choice_.offers[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
+  for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item) {
+    if (choice_.allowed_items[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
   }
-  offered_ = items_ - static_cast<std::int64_t>(excluded_.size());
-  if (offered_ == 0) throw InputError("no item is left to recommend; include more or exclude fewer items");
-  model_ = alone_.engine.make_model(options.model, model_inputs(options, dataset_), users_at_a_time);
+  allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
+  if (allowed_count_ == 0)
+    throw InputError("no item is left to recommend; include more or exclude fewer items");
+  model_ = single_rank_.engine.make_model(options.model, model_input_dims(options, dataset_), batch_users);
   reader.load_weights(*model_);
-  if (!choice_.offers.empty()) model_->exclude_items(choice_.offers);
+  if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
 }
 
 Recommender::~Recommender() = default;
@@ -50,12 +51,12 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
                             std::span<float> scores) {
   require_known(seen, items_, "items");
   require_known(features, this->features(), "features");
-  const auto width = static_cast<std::size_t>(this->width());
+  const auto width = static_cast<std::size_t>(this->list_length());
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
-  const auto users = model_->hold({seen, features, {}, 0});
-  for (std::int64_t begin = 0; begin < seen.rows(); begin += users_at_a_time) {
-    const Range rows{begin, std::min(seen.rows(), begin + users_at_a_time)};
+  const auto users = model_->load_users({seen, features, {}, 0});
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
+    const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
     const std::size_t first = static_cast<std::size_t>(begin) * width;
     const std::size_t size = static_cast<std::size_t>(rows.size()) * width;
     model_->top_k(*users, rows, model::History::items, choice_.keep_seen, static_cast<int>(width),
@@ -66,7 +67,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
     if (seen.row_size(row) == 0 && features.row_size(row) == 0) {
-      if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, alone_);
+      if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, single_rank_);
       popularity_->top(excluded_, best);
       std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
       continue;

@@ -1,16 +1,16 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/train/evaluator.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/checkpoint/checkpoint_reader.hpp"
 #include "train/evaluate/popularity.hpp"
-#include "train/run/agreement.hpp"
+#include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -29,24 +29,25 @@ void require_test_users(const io::DatasetFile& dataset) {
              dataset.path()));
 }
 
-TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint) {
+TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint) {
   const io::DatasetFile dataset(options.data.file);
-  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
+  require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
+                             format("the dataset {}", options.data.file));
   require_test_users(dataset);
-  CheckpointReader reader(checkpoint, services);
+  CheckpointReader reader(checkpoint, context);
   reader.require_trained_on(options, dataset);
 
-  Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), services);
+  Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), context);
   TestResult result;
   result.epoch = reader.state().epoch;
   {
     const auto model =
-        services.engine.make_model(options.model, model_inputs(options, dataset), evaluation_batch);
+        context.engine.make_model(options.model, model_input_dims(options, dataset), evaluation_batch);
     reader.load_weights(*model);
     result.model = evaluator.evaluate(*model);
-    if (model->features() > 0) result.cold = evaluator.evaluate(*model, model::History::none);
+    if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);
   }
-  const Popularity popularity(dataset, services);
+  const Popularity popularity(dataset, context);
   const CsrView seen = evaluator.held_out().fold_in.view();
   const CsrView targets = evaluator.held_out().targets.view();
   result.popularity = evaluator.evaluate(
@@ -61,9 +62,9 @@ TestResult test(const SessionOptions& options, const Services& services, const s
       .set("users", result.model.users)
       .set("users_without_target", result.model.users_without_target);
   add_metrics(event, result.model);
-  if (result.cold) add_metrics(event, *result.cold, "cold_");
+  if (result.cold_start) add_metrics(event, *result.cold_start, "cold_");
   add_metrics(event, result.popularity, "popularity_");
-  append_event(options, services, event);
+  append_event(options, context, event);
   return result;
 }
 
@@ -75,7 +76,7 @@ std::string to_table(const TestResult& result) {
     table += format(", {} without a target left out", result.model.users_without_target);
   }
   std::vector<std::pair<const char*, const Metrics*>> columns = {{"model", &result.model.metrics}};
-  if (result.cold) columns.emplace_back("features alone", &result.cold->metrics);
+  if (result.cold_start) columns.emplace_back("features alone", &result.cold_start->metrics);
   columns.emplace_back("popularity", &result.popularity.metrics);
   table += format("\n  {:<{}}", "metric", width);
   for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);

@@ -10,7 +10,7 @@
 namespace vaecf::train {
 namespace {
 
-void require_in_step(int worker, const comm::PushHeader& header, std::int64_t step) {
+void require_step(int worker, const comm::PushHeader& header, std::int64_t step) {
   if (header.step == step) return;
   throw RunError(
       format("parameter server: rank {} sent the gradient of step {}, but that of step {} was expected",
@@ -24,7 +24,7 @@ std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t el
 
 }  // namespace
 
-ParameterServer::ParameterServer(const SessionOptions& options, comm::Communicator& communicator,
+ParameterServer::ParameterServer(const TrainingConfig& options, comm::Communicator& communicator,
                                  cpu::Device& device, const device::ParameterLayout& layout,
                                  comm::ParameterServerChannel& channel,
                                  train::Optimizer<cpu::Device>& optimizer)
@@ -40,14 +40,14 @@ ParameterServer::ParameterServer(const SessionOptions& options, comm::Communicat
       gradient_(device.make_buffer(channel.plan().shard_size())),
       one_update_(device.make_step_state()),
       staleness_controller_(channel.roles().workers, options.distributed.staleness),
-      seen_at_(workers_.size()) {
+      weights_version_(workers_.size()) {
   std::iota(workers_.begin(), workers_.end(), 0);
 }
 
 void ParameterServer::serve(std::int64_t step_number, cpu::StepState& step,
-                            model::StepClock<cpu::Device>& clock) {
-  if (asynchronous_) return serve_asynchronous(step_number, clock);
-  serve_synchronous(step_number, step, clock);
+                            model::StepTimer<cpu::Device>& timer) {
+  if (asynchronous_) return serve_asynchronous(step_number, timer);
+  serve_synchronous(step_number, step, timer);
 }
 
 void ParameterServer::receive_all(const std::vector<int>& workers) {
@@ -56,7 +56,7 @@ void ParameterServer::receive_all(const std::vector<int>& workers) {
 
 void ParameterServer::update_bucket(std::int64_t bucket, const cpu::StepState& step) {
   const Range part = channel_.plan().part(bucket, index_);
-  const std::int64_t to_shard = channel_.plan().packed(bucket).begin - part.begin;
+  const std::int64_t to_shard = channel_.plan().shard_range(bucket).begin - part.begin;
   for (const device::TensorLayout& tensor : layout_.tensors) {
     const std::int64_t begin = std::max(part.begin, tensor.range.begin);
     const std::int64_t end = std::min(part.end, tensor.range.end);
@@ -67,43 +67,43 @@ void ParameterServer::update_bucket(std::int64_t bucket, const cpu::StepState& s
 }
 
 void ParameterServer::serve_synchronous(std::int64_t step_number, cpu::StepState& step,
-                                        model::StepClock<cpu::Device>& clock) {
+                                        model::StepTimer<cpu::Device>& timer) {
   const auto headers = channel_.receive_headers(workers_);
   for (const int worker : workers_) {
-    require_in_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
+    require_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
   }
   if (clips_) {
     receive_all(workers_);
     device_.accumulate_gradient_stats(*gradient_, {0, gradient_->size()}, step);
-    channel_.add_over_servers(device_.gradient_stats(step).data()[1]);
+    channel_.all_reduce_servers(device_.gradient_stats(step).data()[1]);
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
     if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
-    clock.lap(model::StepPhase::reduce);
+    timer.end_phase(model::StepPhase::reduce);
     update_bucket(b, step);
-    clock.lap(model::StepPhase::update);
+    timer.end_phase(model::StepPhase::update);
     channel_.send_weights(b, masters(), workers_);
   }
   channel_.flush();
-  clock.lap(model::StepPhase::reduce);
+  timer.end_phase(model::StepPhase::reduce);
 }
 
 void ParameterServer::start(std::int64_t round) {
   staleness_controller_.start(round);
   updates_ = round * static_cast<std::int64_t>(workers_.size());
-  std::ranges::fill(seen_at_, updates_);
+  std::ranges::fill(weights_version_, updates_);
 }
 
-void ParameterServer::serve_asynchronous(std::int64_t round, model::StepClock<cpu::Device>& clock) {
+void ParameterServer::serve_asynchronous(std::int64_t round, model::StepTimer<cpu::Device>& timer) {
   if (staleness_controller_.min_step() != round) start(round);  // at the start, and after a resume
   while (staleness_controller_.min_step() == round) {
-    const int worker = channel_.next_worker();
+    const int worker = channel_.wait_for_worker();
     const comm::PushHeader header = channel_.receive_headers({{worker}}).front();
-    require_in_step(worker, header, staleness_controller_.step(worker));
+    require_step(worker, header, staleness_controller_.step(worker));
     receive_all({worker});
-    clock.lap(model::StepPhase::reduce);
+    timer.end_phase(model::StepPhase::reduce);
     apply_push(worker, header);
-    clock.lap(model::StepPhase::update);
+    timer.end_phase(model::StepPhase::update);
     send_weights(staleness_controller_.release_ready());
   }
 }
@@ -112,10 +112,10 @@ void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;
   device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
-  device_.gradient_stats(*one_update_).data()[1] = static_cast<float>(header.squares);
+  device_.gradient_stats(*one_update_).data()[1] = static_cast<float>(header.squared_norm);
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
-  const std::int64_t age = updates_ - seen_at_[static_cast<std::size_t>(worker)];
-  staleness_.age = std::max(staleness_.age, age);
+  const std::int64_t age = updates_ - weights_version_[static_cast<std::size_t>(worker)];
+  staleness_.max_age = std::max(staleness_.max_age, age);
   staleness_.mean_age += static_cast<double>(age);
   ++staleness_.updates;
   ++updates_;
@@ -124,11 +124,11 @@ void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
 void ParameterServer::send_weights(const std::vector<int>& workers) {
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, masters(), workers);
   channel_.flush();
-  for (const int worker : workers) seen_at_[static_cast<std::size_t>(worker)] = updates_;
+  for (const int worker : workers) weights_version_[static_cast<std::size_t>(worker)] = updates_;
 }
 
 Staleness ParameterServer::take_staleness() {
-  staleness_.ahead = staleness_controller_.take_max_lead();
+  staleness_.max_lead = staleness_controller_.take_max_lead();
   return std::exchange(staleness_, {});
 }
 

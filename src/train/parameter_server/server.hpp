@@ -2,10 +2,10 @@
 
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/device/cpu/device.hpp>
-#include <vaecf/model/step_clock.hpp>
+#include <vaecf/model/step_timer.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/optimizer.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ namespace vaecf::train {
 class ParameterServer {
  public:
   /// `channel` and `optimizer`, which has the moments of this server's shard, must outlive this object.
-  ParameterServer(const SessionOptions& options, comm::Communicator& communicator, cpu::Device& device,
+  ParameterServer(const TrainingConfig& options, comm::Communicator& communicator, cpu::Device& device,
                   const device::ParameterLayout& layout, comm::ParameterServerChannel& channel,
                   train::Optimizer<cpu::Device>& optimizer);
 
@@ -30,15 +30,15 @@ class ParameterServer {
   /// Asynchronous: applies one update per gradient in order of arrival, and replies as soon as the worker may
   /// continue. Workers that are ahead by up to distributed.staleness steps are served too. Throws RunError if
   /// a gradient is of another step.
-  void serve(std::int64_t step_number, cpu::StepState& step, model::StepClock<cpu::Device>& clock);
+  void serve(std::int64_t step_number, cpu::StepState& step, model::StepTimer<cpu::Device>& timer);
 
   /// Returns the staleness since the last call; mean_age contains the sum of ages.
   Staleness take_staleness();
 
  private:
   void serve_synchronous(std::int64_t step_number, cpu::StepState& step,
-                         model::StepClock<cpu::Device>& clock);
-  void serve_asynchronous(std::int64_t round, model::StepClock<cpu::Device>& clock);
+                         model::StepTimer<cpu::Device>& timer);
+  void serve_asynchronous(std::int64_t round, model::StepTimer<cpu::Device>& timer);
   void start(std::int64_t round);
   /// Applies the gradient of one worker as one update.
   void apply_push(int worker, const comm::PushHeader& header);
@@ -59,8 +59,8 @@ class ParameterServer {
   // For asynchronous updates only:
   std::unique_ptr<cpu::StepState> one_update_;
   StalenessController staleness_controller_;
-  std::int64_t updates_ = 0;           // number of updates so far
-  std::vector<std::int64_t> seen_at_;  // number of updates in each worker's weights
+  std::int64_t updates_ = 0;                   // number of updates so far
+  std::vector<std::int64_t> weights_version_;  // number of updates in each worker's weights
   Staleness staleness_;
 };
 

@@ -9,10 +9,10 @@
 namespace vaecf::train {
 
 ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup)
-    : data(device, setup, comm::BucketPlan::unit * setup.options.distributed.servers),
+    : data(device, setup, comm::BucketPlan::alignment_elements * setup.options.distributed.servers),
       device_(device),
       communicator_(setup.communicator),
-      clock_(device, false),
+      timer_(device, false),
       channel_(communicator_, device,
                bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers),
                comm::Roles(setup.options.distributed, setup.communicator.size()),
@@ -31,25 +31,25 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
 }
 
 void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users) {
-  clock_.start();
+  timer_.start();
   params.rule = optimizer_.rule(params.step, batch_users);
   device_.begin_step(params, *data.state);
   synced_ = false;
   if (server_) {
-    server_->serve(params.step, *data.state, clock_);
+    server_->serve(params.step, *data.state, timer_);
   } else {
     const std::int64_t users = data.items.users(params.batch);
-    data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, clock_);
+    data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, timer_);
     // The gradient is sent after the backward pass, without overlap.
-    channel_.push_and_pull({params.step, users, gradient_squares(params.step, users)}, *gradients_,
+    channel_.push_and_pull({params.step, users, squared_gradient_norm(params.step, users)}, *gradients_,
                            data.network.parameters());
-    clock_.lap(model::StepPhase::reduce);
+    timer_.end_phase(model::StepPhase::reduce);
   }
   device_.end_step(*data.state);
-  clock_.lap(model::StepPhase::update);
+  timer_.end_phase(model::StepPhase::update);
 }
 
-double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t users) {
+double ParameterServerTraining::squared_gradient_norm(std::int64_t step, std::int64_t users) {
   if (!clips_ || !asynchronous_ || users == 0) return 0.0;
   device_.begin_step({.rule = optimizer_.rule(step, users)}, *own_gradient_);
   device_.accumulate_gradient_stats(*gradients_, {0, data.network.layout().size}, *own_gradient_);
@@ -58,7 +58,7 @@ double ParameterServerTraining::gradient_squares(std::int64_t step, std::int64_t
 
 void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard) {
   const int server = channel_.roles().server_index(communicator_.rank());
-  comm::pack_parts(device_, channel_.plan(), server, flat, shard);
+  comm::pack_shard(device_, channel_.plan(), server, flat, shard);
 }
 
 model::Network<cpu::Device>& ParameterServerTraining::network() {
@@ -71,11 +71,12 @@ model::Network<cpu::Device>& ParameterServerTraining::network() {
 }
 
 void ParameterServerTraining::round_weights() {
-  if (channel_.bf16_wire()) comm::round_to_bf16_wire(device_, data.network.parameters(), gradients_->size());
+  if (channel_.bf16_comm()) comm::round_to_bf16_comm(device_, data.network.parameters(), gradients_->size());
 }
 
-void ParameterServerTraining::set_flat(FlatState state, const std::function<void(cpu::FloatBuffer&)>& fill) {
-  if (state == FlatState::weights) {
+void ParameterServerTraining::load_state(StateTensor state,
+                                         const std::function<void(cpu::FloatBuffer&)>& fill) {
+  if (state == StateTensor::weights) {
     fill(data.network.parameters().master());
     device_.refresh_weight_copies(data.network.parameters());
     synced_ = true;
@@ -87,18 +88,18 @@ void ParameterServerTraining::set_flat(FlatState state, const std::function<void
   if (server_) pack(*gradients_, moment(state));
 }
 
-const cpu::FloatBuffer& ParameterServerTraining::flat(FlatState state) {
+const cpu::FloatBuffer& ParameterServerTraining::gather_state(StateTensor state) {
   network();
-  if (state == FlatState::weights && !channel_.bf16_wire()) return data.network.parameters().master();
+  if (state == StateTensor::weights && !channel_.bf16_comm()) return data.network.parameters().master();
   const cpu::FloatBuffer* shard = nullptr;
-  if (server_) shard = state == FlatState::weights ? &server_->masters() : &moment(state);
+  if (server_) shard = state == StateTensor::weights ? &server_->masters() : &moment(state);
   // The gradient buffer is unused between steps.
   channel_.all_gather_shards(shard, *gradients_);
   return *gradients_;
 }
 
 TrainingFacts ParameterServerTraining::facts() const {
-  return {.works = !server_, .update_bytes = update_bytes(), .wire = wire_bytes()};
+  return {.is_worker = !server_, .update_bytes = update_bytes(), .comm_volume = comm_volume()};
 }
 
 double ParameterServerTraining::update_bytes() const {
@@ -108,7 +109,7 @@ double ParameterServerTraining::update_bytes() const {
   return parameters * (in_and_out + (device_.precision() == device::Precision::bf16 ? 2.0 : 0.0));
 }
 
-WireBytes ParameterServerTraining::wire_bytes() const {
+CommVolume ParameterServerTraining::comm_volume() const {
   const comm::Roles& roles = channel_.roles();
   const auto push = static_cast<double>(channel_.push_bytes());
   const auto pull = static_cast<double>(channel_.pull_bytes());
@@ -122,7 +123,7 @@ WireBytes ParameterServerTraining::wire_bytes() const {
 std::optional<Staleness> ParameterServerTraining::take_staleness() {
   if (!asynchronous_) return std::nullopt;
   const Staleness mine = server_ ? server_->take_staleness() : Staleness{};
-  std::array<std::int64_t, 2> most = {mine.ahead, mine.age};
+  std::array<std::int64_t, 2> most = {mine.max_lead, mine.max_age};
   std::array<double, 2> sums = {static_cast<double>(mine.updates), mine.mean_age};
   communicator_.all_reduce(std::span<std::int64_t>(most), comm::Reduction::max);
   communicator_.all_reduce(std::span<double>(sums));

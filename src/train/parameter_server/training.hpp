@@ -4,7 +4,7 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/optimizer.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +19,8 @@ namespace vaecf::train {
 /// Training with a parameter server: workers send their gradients to the servers, which update their shards
 /// of the weights and send them back (Li et al., OSDI 2014). Workers have no moments, servers compute no
 /// gradients. After a step, the network of a worker contains the weights of its next step. The network of a
-/// server is outdated until network() or flat() is called. All ranks must call the functions in the same
-/// order.
+/// server is outdated until network() or gather_state() is called. All ranks must call the functions in the
+/// same order.
 class ParameterServerTraining {
  public:
   /// Reads this rank's users, and initializes the weights on all ranks. Collective.
@@ -34,13 +34,13 @@ class ParameterServerTraining {
   model::Network<cpu::Device>& network();
   /// Gathers fp32 master weights or a moment in the flat layout on every rank. Overwrites the gradient.
   /// Collective.
-  const cpu::FloatBuffer& flat(FlatState state);
+  const cpu::FloatBuffer& gather_state(StateTensor state);
   /// Overwrites weights or a moment. `fill` must write the same values, in the flat layout, on every rank.
-  void set_flat(FlatState state, const std::function<void(cpu::FloatBuffer&)>& fill);
+  void load_state(StateTensor state, const std::function<void(cpu::FloatBuffer&)>& fill);
   /// Rounds the weights as communication in bf16 does, if it is used.
   void round_weights();
 
-  model::StepClock<cpu::Device>& clock() { return clock_; }
+  model::StepTimer<cpu::Device>& timer() { return timer_; }
   void pause_graphs(bool) {}
   TrainingFacts facts() const;
   std::optional<Staleness> take_staleness();
@@ -48,20 +48,20 @@ class ParameterServerTraining {
   TrainingData<cpu::Device> data;
 
  private:
-  cpu::FloatBuffer& moment(FlatState state) {
-    return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
+  cpu::FloatBuffer& moment(StateTensor state) {
+    return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
   }
   /// Returns the scaled sum of squares of this worker's gradient; 0 unless updates are asynchronous and
   /// clipped.
-  double gradient_squares(std::int64_t step, std::int64_t users);
+  double squared_gradient_norm(std::int64_t step, std::int64_t users);
   /// Copies this server's shard of `flat` to `shard`.
   void pack(const cpu::FloatBuffer& flat, cpu::FloatBuffer& shard);
   double update_bytes() const;
-  WireBytes wire_bytes() const;
+  CommVolume comm_volume() const;
 
   cpu::Device& device_;
   comm::Communicator& communicator_;
-  model::StepClock<cpu::Device> clock_;
+  model::StepTimer<cpu::Device> timer_;
   comm::ParameterServerChannel channel_;
   train::Optimizer<cpu::Device> optimizer_;
   std::unique_ptr<cpu::FloatBuffer> gradients_;

@@ -1,9 +1,9 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/median.hpp>
-#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/io/digest.hpp>
 #include <vaecf/train/evaluator.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "train/run/agreement.hpp"
-#include "train/run/machine.hpp"
+#include "train/run/collective_checks.hpp"
+#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -36,43 +36,43 @@ constexpr double max_evaluation_seconds =
 /// One call of benchmark().
 class BenchmarkRun {
  public:
-  BenchmarkRun(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset)
+  BenchmarkRun(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset)
       : options_(options),
-        services_(services),
+        context_(context),
         dataset_(dataset),
-        trainer_(options, services, dataset, evaluation_batch) {}
+        trainer_(options, context, dataset, evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();
-    (void)services_.engine.take_staleness();
+    (void)context_.engine.take_staleness();
     measure_steps();
-    staleness_ = services_.engine.take_staleness();
+    staleness_ = context_.engine.take_staleness();
     measure_phases(std::min(result_.steps, steps_by_phase));
     if (options_.benchmark.evaluate) measure_evaluation();
-    result_.wire = trainer_.facts().wire;
+    result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(services_.engine.facts().peak_bytes) / 1048576.0);
+    result_.peak_device_mib = slowest(static_cast<double>(context_.engine.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
     // These measurements come last, since they allocate memory, which would change the peaks above.
-    services_.communicator.barrier();
-    result_.gemm_gflops = services_.communicator.all_reduce(services_.engine.measure(Rate::products));
-    services_.communicator.barrier();
-    result_.memory_rate_gbytes = services_.communicator.all_reduce(services_.engine.measure(Rate::memory));
+    context_.communicator.barrier();
+    result_.gemm_gflops = context_.communicator.all_reduce(context_.engine.measure(Rate::gemm));
+    context_.communicator.barrier();
+    result_.memory_rate_gbytes = context_.communicator.all_reduce(context_.engine.measure(Rate::memory));
     result_.all_reduce =
-        services_.engine.measure_all_reduce(services_.communicator, sizes_to_probe(), all_reduce_seconds);
-    result_.machine = machine_description() + "; " + services_.engine.facts().description;
+        context_.engine.measure_all_reduce(context_.communicator, sizes_to_measure(), all_reduce_seconds);
+    result_.machine = describe_host() + "; " + context_.engine.facts().description;
     return result_;
   }
 
   /// Returns the result with the configuration that it depends on. Collective.
   io::Event event() {
-    const DeviceFacts device = services_.engine.facts();
+    const DeviceFacts device = context_.engine.facts();
     const TrainingFacts training = trainer_.facts();
     const std::vector<device::TensorSpec> tensors = trainer_.model().tensors();
     io::Event event("benchmark");
     event.set("machine", result_.machine)
-        .set("host", services_.communicator.host())
-        .set("ranks", std::int64_t{services_.communicator.size()})
+        .set("host", context_.communicator.host())
+        .set("ranks", std::int64_t{context_.communicator.size()})
         .set("threads", std::int64_t{device.threads})
         .set("device", device.device)
         .set("precision", vaecf::to_string(device.precision))
@@ -85,10 +85,10 @@ class BenchmarkRun {
         .set("milliseconds_per_step", result_.milliseconds_per_step);
     for (const auto& [name, value] : result_.phase_milliseconds) event.set(name + "_ms", value);
     event.set("version", options_.version)
-        .set("ranks_per_host", std::int64_t{services_.communicator.local_size()})
-        .set("cores", cores_of_host())
-        .set("usable_cores", cores_of_ranks(services_.communicator))
-        .set("bound_cores", cores_of_process())
+        .set("ranks_per_host", std::int64_t{context_.communicator.local_size()})
+        .set("cores", host_cores())
+        .set("usable_cores", usable_cores(context_.communicator))
+        .set("bound_cores", process_cores())
         .set("ranks_per_gpu", ranks_on_one_device())
         .set("strategy", to_string(options_.distributed.strategy))
         .set("optimizer", to_string(options_.distributed.optimizer))
@@ -96,11 +96,11 @@ class BenchmarkRun {
         .set("overlap", training.overlaps ? "on" : "off")
         .set("bucket_mib", options_.distributed.bucket_mib)
         .set("virtual_shards", options_.data.virtual_shards);
-    if (served()) {
+    if (uses_parameter_server()) {
       event.set("servers", std::int64_t{options_.distributed.servers})
           .set("server_updates", to_string(options_.distributed.updates));
     }
-    add_wire(event, training.wire);
+    add_comm_volume(event, training.comm_volume);
     event.set("parameters", static_cast<double>(model::parameter_count(tensors)))
         .set("dense_weights", static_cast<double>(model::dense_weights(tensors)))
         .set("update_bytes", training.update_bytes);
@@ -121,7 +121,7 @@ class BenchmarkRun {
     }
     if (!result_.all_reduce.empty()) {
       io::Json sizes = io::Json::array();
-      for (const comm::AllReduceTime& time : result_.all_reduce) {
+      for (const comm::AllReduceTiming& time : result_.all_reduce) {
         sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
       }
       event.set("all_reduce", sizes);
@@ -130,13 +130,11 @@ class BenchmarkRun {
   }
 
  private:
-  double slowest(double value) const {
-    return services_.communicator.all_reduce(value, comm::Reduction::max);
-  }
+  double slowest(double value) const { return context_.communicator.all_reduce(value, comm::Reduction::max); }
 
   /// Returns the default sizes and the size of the complete gradient, if it is within their range.
-  std::vector<std::int64_t> sizes_to_probe() {
-    std::vector<std::int64_t> sizes = comm::all_reduce_sizes();
+  std::vector<std::int64_t> sizes_to_measure() {
+    std::vector<std::int64_t> sizes = comm::all_reduce_benchmark_sizes();
     const auto gradients = trainer_.facts().flat_elements * static_cast<std::int64_t>(sizeof(float));
     const auto next = std::ranges::lower_bound(sizes, gradients);
     if (next != sizes.end() && *next != gradients) sizes.insert(next, gradients);
@@ -149,32 +147,32 @@ class BenchmarkRun {
   void measure_phases(std::int64_t steps) {
     using model::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
-    services_.engine.take_times(true);
+    context_.engine.enable_timing(true);
     for (std::int64_t i = 0; i < steps; ++i) next_step();
-    const std::vector<model::StepLap> laps = services_.engine.laps();
-    services_.engine.take_times(false);
-    if (const auto& timeline = services_.communicator.activity().timeline()) {
-      add_laps(*timeline, laps, updates_before);
+    const std::vector<model::PhaseInterval> intervals = context_.engine.take_phase_intervals();
+    context_.engine.enable_timing(false);
+    if (const auto& timeline = context_.communicator.activity().timeline()) {
+      add_phase_intervals(*timeline, intervals, updates_before);
     }
-    const std::vector<model::StepSeconds> taken = model::seconds_by_step(laps);
-    model::StepSeconds mine{};
+    const std::vector<model::PhaseTimes> taken = model::phase_times_by_step(intervals);
+    model::PhaseTimes mine{};
     double compute = 0.0;
     for (std::size_t p = 0; p < mine.size(); ++p) {
       std::vector<double> times;
-      for (const model::StepSeconds& step : taken) times.push_back(step[p]);
+      for (const model::PhaseTimes& step : taken) times.push_back(step[p]);
       mine[p] = median(times);
       if (p < static_cast<std::size_t>(StepPhase::reduce)) compute += mine[p];
     }
     // A server spends the compute time of its workers waiting, so only workers are candidates. The update
     // time is that of the servers.
-    const bool works = trainer_.facts().works;
-    const double longest = slowest(works ? compute : 0.0);
-    const int claim = works && compute >= longest ? services_.communicator.rank() : -1;
+    const bool is_worker = trainer_.facts().is_worker;
+    const double longest = slowest(is_worker ? compute : 0.0);
+    const int claim = is_worker && compute >= longest ? context_.communicator.rank() : -1;
     const auto chosen =
-        static_cast<int>(services_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
-    model::StepSeconds theirs = mine;
-    services_.communicator.broadcast(std::span<double>(theirs), chosen);
-    if (served()) {
+        static_cast<int>(context_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
+    model::PhaseTimes theirs = mine;
+    context_.communicator.broadcast(std::span<double>(theirs), chosen);
+    if (uses_parameter_server()) {
       auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
       updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
     }
@@ -190,7 +188,9 @@ class BenchmarkRun {
     trainer_.step(t);
   }
 
-  bool served() const { return options_.distributed.strategy == comm::Strategy::parameter_server; }
+  bool uses_parameter_server() const {
+    return options_.distributed.strategy == comm::Strategy::parameter_server;
+  }
 
   /// Runs warm-up steps, which cover one-time setup, and the smaller last batch of an epoch if the epoch is
   /// short.
@@ -222,13 +222,13 @@ class BenchmarkRun {
 
     std::vector<double> step_times;
     const std::int64_t users_before = trainer_.users_seen();
-    services_.progress.begin("benchmark", steps, "steps");
-    services_.communicator.barrier();
+    context_.progress.begin("benchmark", steps, "steps");
+    context_.communicator.barrier();
     const auto begin = Clock::now();
     auto block_begin = begin;
     for (std::int64_t i = 1; i <= steps; ++i) {
       next_step();
-      services_.progress.update(i);
+      context_.progress.update(i);
       if (i % block != 0) continue;
       (void)trainer_.losses();
       step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) /
@@ -236,7 +236,7 @@ class BenchmarkRun {
     }
     (void)trainer_.losses();
     const double seconds = slowest(seconds_since(begin));
-    services_.progress.end();
+    context_.progress.end();
 
     result_.steps = steps;
     const auto users = static_cast<double>(trainer_.users_seen() - users_before);
@@ -248,30 +248,30 @@ class BenchmarkRun {
     // not counted, since it needs sparse gathers instead of GEMMs.
     result_.gflops = 6e-9 * static_cast<double>(model::dense_weights(trainer_.model().tensors())) *
                      result_.users_per_second;
-    result_.memory_gbytes = 1e-9 * services_.communicator.all_reduce(trainer_.facts().update_bytes) *
+    result_.memory_gbytes = 1e-9 * context_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }
 
   /// Returns the maximum number of ranks per device; 0 if devices have no id, as on the CPU.
   std::int64_t ranks_on_one_device() {
-    const std::string id = services_.engine.facts().id;
+    const std::string id = context_.engine.facts().id;
     // Ids are unique over all hosts. A hash collision would only cause a false warning.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
-    std::vector<std::int64_t> all(static_cast<std::size_t>(services_.communicator.size()));
-    services_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
+    std::vector<std::int64_t> all(static_cast<std::size_t>(context_.communicator.size()));
+    context_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
     const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);
-    return services_.communicator.all_reduce(here, comm::Reduction::max);
+    return context_.communicator.all_reduce(here, comm::Reduction::max);
   }
 
   /// Measures the full ranking of the held-out users; does nothing if the dataset has none.
   void measure_evaluation() {
     const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
     if (dataset_.entries(split + "/held_out") == 0) return;
-    Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), services_);
+    Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), context_);
     model::Model& model = trainer_.model();
     double seconds = 0.0;
     for (int round = 0; round < 2 && seconds < max_evaluation_seconds; ++round) {
-      services_.communicator.barrier();
+      context_.communicator.barrier();
       const auto begin = Clock::now();
       evaluator.evaluate(model);
       seconds = slowest(seconds_since(begin));
@@ -281,8 +281,8 @@ class BenchmarkRun {
     result_.evaluation_users_per_second = static_cast<double>(evaluator.users()) / seconds;
   }
 
-  const SessionOptions& options_;
-  const Services& services_;
+  const TrainingConfig& options_;
+  const RunContext& context_;
   const io::DatasetFile& dataset_;
   Trainer trainer_;
   double step_seconds_ = 0.0;  // median duration of a step, including waiting for the device
@@ -292,12 +292,13 @@ class BenchmarkRun {
 
 }  // namespace
 
-BenchmarkResult benchmark(const SessionOptions& options, const Services& services) {
+BenchmarkResult benchmark(const TrainingConfig& options, const RunContext& context) {
   const io::DatasetFile dataset(options.data.file);
-  require_same(services.communicator, dataset.fingerprint(), format("the dataset {}", options.data.file));
-  BenchmarkRun run(options, services, dataset);
+  require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
+                             format("the dataset {}", options.data.file));
+  BenchmarkRun run(options, context, dataset);
   const BenchmarkResult result = run.run();
-  append_event(options, services, run.event());
+  append_event(options, context, run.event());
   return result;
 }
 
@@ -323,13 +324,14 @@ std::string to_table(const BenchmarkResult& result) {
                 format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
                        result.memory_rate_gbytes));
   if (!result.all_reduce.empty()) {
-    const comm::AllReduceTime& largest = result.all_reduce.back();
+    const comm::AllReduceTiming& largest = result.all_reduce.back();
     table += line(
-        "all-reduce", largest.rate_gbytes(), 2,
+        "all-reduce", largest.algorithm_bandwidth(), 2,
         format("GB/s for {:.3g} MiB; {:.1f} us for {} bytes", static_cast<double>(largest.bytes) / 1048576.0,
                1e6 * result.all_reduce.front().seconds, result.all_reduce.front().bytes));
   }
-  if (result.wire.total > 0.0) table += format("  {:<22}{}\n", "communication/step", wire_line(result.wire));
+  if (result.comm_volume.total > 0.0)
+    table += format("  {:<22}{}\n", "communication/step", format_comm_volume(result.comm_volume));
   if (result.evaluation_users > 0) {
     table += line(
         "full-ranking test", result.evaluation_users_per_second, 0,

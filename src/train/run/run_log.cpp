@@ -5,7 +5,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/output_file.hpp>
 
-#include "train/run/agreement.hpp"
+#include "train/run/collective_checks.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -21,7 +21,7 @@ std::string older(const std::string& path) {
   return path + ".old";
 }
 
-void move_to_older(const std::string& path) {
+void archive_path(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   std::filesystem::rename(path, older(path), error);
@@ -32,13 +32,13 @@ void move_to_older(const std::string& path) {
              path, older(path), error.message()));
 }
 
-void move_aside(const SessionOptions& options) {
-  move_to_older(options.run_folder() + "/metrics.jsonl");
+void archive_previous_run(const TrainingConfig& options) {
+  archive_path(options.run_folder() + "/metrics.jsonl");
   const std::string folder = options.checkpoint_folder();
   if (io::list_checkpoints(folder).empty()) return;
   std::error_code ignored;
   std::filesystem::remove_all(older(folder), ignored);
-  move_to_older(folder);
+  archive_path(folder);
 }
 
 /// Returns the step of a checkpoint whose name does not contain it (best.h5), or 0 if it cannot be read.
@@ -50,12 +50,12 @@ std::int64_t step_of(const std::string& path) {
   }
 }
 
-void move_later_aside(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step) {
+void archive_later_checkpoints(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step) {
   for (const io::CheckpointCandidate& file : io::list_checkpoints(options.checkpoint_folder())) {
     const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
                        (file.kind == io::CheckpointKind::step && file.number > step) ||
                        (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
-    if (later) move_checkpoint_aside(options, file.path);
+    if (later) archive_checkpoint(options, file.path);
   }
 }
 
@@ -68,9 +68,9 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
-io::EventLog open_events(const SessionOptions& options, const Services& services, RunLog::Mode mode) {
-  if (services.communicator.rank() != 0) return {};
-  if (mode == RunLog::Mode::fresh) move_aside(options);
+io::EventLog open_events(const TrainingConfig& options, const RunContext& context, RunLog::Mode mode) {
+  if (context.communicator.rank() != 0) return {};
+  if (mode == RunLog::Mode::fresh) archive_previous_run(options);
   prepare_run_folder(options);
   if (mode != RunLog::Mode::append) {
     io::remove_stale_temporaries(options.checkpoint_folder());
@@ -81,7 +81,7 @@ io::EventLog open_events(const SessionOptions& options, const Services& services
 
 }  // namespace
 
-void move_checkpoint_aside(const SessionOptions& options, const std::string& path) {
+void archive_checkpoint(const TrainingConfig& options, const std::string& path) {
   const std::filesystem::path folder = older(options.checkpoint_folder());
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -97,7 +97,7 @@ void move_checkpoint_aside(const SessionOptions& options, const std::string& pat
              path, folder.string(), error.message()));
 }
 
-void prepare_run_folder(const SessionOptions& options) {
+void prepare_run_folder(const TrainingConfig& options) {
   const std::string folder = options.checkpoint_folder();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -113,9 +113,9 @@ void prepare_run_folder(const SessionOptions& options) {
   }
 }
 
-void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
+void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
-  move_later_aside(options, epochs_done, step);
+  archive_later_checkpoints(options, epochs_done, step);
   const io::CutEvents cut =
       io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
         const std::string name = io::text_at(event, "event");
@@ -129,19 +129,19 @@ void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int6
   }
 }
 
-RunLog::RunLog(const SessionOptions& options, const Services& services, Mode mode)
-    : log_(services.log), events_(open_events(options, services, mode)) {}
+RunLog::RunLog(const TrainingConfig& options, const RunContext& context, Mode mode)
+    : log_(context.log), events_(open_events(options, context, mode)) {}
 
-void RunLog::write_waiting() {
-  for (; !waiting_.empty(); waiting_.pop_front()) events_.write(waiting_.front());
+void RunLog::flush_pending() {
+  for (; !pending_.empty(); pending_.pop_front()) events_.write(pending_.front());
 }
 
 void RunLog::write(const io::Event& event) {
-  const bool in_order = waiting_.empty();
-  waiting_.push_back(event);
-  waiting_.back().set("time", utc_now());
+  const bool in_order = pending_.empty();
+  pending_.push_back(event);
+  pending_.back().set("time", utc_now());
   try {
-    write_waiting();
+    flush_pending();
   } catch (const RunError& error) {
     if (in_order)
       log_.warn("{} (training continues; the event is buffered and will be retried)", error.what());
@@ -149,21 +149,21 @@ void RunLog::write(const io::Event& event) {
 }
 
 void RunLog::finish() {
-  write_waiting();
+  flush_pending();
 }
 
-void append_event(const SessionOptions& options, const Services& services, const io::Event& event) {
-  on_root(services.communicator, [&] {
-    RunLog log(options, services, RunLog::Mode::append);
+void append_event(const TrainingConfig& options, const RunContext& context, const io::Event& event) {
+  run_on_root(context.communicator, [&] {
+    RunLog log(options, context, RunLog::Mode::append);
     log.write(event);
     log.finish();
   });
 }
 
-io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
-                      model::Inputs inputs, std::int64_t parameters) {
-  const auto host_of = comm::gather_texts(services.communicator, services.communicator.host());
-  const DeviceFacts device = services.engine.facts();
+io::Event start_event(const TrainingConfig& options, const RunContext& context, std::int64_t users,
+                      model::InputDims inputs, std::int64_t parameters) {
+  const auto host_of = comm::all_gather_strings(context.communicator, context.communicator.host());
+  const DeviceFacts device = context.engine.facts();
   io::Event event("start");
   event.set("version", options.version);
   if (!options.commit.empty()) event.set("commit", options.commit);
@@ -171,7 +171,7 @@ io::Event start_event(const SessionOptions& options, const Services& services, s
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
   event.set("name", options.name)
       .set("config", options.configuration_text)
-      .set("ranks", std::int64_t{services.communicator.size()})
+      .set("ranks", std::int64_t{context.communicator.size()})
       .set("device", device.device)
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
@@ -190,28 +190,28 @@ void add_metrics(io::Event& event, const EvaluationResult& result, const std::st
   }
 }
 
-void add_wire(io::Event& event, const WireBytes& wire) {
-  event.set("wire_bytes", wire.worker_out)
-      .set("wire_bytes_in", wire.worker_in)
-      .set("wire_bytes_all_ranks", wire.total);
-  if (wire.server_out == 0.0) return;
-  event.set("server_wire_bytes", wire.server_out).set("server_wire_bytes_in", wire.server_in);
+void add_comm_volume(io::Event& event, const CommVolume& volume) {
+  event.set("wire_bytes", volume.worker_out)
+      .set("wire_bytes_in", volume.worker_in)
+      .set("wire_bytes_all_ranks", volume.total);
+  if (volume.server_out == 0.0) return;
+  event.set("server_wire_bytes", volume.server_out).set("server_wire_bytes_in", volume.server_in);
 }
 
-std::string wire_line(const WireBytes& wire) {
+std::string format_comm_volume(const CommVolume& volume) {
   constexpr double mib = 1048576.0;
-  std::string line = format("all ranks {:.1f} MiB; per worker {:.1f} out, {:.1f} in", wire.total / mib,
-                            wire.worker_out / mib, wire.worker_in / mib);
-  if (wire.server_out > 0.0) {
-    line += format("; per server {:.1f} out, {:.1f} in", wire.server_out / mib, wire.server_in / mib);
+  std::string line = format("all ranks {:.1f} MiB; per worker {:.1f} out, {:.1f} in", volume.total / mib,
+                            volume.worker_out / mib, volume.worker_in / mib);
+  if (volume.server_out > 0.0) {
+    line += format("; per server {:.1f} out, {:.1f} in", volume.server_out / mib, volume.server_in / mib);
   }
   return line;
 }
 
 void add_staleness(io::Event& event, const Staleness& staleness) {
   event.set("updates", staleness.updates)
-      .set("staleness", staleness.ahead)
-      .set("staleness_updates", staleness.age)
+      .set("staleness", staleness.max_lead)
+      .set("staleness_updates", staleness.max_age)
       .set("staleness_updates_mean", staleness.mean_age);
 }
 

@@ -2,7 +2,7 @@
 
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -15,12 +15,12 @@ class RunLog {
  public:
   enum class Mode {
     fresh,   ///< a new run, which archives older files as metrics.jsonl.old and checkpoints.old
-    go_on,   ///< a resumed run, see cut_back()
+    resume,  ///< a resumed run, see rewind_run_folder()
     append,  ///< a test or a benchmark, which adds to existing files
   };
   /// Opens the log. Throws RunError if the run folder is not writable, InputError if older files cannot be
   /// archived.
-  RunLog(const SessionOptions& options, const Services& services, Mode mode);
+  RunLog(const TrainingConfig& options, const RunContext& context, Mode mode);
 
   /// Writes the event with the current time. If that fails, as on a full disk, logs a warning and buffers the
   /// event until the next write() or finish().
@@ -29,40 +29,40 @@ class RunLog {
   void finish();
 
  private:
-  void write_waiting();
+  void flush_pending();
 
   Log& log_;
   io::EventLog events_;
-  std::deque<io::Event> waiting_;
+  std::deque<io::Event> pending_;
 };
 
 /// Appends an event to the log of a completed run on rank 0. Collective.
-void append_event(const SessionOptions& options, const Services& services, const io::Event& event);
+void append_event(const TrainingConfig& options, const RunContext& context, const io::Event& event);
 /// Returns the event "start", which describes the run and its machines. Collective.
-io::Event start_event(const SessionOptions& options, const Services& services, std::int64_t users,
-                      model::Inputs inputs, std::int64_t parameters);
+io::Event start_event(const TrainingConfig& options, const RunContext& context, std::int64_t users,
+                      model::InputDims inputs, std::int64_t parameters);
 /// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
 /// Adds the communication volume of a step: "wire_bytes" and "wire_bytes_in" of a worker, and that of all
 /// ranks.
-void add_wire(io::Event& event, const WireBytes& wire);
+void add_comm_volume(io::Event& event, const CommVolume& volume);
 /// Formats a communication volume: "all ranks 12.3 MiB; per worker 4.1 out, 4.1 in; per server 8.2 out, 8.2
 /// in".
-std::string wire_line(const WireBytes& wire);
+std::string format_comm_volume(const CommVolume& volume);
 /// Adds the staleness of asynchronous updates.
 void add_staleness(io::Event& event, const Staleness& staleness);
 /// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950".
 std::string metrics_line(const EvaluationResult& result);
 
 /// Creates RUN/checkpoints and checks that it is writable. Throws RunError if it is not.
-void prepare_run_folder(const SessionOptions& options);
+void prepare_run_folder(const TrainingConfig& options);
 
 /// Moves a file of RUN/checkpoints to checkpoints.old, replacing a file of the same name. Throws RunError if
 /// that fails.
-void move_checkpoint_aside(const SessionOptions& options, const std::string& path);
+void archive_checkpoint(const TrainingConfig& options, const std::string& path);
 
 /// Rewinds the run folder to a checkpoint: removes later lines of metrics.jsonl, and moves later checkpoints
 /// to checkpoints.old. For rank 0 only. Throws RunError if that fails.
-void cut_back(const SessionOptions& options, std::int64_t epochs_done, std::int64_t step, Log& log);
+void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log);
 
 }  // namespace vaecf::train

@@ -44,7 +44,7 @@ ClockOffset measure_offset(comm::Communicator& communicator, const Timeline& tim
 
 /// Converts this rank's time `moment` to rank 0's clock. The offset is interpolated linearly between the two
 /// measurements, to compensate drift, and constant outside.
-std::int64_t by_root(std::int64_t moment, const ClockOffset& first, const ClockOffset& last) {
+std::int64_t to_root_clock(std::int64_t moment, const ClockOffset& first, const ClockOffset& last) {
   const auto span = static_cast<double>(last.at - first.at);
   const double share = span > 0.0 ? std::clamp(static_cast<double>(moment - first.at) / span, 0.0, 1.0) : 0.0;
   return moment - first.offset - std::llround(share * static_cast<double>(last.offset - first.offset));
@@ -124,8 +124,8 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   std::int64_t origin = never;
   for (TimelineEvent& event : events) {
-    event.begin = by_root(event.begin, start_, end);
-    event.end = by_root(event.end, start_, end);
+    event.begin = to_root_clock(event.begin, start_, end);
+    event.end = to_root_clock(event.end, start_, end);
     origin = std::min(origin, event.begin);
   }
   make_nested(events);
@@ -146,8 +146,8 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const bool mine = rank == communicator.rank();
     const std::string trace =
-        communicator.broadcast_text(mine ? trace_of(events, rank, communicator.host(), origin) : "", rank);
-    notes[format("rank {}", rank)] = communicator.broadcast_text(
+        communicator.broadcast_string(mine ? trace_of(events, rank, communicator.host(), origin) : "", rank);
+    notes[format("rank {}", rank)] = communicator.broadcast_string(
         format("clock within {:.1f} us of rank 0's; {} older events dropped",
                static_cast<double>(std::max(start_.error, end.error)) / 1000.0, dropped),
         rank);

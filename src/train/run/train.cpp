@@ -1,6 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/train/evaluator.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
@@ -10,21 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/checkpoint_keeper.hpp"
-#include "train/checkpoint/checkpoint_reading.hpp"
-#include "train/run/agreement.hpp"
-#include "train/run/machine.hpp"
+#include "train/checkpoint/checkpoint_manager.hpp"
+#include "train/checkpoint/checkpoint_reader.hpp"
+#include "train/run/collective_checks.hpp"
+#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
-#include "train/run/step_boundary.hpp"
+#include "train/run/step_coordinator.hpp"
 
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t steps_between_laps = 64;
+constexpr std::int64_t steps_per_phase_record = 64;
 
 /// Returns the minimum number of steps between synchronizations. Asynchronous workers must not synchronize at
 /// every step, so that they can run ahead of each other.
-std::int64_t steps_between_agreements(const comm::DistributedOptions& distributed) {
+std::int64_t min_sync_interval(const comm::DistributedOptions& distributed) {
   const bool free = distributed.strategy == comm::Strategy::parameter_server &&
                     distributed.updates == comm::ServerUpdates::asynchronous;
   return free ? 2 * (distributed.staleness + 1) : 1;
@@ -33,20 +33,21 @@ std::int64_t steps_between_agreements(const comm::DistributedOptions& distribute
 /// One call of train(): runs epochs, validation and checkpoints.
 class TrainingRun {
  public:
-  TrainingRun(const SessionOptions& options, const Services& services)
+  TrainingRun(const TrainingConfig& options, const RunContext& context)
       : options_(options),
-        services_(services),
+        context_(context),
         dataset_(options.data.file),
         validates_(options.validation.every > 0 && dataset_.entries("validation/held_out") > 0),
-        boundary_(options.run, services, steps_between_agreements(options.distributed)) {
+        coordinator_(options.run, context, min_sync_interval(options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
-    services.communicator.activity().enter(Phase::loading);
+    context.communicator.activity().enter(Phase::loading);
     state_.describe(options, dataset_, select());
-    require_same(services.communicator, state_.dataset_checksum, format("the dataset {}", options.data.file));
+    require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
+                               format("the dataset {}", options.data.file));
     if (validates_) {
-      evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), services);
+      evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
     }
-    trainer_.emplace(options, services, dataset_, validates_ ? evaluation_batch : 0);
+    trainer_.emplace(options, context, dataset_, validates_ ? evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }
@@ -55,19 +56,19 @@ class TrainingRun {
     const auto begin = Clock::now();
     announce();
     bool stopped = false;
-    while (state_.epoch < options_.train.epochs && !patience_is_over()) {
+    while (state_.epoch < options_.train.epochs && !patience_exhausted()) {
       stopped = !run_steps();
       if (stopped) break;
       end_epoch();
     }
     if (!stopped) {
-      stopped = boundary_.stop_requested();
+      stopped = coordinator_.stop_requested();
       finish_training(stopped);
     }
-    services_.communicator.activity().enter(Phase::checkpoint);
-    keeper_->finish(stopped);
+    context_.communicator.activity().enter(Phase::checkpoint);
+    checkpoint_manager_->finish(stopped);
     const double seconds = seconds_since(begin);
-    const bool over = patience_is_over() && state_.epoch < options_.train.epochs;
+    const bool over = patience_exhausted() && state_.epoch < options_.train.epochs;
     io::Event end("end");
     end.set("reason", std::string(stopped ? "stopped"
                                   : over  ? "patience"
@@ -77,11 +78,11 @@ class TrainingRun {
         .set("best_epoch", state_.best_epoch);
     if (selects() && state_.best_epoch > 0) end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds));
-    on_root(services_.communicator, [&] { events_->finish(); });
+    run_on_root(context_.communicator, [&] { events_->finish(); });
     if (stopped) {
-      const std::string& file = keeper_->last_file();
-      services_.log.info("stopped on request after {} steps; --resume auto continues from {}",
-                         trainer_->updates_done(), file.empty() ? options_.resume_from : file);
+      const std::string& file = checkpoint_manager_->last_file();
+      context_.log.info("stopped on request after {} steps; --resume auto continues from {}",
+                        trainer_->updates_done(), file.empty() ? options_.resume_from : file);
     }
     return {state_.epoch, trainer_->updates_done(), state_.best_epoch, state_.best_metric, seconds, stopped};
   }
@@ -90,80 +91,80 @@ class TrainingRun {
   /// Restores the checkpoint to resume from, if any, and opens the log, rewound to the checkpoint or new.
   void open_run_folder() {
     const bool resumes = !options_.resume_from.empty();
-    const bool goes_on = resumes && goes_on_in_its_folder(options_, services_.communicator);
+    const bool in_place = resumes && resumes_in_place(options_, context_.communicator);
     if (resumes) {
-      CheckpointReader checkpoint(options_.resume_from, services_);
+      CheckpointReader checkpoint(options_.resume_from, context_);
       checkpoint.restore(*trainer_);
       state_ = checkpoint.state();
     }
-    on_root(services_.communicator, [&] {
-      if (goes_on) cut_back(options_, state_.epoch, state_.updates_done, services_.log);
-      events_.emplace(options_, services_, goes_on ? RunLog::Mode::go_on : RunLog::Mode::fresh);
+    run_on_root(context_.communicator, [&] {
+      if (in_place) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
+      events_.emplace(options_, context_, in_place ? RunLog::Mode::resume : RunLog::Mode::fresh);
     });
-    if (!events_) events_.emplace(options_, services_, RunLog::Mode::append);
+    if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
     if (resumes) {
-      settle_best(options_, services_, select(), state_);
+      reconcile_best_checkpoint(options_, context_, select(), state_);
       state_.describe(options_, dataset_, select());
-      if (!selects()) state_.forget_best();
-      if (goes_on) resumed_at_ = state_.updates_done;
-      boundary_.saved(state_.updates_done);
-      take_up_epoch();
+      if (!selects()) state_.reset_best();
+      if (in_place) resumed_at_ = state_.updates_done;
+      coordinator_.saved(state_.updates_done);
+      enter_epoch();
     }
-    keeper_.emplace(options_, services_, trainer_->steps_per_epoch(), *events_);
-    if (timeline()) services_.engine.take_times(true);
-    laps_taken_ = trainer_->updates_done();
+    checkpoint_manager_.emplace(options_, context_, trainer_->steps_per_epoch(), *events_);
+    if (timeline()) context_.engine.enable_timing(true);
+    timed_updates_ = trainer_->updates_done();
   }
 
   std::string select() const { return validates_ ? options_.validation.select : "last"; }
   bool selects() const { return state_.select != "last"; }
-  bool patience_is_over() const {
+  bool patience_exhausted() const {
     return options_.train.patience > 0 && state_.patience_count >= options_.train.patience;
   }
 
-  const std::shared_ptr<Timeline>& timeline() const { return services_.communicator.activity().timeline(); }
+  const std::shared_ptr<Timeline>& timeline() const { return context_.communicator.activity().timeline(); }
 
-  void take_up_epoch() {
+  void enter_epoch() {
     trainer_->start_epoch(state_.epoch);
-    const comm::Communicator& ranks = services_.communicator;
+    const comm::Communicator& ranks = context_.communicator;
     if (state_.step_in_epoch > 0) trainer_->set_losses(state_.sums_of(ranks.rank(), ranks.size()));
   }
 
   void announce() {
     const std::int64_t parameters = model::parameter_count(trainer_->model().tensors());
-    const model::Inputs inputs = model_inputs(options_, dataset_);
-    events_->write(start_event(options_, services_, dataset_.rows("train"), inputs, parameters));
-    services_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
-                       options_.name, dataset_.rows("train"), inputs.items,
-                       inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
-                       parameters, services_.communicator.size(), options_.train.epochs,
-                       trainer_->steps_per_epoch());
+    const model::InputDims inputs = model_input_dims(options_, dataset_);
+    events_->write(start_event(options_, context_, dataset_.rows("train"), inputs, parameters));
+    context_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
+                      options_.name, dataset_.rows("train"), inputs.items,
+                      inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
+                      parameters, context_.communicator.size(), options_.train.epochs,
+                      trainer_->steps_per_epoch());
     if (const std::string shard = trainer_->facts().shard_description; !shard.empty()) {
-      services_.log.info("{}", shard);
+      context_.log.info("{}", shard);
     }
-    if (services_.communicator.size() > 1) {
-      services_.log.info("communication per step: {}", wire_line(trainer_->facts().wire));
+    if (context_.communicator.size() > 1) {
+      context_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));
     }
     if (options_.validation.every > 0 && !validates_) {
       const bool none = dataset_.rows("validation/fold_in") == 0;
-      services_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
-                         options_.data.file, none ? "" : " that have a held-out item");
+      context_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
+                        options_.data.file, none ? "" : " that have a held-out item");
     }
     if (!options_.resume_from.empty()) {
       events_->write(io::Event("resume")
                          .set("file", options_.resume_from)
                          .set("epoch", state_.epoch)
                          .set("step", trainer_->updates_done()));
-      services_.log.info("resuming from {}: {} epochs and {} steps are done", options_.resume_from,
-                         state_.epoch, state_.step_in_epoch);
+      context_.log.info("resuming from {}: {} epochs and {} steps are done", options_.resume_from,
+                        state_.epoch, state_.step_in_epoch);
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
     const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
     const std::int64_t last_batch =
         trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
     const Annealing& annealing = trainer_->annealing();
-    if (model::network_shape(options_.model, model_inputs(options_, dataset_)).variational &&
+    if (model::network_shape(options_.model, model_input_dims(options_, dataset_)).variational &&
         !annealing.reaches_cap(updates, users - last_batch)) {
-      services_.log.warn(
+      context_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
           "check train.annealing against batch size and number of epochs",
           updates, users, annealing.cap(),
@@ -174,40 +175,40 @@ class TrainingRun {
   /// Runs the remaining steps of the current epoch. Returns false if a stop was requested.
   bool run_steps() {
     const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
-    services_.communicator.activity().enter(Phase::training);
+    context_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
-    take_up_epoch();
+    enter_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
     // All batches of an epoch except the last have the same size.
     const std::int64_t users_before =
         trainer_->users_seen() - state_.step_in_epoch * options_.train.batch_size;
     users_here_ = trainer_->users_seen();
-    services_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
-                             trainer_->users_per_epoch(), "users", users_here_ - users_before);
+    context_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
+                            trainer_->users_per_epoch(), "users", users_here_ - users_before);
     for (std::int64_t t = state_.step_in_epoch; t < steps; ++t) {
-      const auto decision = boundary_.before(trainer_->updates_done(), t == state_.step_in_epoch);
-      keeper_->report();
-      if (decision.checkpoint || decision.stop) save_to_go_on(t);
+      const auto decision = coordinator_.decide(trainer_->updates_done(), t == state_.step_in_epoch);
+      checkpoint_manager_->poll();
+      if (decision.checkpoint || decision.stop) save_resumable(t);
       if (decision.stop) {
-        services_.progress.end();
-        record_laps();
+        context_.progress.end();
+        record_phase_intervals();
         return false;
       }
       last_beta_ = trainer_->beta();
       trainer_->step(t);
-      if (trainer_->updates_done() - laps_taken_ >= steps_between_laps) record_laps();
-      services_.progress.update(trainer_->users_seen() - users_before);
+      if (trainer_->updates_done() - timed_updates_ >= steps_per_phase_record) record_phase_intervals();
+      context_.progress.update(trainer_->users_seen() - users_before);
     }
-    record_laps();
+    record_phase_intervals();
     return true;
   }
 
   /// Adds the phases of the steps since the last call to the timeline. Blocks until these steps have
   /// finished.
-  void record_laps() {
+  void record_phase_intervals() {
     if (!timeline()) return;
-    add_laps(*timeline(), services_.engine.laps(), laps_taken_);
-    laps_taken_ = trainer_->updates_done();
+    add_phase_intervals(*timeline(), context_.engine.take_phase_intervals(), timed_updates_);
+    timed_updates_ = trainer_->updates_done();
   }
 
   void end_epoch() {
@@ -219,51 +220,51 @@ class TrainingRun {
     if (validates_ && (last || state_.epoch % options_.validation.every == 0)) {
       best = validate(line);
     } else {
-      services_.log.info("{}", line);
+      context_.log.info("{}", line);
     }
-    if (last && !selects()) best = state_.better(0.0);
+    if (last && !selects()) best = state_.update_best(0.0);
     const std::int64_t every = options_.run.checkpoint_every.epochs;
-    const bool due = (every > 0 && state_.epoch % every == 0) || (last && writes_to_go_on());
-    if (due || best) save({.go_on = due, .best = best});
+    const bool due = (every > 0 && state_.epoch % every == 0) || (last && writes_resumable());
+    if (due || best) save({.resumable = due, .best = best});
   }
 
   /// Writes a checkpoint of the end of training, unless one exists, if the run writes checkpoints at all or
   /// was stopped. It allows training more epochs, also after early stopping.
   void finish_training(bool stopped) {
-    if (patience_is_over()) {
-      services_.log.info("early stopping: no better {} for {} validations; the best epoch was {}",
-                         options_.validation.select, options_.train.patience, state_.best_epoch);
+    if (patience_exhausted()) {
+      context_.log.info("early stopping: no better {} for {} validations; the best epoch was {}",
+                        options_.validation.select, options_.train.patience, state_.best_epoch);
     }
     const bool needs_best = state_.best_epoch == 0;  // it was lost, and no further validation followed
     if (needs_best) {
       state_.select = "last";
-      state_.better(0.0);
+      state_.update_best(0.0);
     }
-    const bool needs_last = (writes_to_go_on() || stopped) &&
-                            keeper_->last_step() != trainer_->updates_done() &&
+    const bool needs_last = (writes_resumable() || stopped) &&
+                            checkpoint_manager_->last_step() != trainer_->updates_done() &&
                             resumed_at_ != trainer_->updates_done();
-    if (needs_best || needs_last) save({.go_on = needs_last, .best = needs_best});
+    if (needs_best || needs_last) save({.resumable = needs_last, .best = needs_best});
   }
 
-  bool writes_to_go_on() const {
+  bool writes_resumable() const {
     const CheckpointEvery& every = options_.run.checkpoint_every;
     return every.epochs > 0 || every.steps > 0 || every.minutes > 0.0;
   }
 
   std::string report_epoch() {
     const device::LossSums totals = trainer_->losses();
-    services_.progress.end();
+    context_.progress.end();
     const double seconds = seconds_since(epoch_begin_);
 
     std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl,
                                   static_cast<double>(totals.users)};
-    services_.communicator.all_reduce(std::span<double>(sums));
+    context_.communicator.all_reduce(std::span<double>(sums));
     const double users = std::max(1.0, sums[3]);  // in fp16 every step may have been skipped
     const double nll = sums[0] / users;
     const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch, which avoids a pass over them per step.
     const double decay = options_.train.weight_decay > 0.0
-                             ? options_.train.weight_decay * services_.engine.sum_of_squares()
+                             ? options_.train.weight_decay * context_.engine.sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
@@ -278,15 +279,15 @@ class TrainingRun {
         .set("users_per_second", rate);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
                               state_.epoch, loss, nll, kl, last_beta_, rate);
-    if (services_.engine.facts().precision == device::Precision::fp16) {
+    if (context_.engine.facts().precision == device::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
       if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
     }
-    if (services_.communicator.size() > 1) add_wire(event, trainer_->facts().wire);
-    if (const auto staleness = services_.engine.take_staleness()) {
+    if (context_.communicator.size() > 1) add_comm_volume(event, trainer_->facts().comm_volume);
+    if (const auto staleness = context_.engine.take_staleness()) {
       add_staleness(event, *staleness);
-      line += format("  at most {} ahead", staleness->ahead);
+      line += format("  at most {} ahead", staleness->max_lead);
     }
     events_->write(event);
     return line;
@@ -294,7 +295,7 @@ class TrainingRun {
 
   /// Returns true if this epoch is the best so far.
   bool validate(const std::string& epoch_line) {
-    services_.communicator.activity().enter(Phase::validation);
+    context_.communicator.activity().enter(Phase::validation);
     const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
@@ -307,56 +308,56 @@ class TrainingRun {
     event.set("seconds", seconds_since(begin));
     events_->write(event);
 
-    const bool best = selects() && state_.better(result.metrics.at(options_.validation.select).mean);
-    services_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
+    const bool best = selects() && state_.update_best(result.metrics.at(options_.validation.select).mean);
+    context_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
     return best;
   }
 
   /// Writes a checkpoint to resume from, before step `t` of the epoch.
-  void save_to_go_on(std::int64_t t) {
+  void save_resumable(std::int64_t t) {
     state_.step_in_epoch = t;
-    if (keeper_->last_step() != trainer_->updates_done()) save({.go_on = true});
+    if (checkpoint_manager_->last_step() != trainer_->updates_done()) save({.resumable = true});
   }
 
-  void save(Purpose purpose) {
+  void save(CheckpointRole role) {
     state_.updates_done = trainer_->updates_done();
     state_.users_seen = trainer_->users_seen();
     state_.loss_scale = 0.0;
     state_.loss_scale_good_steps = 0;
-    if (services_.engine.facts().precision == device::Precision::fp16) {
+    if (context_.engine.facts().precision == device::Precision::fp16) {
       const device::LossScale scale = trainer_->loss_scale();
       state_.loss_scale = static_cast<double>(scale.scale);
       state_.loss_scale_good_steps = scale.good_steps;
     }
     // losses() also throws if the loss of any step was not finite, before anything is written.
     const device::LossSums sums = trainer_->losses();
-    state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, services_.communicator);
-    keeper_->save(state_, purpose, *trainer_);
-    if (purpose.go_on) boundary_.saved(state_.updates_done);
+    state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, context_.communicator);
+    checkpoint_manager_->save(state_, role, *trainer_);
+    if (role.resumable) coordinator_.saved(state_.updates_done);
   }
 
-  const SessionOptions& options_;
-  Services services_;
+  const TrainingConfig& options_;
+  RunContext context_;
   io::DatasetFile dataset_;
   bool validates_;
-  RunState state_;  // updates, users and sums are those of the last checkpoint
-  StepBoundary boundary_;
+  TrainingState state_;  // updates, users and sums are those of the last checkpoint
+  StepCoordinator coordinator_;
   std::optional<Evaluator> evaluator_;
   std::optional<Trainer> trainer_;
   std::optional<RunLog> events_;
-  std::optional<CheckpointKeeper> keeper_;
+  std::optional<CheckpointManager> checkpoint_manager_;
 
   std::int64_t resumed_at_ = -1;  // step of the checkpoint, if it belongs to this run folder
   Clock::time_point epoch_begin_;
   std::int64_t users_here_ = 0;  // users seen when this process started or resumed the epoch
   double last_beta_ = 0.0;
-  std::int64_t laps_taken_ = 0;  // number of updates in the timeline
+  std::int64_t timed_updates_ = 0;  // number of updates in the timeline
 };
 
 }  // namespace
 
-TrainResult train(const SessionOptions& options, const Services& services) {
-  return TrainingRun(options, services).run();
+TrainResult train(const TrainingConfig& options, const RunContext& context) {
+  return TrainingRun(options, context).run();
 }
 
 }  // namespace vaecf::train

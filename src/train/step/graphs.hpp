@@ -23,13 +23,13 @@ class StepGraphs {
   StepGraphs(Device& device, comm::Communicator& communicator)
       : device_(device),
         communicator_(communicator),
-        captures_(communicator.size() == 1 || communicator.recordable()) {}
+        captures_(communicator.size() == 1 || communicator.supports_graph_capture()) {}
 
   /// Runs `work`, or replays its graph. Collective if memory may have moved since the last call.
   template <class Work>
   void run(Shape shape, Work&& work) {
     if (!captures_ || paused_) return work();
-    if (std::exchange(memory_may_have_moved_, false)) agree();
+    if (std::exchange(memory_may_have_moved_, false)) drop_stale_graphs();
     auto& graph = graphs_[shape];
     if (graph && device_.replay(*graph)) return;
     graph = device_.capture(work);
@@ -46,12 +46,12 @@ class StepGraphs {
   void memory_may_have_moved() { memory_may_have_moved_ = true; }
 
  private:
-  bool alone() const { return communicator_.size() == 1; }
+  bool single_rank() const { return communicator_.size() == 1; }
 
   /// Discards the graphs of all ranks if the memory of any rank has moved. For a single rank, replay()
   /// detects this by itself. Collective.
-  void agree() {
-    if (alone()) return;
+  void drop_stale_graphs() {
+    if (single_rank()) return;
     const bool moved =
         std::ranges::any_of(graphs_, [&](const auto& entry) { return !device_.is_valid(*entry.second); });
     if (communicator_.all_reduce(std::int64_t{moved ? 1 : 0}, comm::Reduction::max) == 1) graphs_.clear();

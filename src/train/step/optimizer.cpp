@@ -3,7 +3,7 @@
 #include <cmath>
 
 namespace vaecf::train {
-device::UpdateRule Rules::rule(std::int64_t updates_done, std::int64_t users) const {
+device::UpdateRule UpdateRules::rule(std::int64_t updates_done, std::int64_t users) const {
   double rate = options_.learning_rate;
   const bool adam = options_.type == device::OptimizerKind::adam;
   if (adam) {

@@ -4,7 +4,7 @@
 #include <vaecf/model/network.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/optimizer.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <array>
 #include <cstdint>
@@ -26,29 +26,31 @@ class OptimizerState {
   using FusedUpdate = typename model::Network<Device>::FusedUpdate;
 
   /// All arguments must outlive this object.
-  OptimizerState(const SessionOptions& options, comm::Communicator& communicator, Device& device,
+  OptimizerState(const TrainingConfig& options, comm::Communicator& communicator, Device& device,
                  model::Network<Device>& model)
       : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
         // A single rank has one bucket, so that the gradient is inspected in one pass.
         plan_(communicator.size() == 1
-                  ? comm::BucketPlan(model.layout().size, model.layout().size + comm::BucketPlan::unit, 1)
+                  ? comm::BucketPlan(model.layout().size,
+                                     model.layout().size + comm::BucketPlan::alignment_elements, 1)
                   : bucket_plan(options, model.layout(), communicator.size())),
         gradients_(device_.make_buffer(plan_.padded_size())),
         reducer_(communicator, device_, plan_,
                  {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
-                  .bf16_wire = options.distributed.wire == comm::Wire::bf16,
+                  .bf16_comm = options.distributed.wire == comm::Wire::bf16,
                   .overlap = options.distributed.overlap == Toggle::on ||
-                             (options.distributed.overlap == Toggle::automatic && communicator.recordable())},
+                             (options.distributed.overlap == Toggle::automatic &&
+                              communicator.supports_graph_capture())},
                  *gradients_),
-        optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.own_size(),
+        optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.moment_elements(),
                    options.train.clip_gradient_norm),
         fused_layers_(model.fused_layers()),
         fused_{model.parameters(), optimizer_.first_moment(), optimizer_.second_moment()} {
-    reducer_.keep_exact(model.parameters());
+    reducer_.save_master_shard(model.parameters());
     if (reducer_.mode().overlap)
-      ready_ = [this](Range range, device::EventHandle done) { reducer_.ready(range, done); };
+      ready_ = [this](Range range, device::EventHandle done) { reducer_.mark_ready(range, done); };
   }
 
   comm::Reducer<Device>& reducer() { return reducer_; }
@@ -57,9 +59,9 @@ class OptimizerState {
   /// Returns the callback for complete ranges of the gradient; empty without overlap.
   const device::GradientReady& ready() const { return ready_; }
   /// Returns the arguments of a fused update of the largest layers, or null if updates are not fused.
-  const FusedUpdate* fused() const { return fuses() ? &fused_ : nullptr; }
+  const FusedUpdate* fused() const { return fuses_updates() ? &fused_ : nullptr; }
   /// Returns whether the device updates the largest layers during the backward pass.
-  bool fuses() const { return reducer_.alone() && device_.fuses_updates() && !clips_; }
+  bool fuses_updates() const { return reducer_.single_rank() && device_.fuses_updates() && !clips_; }
   /// Returns whether the complete gradient must be inspected before any weight changes.
   bool inspects_first() const { return clips_ || device_.precision() == device::Precision::fp16; }
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
@@ -67,45 +69,46 @@ class OptimizerState {
   }
 
   /// Updates this rank's elements `own`, which belong to bucket `bucket` if the optimizer is sharded.
-  void update(std::int64_t bucket, comm::Own own, const typename Device::StepState& state) {
-    reducer_.take_exact(bucket, model_.parameters());
-    const std::span<const device::Layer> done = fuses() ? fused_layers_ : std::span<const device::Layer>{};
+  void update(std::int64_t bucket, comm::UpdateRange own, const typename Device::StepState& state) {
+    reducer_.restore_master_shard(bucket, model_.parameters());
+    const std::span<const device::Layer> done =
+        fuses_updates() ? fused_layers_ : std::span<const device::Layer>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
   /// Gathers fp32 master weights or a moment in the flat layout on every rank. May overwrite the gradient.
   /// Collective.
-  const Buffer& flat(FlatState state) {
-    const Buffer* packed = state == FlatState::weights ? reducer_.exact_own() : &moment(state);
+  const Buffer& gather_state(StateTensor state) {
+    const Buffer* packed = state == StateTensor::weights ? reducer_.master_shard() : &moment(state);
     if (packed == nullptr) return model_.parameters().master();
     if (!reducer_.mode().sharded) return *packed;
-    reducer_.unpack(*packed, *gradients_);  // the gradient buffer is unused between steps
+    reducer_.all_gather_shards(*packed, *gradients_);  // the gradient buffer is unused between steps
     return *gradients_;
   }
 
   /// Overwrites weights or a moment. `fill` must write the same values, in the flat layout, on every rank.
   /// Collective.
-  void set_flat(FlatState state, const std::function<void(Buffer&)>& fill) {
-    if (state == FlatState::weights) {
+  void load_state(StateTensor state, const std::function<void(Buffer&)>& fill) {
+    if (state == StateTensor::weights) {
       fill(model_.parameters().master());
       device_.refresh_weight_copies(model_.parameters());
-      return reducer_.keep_exact(model_.parameters());
+      return reducer_.save_master_shard(model_.parameters());
     }
     if (!reducer_.mode().sharded) return fill(moment(state));
     device_.fill(*gradients_, 0.0F);
     fill(*gradients_);
-    reducer_.pack(*gradients_, moment(state));
+    reducer_.pack_shard(*gradients_, moment(state));
   }
 
   /// Rounds the weights as an update with bf16 communication does, if the optimizer is sharded and uses it.
   void round_weights() {
-    if (reducer_.exact_own() != nullptr)
-      comm::round_to_bf16_wire(device_, model_.parameters(), plan_.padded_size());
+    if (reducer_.master_shard() != nullptr)
+      comm::round_to_bf16_comm(device_, model_.parameters(), plan_.padded_size());
   }
 
  private:
-  Buffer& moment(FlatState state) {
-    return state == FlatState::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
+  Buffer& moment(StateTensor state) {
+    return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
   }
 
   Device& device_;

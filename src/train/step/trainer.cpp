@@ -10,15 +10,14 @@ namespace vaecf::train {
 namespace {
 
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
-int drawing_threads(const Services& services) {
-  if (services.engine.facts().device == "cpu") return 1;
-  const int cores =
-      static_cast<int>(std::thread::hardware_concurrency()) / services.communicator.local_size();
+int sampling_threads(const RunContext& context) {
+  if (context.engine.facts().device == "cpu") return 1;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency()) / context.communicator.local_size();
   return std::clamp(cores, 1, 4);
 }
 
 /// Returns the virtual shards with this rank's users; none on a parameter server.
-Range owned_shards(const SessionOptions& options, const comm::Communicator& communicator,
+Range owned_shards(const TrainingConfig& options, const comm::Communicator& communicator,
                    const data::VirtualShards& shards) {
   const comm::Roles roles(options.distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
@@ -27,68 +26,70 @@ Range owned_shards(const SessionOptions& options, const comm::Communicator& comm
 
 }  // namespace
 
-Trainer::Trainer(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset,
+Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
                  std::int64_t min_model_rows)
     : options_(options),
-      services_(services),
+      context_(context),
       shards_(dataset.rows("train"), options.data.virtual_shards),
-      owned_(owned_shards(options, services.communicator, shards_)),
+      owned_(owned_shards(options, context.communicator, shards_)),
       order_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
              options.train.seed),
       annealing_(options.train.annealing, order_.steps_per_epoch()) {
-  services_.engine.start_training({options, services.communicator, dataset, shards_.rows_of(owned_),
-                                   std::max(min_model_rows, order_.max_local_rows())});
+  context_.engine.start_training({options, context.communicator, dataset, shards_.rows_of(owned_),
+                                  std::max(min_model_rows, order_.max_local_rows())});
 }
 
 Trainer::~Trainer() {
-  services_.engine.end_training();
+  context_.engine.end_training();
 }
 
 void Trainer::start_epoch(std::int64_t epoch) {
   if (drawn_.epoch != epoch && next_.valid()) drawn_ = next_.get();
-  const int threads = drawing_threads(services_);
+  const int threads = sampling_threads(context_);
   if (drawn_.epoch != epoch) drawn_ = order_.draw(epoch, threads);
-  services_.engine.start_epoch(drawn_);
+  context_.engine.start_epoch(drawn_);
   if (next_.valid()) return;  // the next epoch is already being sampled
   next_ = std::async(std::launch::async,
                      [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
 }
 
-void Trainer::go_on(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
+void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
   updates_done_ = updates_done;
   users_seen_ = users_seen;
-  if (scale.scale > 0.0F) services_.engine.set_sums({{}, scale});
+  if (scale.scale > 0.0F) context_.engine.set_sums({{}, scale});
 }
 
 void Trainer::step(std::int64_t t) {
-  services_.communicator.activity().begin_step(updates_done_);
+  context_.communicator.activity().begin_step(updates_done_);
   const std::int64_t batch_users = order_.batch_users(t);
   const device::StepParams params{
       options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
-  if (const auto sums = services_.engine.step(params, batch_users)) require_numbers(*sums);
+  if (const auto sums = context_.engine.step(params, batch_users)) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }
 
 device::LossSums Trainer::losses() {
-  const device::LossSums sums = services_.engine.sums().losses;
-  require_numbers(sums);
+  const device::LossSums sums = context_.engine.sums().losses;
+  require_finite_loss(sums);
   return sums;
 }
 
-void Trainer::require_numbers(const device::LossSums& sums) const {
+void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}, kl {}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.nonfinite_step + 1, services_.communicator.rank(), sums.nonfinite_nll, sums.nonfinite_kl,
+      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, sums.nonfinite_kl,
       options_.optimizer.learning_rate));
 }
 
-void add_laps(Timeline& timeline, const std::vector<model::StepLap>& laps, std::int64_t updates_before) {
-  for (const model::StepLap& lap : laps) {
-    timeline.add({model::step_phase_names[static_cast<std::size_t>(lap.phase)], Track::compute,
-                  timeline.at(lap.begin), timeline.at(lap.end), "step", updates_before + lap.step + 1});
+void add_phase_intervals(Timeline& timeline, const std::vector<model::PhaseInterval>& intervals,
+                         std::int64_t updates_before) {
+  for (const model::PhaseInterval& interval : intervals) {
+    timeline.add({model::step_phase_names[static_cast<std::size_t>(interval.phase)], Track::compute,
+                  timeline.at(interval.begin), timeline.at(interval.end), "step",
+                  updates_before + interval.step + 1});
   }
 }
 

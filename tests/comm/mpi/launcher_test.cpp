@@ -54,13 +54,13 @@ TEST(Launcher, SrunOfSeveralTasksIsDetectedButNotAShellOfItsAllocation) {
 TEST(Launcher, SrunWithoutPmixReturnsAdvice) {
   const auto advice = [](Environment environment) {
     environment.insert({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
-    return result_in(environment, launch_advice);
+    return result_in(environment, pmi_mismatch_hint);
   };
   EXPECT_NE(advice({}).find("srun started 4 tasks without PMIx"), std::string::npos) << advice({});
   EXPECT_NE(advice({{"PMI_RANK", "1"}}).find("--mpi=pmix"), std::string::npos);
   EXPECT_EQ(advice({{"PMIX_RANK", "1"}}), "");
   EXPECT_EQ(advice({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "1"}}), "");
-  EXPECT_EQ(result_in({}, launch_advice), "");
+  EXPECT_EQ(result_in({}, pmi_mismatch_hint), "");
 }
 
 }  // namespace

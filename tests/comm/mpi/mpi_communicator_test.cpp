@@ -47,12 +47,12 @@ TEST(MpiCommunicator, SettleEndsAllAccessToBuffers) {
     const auto comm = make_mpi_communicator({.overlap = overlap});
     {
       std::vector<std::vector<float>> dropped(8, std::vector<float>(1 << 18, 1.0F));
-      for (auto& values : dropped) comm->start_all_reduce_sum(std::span(values), {});
-      comm->settle();
+      for (auto& values : dropped) comm->all_reduce_async(std::span(values), {});
+      comm->quiesce();
       for (const auto& values : dropped) EXPECT_EQ(values.back(), 1.0F);
     }
     std::vector<float> values(1 << 18, 1.0F);
-    comm->wait(comm->start_all_reduce_sum(std::span(values), {}));
+    comm->wait(comm->all_reduce_async(std::span(values), {}));
     EXPECT_EQ(values.back(), static_cast<float>(comm->size()));
   }
 }

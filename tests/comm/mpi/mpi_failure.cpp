@@ -17,12 +17,12 @@ void fail_in(vaecf::comm::Communicator& comm, const std::string& how, std::vecto
     comm.barrier();
   } else if (how == "started") {
     // The failing rank takes part in one all-reduce, and starts a second one that no other rank joins.
-    const auto ticket = comm.start_all_reduce_sum(values, {});
+    const auto request = comm.all_reduce_async(values, {});
     if (!last) {
-      comm.wait(ticket);
+      comm.wait(request);
       return;
     }
-    comm.start_all_reduce_sum(values, {});
+    comm.all_reduce_async(values, {});
     throw std::runtime_error("this rank fails with an unfinished all-reduce");
   } else if (how == "abort") {
     if (last) comm.abort(2);

@@ -63,7 +63,7 @@ class Nccl : public testing::Test {
     check(cudaMemcpy(values.data(), device, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }
-  void finish(Ticket ticket) { device_->wait_event(comm_->wait(ticket)); }
+  void finish(Request request) { device_->wait_event(comm_->wait(request)); }
   int ranks() const { return control_.size(); }
   int rank() const { return control_.rank(); }
 
@@ -88,15 +88,15 @@ void Nccl::test_sums_and_gathers(bool in_place) {
     const std::span<T> whole(all->data(), length(whole_size));
 
     write(all->data(), signed_inputs<T>(rank(), whole_size));
-    finish(comm_->start_all_reduce_sum(whole, device_->record_event()));
+    finish(comm_->all_reduce_async(whole, device_->record_event()));
     EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), whole_size)));
 
     write(all->data(), signed_inputs<T>(rank(), whole_size));
-    finish(comm_->start_reduce_scatter_sum(whole, std::span<T>(part, length(size)), device_->record_event()));
+    finish(comm_->reduce_scatter_async(whole, std::span<T>(part, length(size)), device_->record_event()));
     EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), size, rank() * size)));
 
     write(part, signed_inputs<T>(rank(), size));
-    finish(comm_->start_all_gather(std::span<const T>(part, length(size)), whole, device_->record_event()));
+    finish(comm_->all_gather_async(std::span<const T>(part, length(size)), whole, device_->record_event()));
     std::vector<T> expected;
     for (int r = 0; r < ranks(); ++r) {
       const auto theirs = signed_inputs<T>(r, size);
@@ -120,9 +120,9 @@ TEST_F(Nccl, CollectivesAreOrderedWithDeviceOperations) {
   const float expected = static_cast<float>(ranks() * (ranks() + 1) / 2);
   for (int round = 1; round <= 20; ++round) {
     device_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
-    const Ticket ticket =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->record_event());
-    finish(ticket);
+    const Request request =
+        comm_->all_reduce_async(std::span<float>(buffer->data(), size), device_->record_event());
+    finish(request);
     device_->copy(*buffer, {0, size}, *copy, 0);
     device_->fill(*buffer, -1.0F);
     const std::vector<float> found = read<float>(copy->data(), size);
@@ -137,17 +137,16 @@ TEST_F(Nccl, ManyCollectivesMayBeInFlight) {
   const auto buffer = device_->make_buffer(piece * pieces);
   write(buffer->data(), signed_inputs<float>(rank(), piece * pieces));
   const device::EventHandle whole = device_->record_event();
-  std::vector<Ticket> tickets;
+  std::vector<Request> requests;
   for (std::int64_t p = 0; p < pieces; ++p) {
-    tickets.push_back(
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data() + p * piece, piece), whole));
+    requests.push_back(comm_->all_reduce_async(std::span<float>(buffer->data() + p * piece, piece), whole));
   }
-  for (const Ticket ticket : tickets) finish(ticket);
+  for (const Request request : requests) finish(request);
   EXPECT_TRUE(same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), piece * pieces)));
 }
 
 TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
-  ASSERT_TRUE(comm_->recordable());
+  ASSERT_TRUE(comm_->supports_graph_capture());
   constexpr std::int64_t size = 100003;
   const auto source = device_->make_buffer(size);
   const auto buffer = device_->make_buffer(size);
@@ -155,9 +154,9 @@ TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
   write(source->data(), signed_inputs<float>(rank(), size));
   const auto work = [&] {
     device_->copy(*source, {0, size}, *buffer, 0);
-    const Ticket first =
-        comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size / 2), device_->record_event());
-    const Ticket second = comm_->start_all_reduce_sum(
+    const Request first =
+        comm_->all_reduce_async(std::span<float>(buffer->data(), size / 2), device_->record_event());
+    const Request second = comm_->all_reduce_async(
         std::span<float>(buffer->data() + size / 2, size - size / 2), device_->record_event());
     finish(first);
     finish(second);
@@ -177,7 +176,7 @@ TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
     EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
     // Replays may alternate with collectives that are not captured.
     device_->fill(*buffer, 1.0F);
-    finish(comm_->start_all_reduce_sum(std::span<float>(buffer->data(), size), device_->record_event()));
+    finish(comm_->all_reduce_async(std::span<float>(buffer->data(), size), device_->record_event()));
     EXPECT_TRUE(
         same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
   }

@@ -56,7 +56,7 @@ TEST_F(NcclProtocol, ConnectsAndDisconnectsWithNonBlockingCalls) {
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "poll"), 4);
     EXPECT_TRUE(std::any_of(calls.begin(), calls.end(),
                             [](const std::string& call) { return call.ends_with("priority -5"); }));
-    EXPECT_TRUE(comm->recordable());
+    EXPECT_TRUE(comm->supports_graph_capture());
     expect_part(comm->description(), "NCCL 2.");
     expect_part(comm->description(), "algorithm chosen by NCCL");
     expect_part(comm->description(), control_->description());
@@ -69,8 +69,8 @@ TEST_F(NcclProtocol, ConnectsAndDisconnectsWithNonBlockingCalls) {
 TEST_F(NcclProtocol, CollectiveRunsBetweenItsTwoEvents) {
   const auto comm = make();
   library().clear();
-  const Ticket ticket = comm->start_all_reduce_sum(floats_, {fakes::event(77)});
-  const device::EventHandle done = comm->wait(ticket);
+  const Request request = comm->all_reduce_async(floats_, {fakes::event(77)});
+  const device::EventHandle done = comm->wait(request);
   const Calls calls = library().calls();
   ASSERT_EQ(calls.size(), 3U);
   const std::string stream = calls[0].substr(calls[0].find(" on "));
@@ -83,7 +83,7 @@ TEST_F(NcclProtocol, EventIsRecordedAfterNcclHasEnqueuedItsWork) {
   library().clear();
   library().answer = ncclInProgress;
   library().busy_polls = 2;
-  const auto done = comm->wait(comm->start_all_reduce_sum(floats_, {}));
+  const auto done = comm->wait(comm->all_reduce_async(floats_, {}));
   Calls calls = library().calls();
   ASSERT_EQ(calls.size(), 5U);
   EXPECT_EQ((Calls{calls[1], calls[2], calls[3]}), (Calls{"poll", "poll", "poll"}));
@@ -100,19 +100,19 @@ TEST_F(NcclProtocol, CollectiveCountAndTypeArePassedToNccl) {
   };
   const std::span<const float> floats(floats_);
   const std::span<const Bf16> narrows(narrows_);
-  EXPECT_EQ(last_start([&] { return comm->start_all_reduce_sum(narrows_, {}); }), "AllReduce 8 bf16");
-  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(floats, floats_, {}); }),
+  EXPECT_EQ(last_start([&] { return comm->all_reduce_async(narrows_, {}); }), "AllReduce 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->reduce_scatter_async(floats, floats_, {}); }),
             "ReduceScatter 8 fp32");
-  EXPECT_EQ(last_start([&] { return comm->start_reduce_scatter_sum(narrows, narrows_, {}); }),
+  EXPECT_EQ(last_start([&] { return comm->reduce_scatter_async(narrows, narrows_, {}); }),
             "ReduceScatter 8 bf16");
-  EXPECT_EQ(last_start([&] { return comm->start_all_gather(floats, floats_, {}); }), "AllGather 8 fp32");
-  EXPECT_EQ(last_start([&] { return comm->start_all_gather(narrows, narrows_, {}); }), "AllGather 8 bf16");
+  EXPECT_EQ(last_start([&] { return comm->all_gather_async(floats, floats_, {}); }), "AllGather 8 fp32");
+  EXPECT_EQ(last_start([&] { return comm->all_gather_async(narrows, narrows_, {}); }), "AllGather 8 bf16");
 }
 
 TEST_F(NcclProtocol, EmptyCollectiveIsStillOrderedByEvents) {
   const auto comm = make();
   library().clear();
-  comm->wait(comm->start_all_reduce_sum(std::span<float>(), {fakes::event(77)}));
+  comm->wait(comm->all_reduce_async(std::span<float>(), {fakes::event(77)}));
   const Calls calls = library().calls();
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].find("wait 77"), 0U);
@@ -122,9 +122,9 @@ TEST_F(NcclProtocol, EmptyCollectiveIsStillOrderedByEvents) {
 TEST_F(NcclProtocol, SecondWaitForACollectiveThrows) {
   const auto comm = make();
   EXPECT_THROW(comm->wait({0}), std::logic_error);
-  const Ticket ticket = comm->start_all_reduce_sum(floats_, {});
-  comm->wait(ticket);
-  EXPECT_THROW(comm->wait(ticket), std::logic_error);
+  const Request request = comm->all_reduce_async(floats_, {});
+  comm->wait(request);
+  EXPECT_THROW(comm->wait(request), std::logic_error);
 }
 
 TEST_F(NcclProtocol, EventsAreReusedAfter64OthersOnly) {
@@ -132,7 +132,7 @@ TEST_F(NcclProtocol, EventsAreReusedAfter64OthersOnly) {
   int used_again = 0;
   std::vector<const void*> all;
   for (int i = 0; i < 500; ++i) {
-    const void* event = comm->wait(comm->start_all_reduce_sum(floats_, {})).event;
+    const void* event = comm->wait(comm->all_reduce_async(floats_, {})).event;
     const auto recent = all.end() - std::min<std::ptrdiff_t>(64, std::ssize(all));
     EXPECT_EQ(std::count(recent, all.end(), event), 0);
     used_again += std::count(all.begin(), all.end(), event) > 0 ? 1 : 0;
@@ -145,14 +145,14 @@ TEST_F(NcclProtocol, FailedCallAbortsTheConnection) {
   {
     const auto comm = make();
     library().answer = ncclSystemError;
-    const std::string text = message_of([&] { comm->start_all_reduce_sum(floats_, {}); });
+    const std::string text = message_of([&] { comm->all_reduce_async(floats_, {}); });
     expect_part(text, "all-reduce of 8 fp32 elements");
     expect_part(text, "some error (the details)");
     expect_part(text, "--shm-size");
     expect_part(text, "NCCL_DEBUG=INFO");
     EXPECT_TRUE(library().has("abort"));
     library().answer = ncclSuccess;
-    expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "was aborted");
+    expect_part(message_of([&] { comm->all_reduce_async(floats_, {}); }), "was aborted");
   }
   EXPECT_FALSE(library().has("finalize"));
 }
@@ -162,7 +162,7 @@ TEST_F(NcclProtocol, HangingAbortDoesNotBlockTheCaller) {
   library().abort_hangs = true;
   library().answer = ncclInternalError;
   const auto begin = std::chrono::steady_clock::now();
-  expect_part(message_of([&] { comm->start_all_reduce_sum(floats_, {}); }), "some error");
+  expect_part(message_of([&] { comm->all_reduce_async(floats_, {}); }), "some error");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
@@ -179,7 +179,7 @@ TEST_F(NcclProtocol, DestructorAbortsWhileAnExceptionUnwinds) {
 TEST_F(NcclProtocol, DeviceCheckReportsErrorOfAnotherRank) {
   {
     const auto comm = make();
-    comm->start_all_reduce_sum(floats_, {});
+    comm->all_reduce_async(floats_, {});
     EXPECT_NO_THROW(control_->activity().check_device());
     library().state = ncclRemoteError;
     const std::string text = message_of([&] { control_->activity().check_device(); });
@@ -195,7 +195,7 @@ TEST_F(NcclProtocol, DeviceCheckDoesNotWaitForAHangingCall) {
   const auto comm = make();
   library().answer = ncclInProgress;
   library().busy_polls = 1 << 30;
-  std::thread worker([&] { comm->start_all_reduce_sum(floats_, {}); });
+  std::thread worker([&] { comm->all_reduce_async(floats_, {}); });
   while (library().busy_polls == 1 << 30) std::this_thread::yield();
   control_->activity().check_device();
   library().busy_polls = 0;

@@ -70,19 +70,20 @@ TEST_F(NcclEnvironment, KeepsVariablesSetByTheUser) {
 TEST_F(NcclEnvironment, DescriptionFollowsSettingsAndEnvironment) {
   NcclSettings settings{.algorithm = automatic, .version = 22809};
   set_nccl_environment(settings);
-  EXPECT_EQ(nccl_choice(settings), "algorithm chosen by NCCL");
+  EXPECT_EQ(describe_nccl_algorithm(settings), "algorithm chosen by NCCL");
   settings.algorithm = AllReduceAlgorithm::ring;
   set_nccl_environment(settings);
-  EXPECT_EQ(nccl_choice(settings), "ring");
+  EXPECT_EQ(describe_nccl_algorithm(settings), "ring");
   settings.deterministic = true;
   set_nccl_environment(settings);
-  EXPECT_NE(nccl_choice(settings).find("reproducible"), std::string::npos);
+  EXPECT_NE(describe_nccl_algorithm(settings).find("reproducible"), std::string::npos);
   // An algorithm chosen by the user may not be reproducible.
   setenv("NCCL_ALGO", "Tree", 1);
-  EXPECT_EQ(nccl_choice(settings).find("reproducible"), std::string::npos) << nccl_choice(settings);
-  EXPECT_EQ(nccl_choice(settings).find("NCCL_ALGO=Tree"), 0U);
+  EXPECT_EQ(describe_nccl_algorithm(settings).find("reproducible"), std::string::npos)
+      << describe_nccl_algorithm(settings);
+  EXPECT_EQ(describe_nccl_algorithm(settings).find("NCCL_ALGO=Tree"), 0U);
   settings.shared_gpu = true;
-  EXPECT_NE(nccl_choice(settings).find("timings are meaningless"), std::string::npos);
+  EXPECT_NE(describe_nccl_algorithm(settings).find("timings are meaningless"), std::string::npos);
 }
 
 /// Expects that three ranks with these GPUs and NCCL versions agree if `refusal` is empty; otherwise all must
@@ -94,7 +95,7 @@ void expect_agreement(const std::array<const char*, 3>& gpus, const std::array<i
     const auto rank = static_cast<std::size_t>(control.rank());
     std::string text;
     try {
-      const NcclSettings settings = agree_on_nccl(control, options, gpus[rank], versions[rank]);
+      const NcclSettings settings = negotiate_nccl_settings(control, options, gpus[rank], versions[rank]);
       EXPECT_EQ(settings.rank, control.rank());
       EXPECT_EQ(settings.version, versions[rank]);
       EXPECT_EQ(settings.shared_gpu, options.allow_shared_gpu);

@@ -88,7 +88,7 @@ TEST(ParameterServerChannel, ServersSumAllGradientsAndReplyToAllWorkers) {
       for (std::size_t w = 0; w < headers.size(); ++w) {
         EXPECT_EQ(headers[w].step, step);
         EXPECT_EQ(headers[w].users, 10 + static_cast<std::int64_t>(w));
-        EXPECT_EQ(headers[w].squares, 0.5);
+        EXPECT_EQ(headers[w].squared_norm, 0.5);
       }
       for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
         part.link.receive_sum(b, part.workers, *part.shard);
@@ -108,7 +108,7 @@ TEST(ParameterServerChannel, ServersProcessWorkersOneByOne) {
       return;
     }
     for (int k = 0; k < part.roles.workers; ++k) {
-      const std::vector<int> one = {part.link.next_worker()};
+      const std::vector<int> one = {part.link.wait_for_worker()};
       part.link.receive_headers(one);
       for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, one, *part.shard);
       part.answer(one);
@@ -120,7 +120,7 @@ TEST(ParameterServerChannel, ServersSumAValueOverAllServers) {
   on_parts([](Communicator& comm, Part& part) {
     if (part.roles.is_worker(comm.rank())) return;
     auto value = static_cast<float>(1 + part.roles.server_index(comm.rank()));
-    part.link.add_over_servers(value);
+    part.link.all_reduce_servers(value);
     EXPECT_EQ(value, static_cast<float>(part.roles.servers * (part.roles.servers + 1)) / 2.0F);
   });
 }
@@ -133,7 +133,7 @@ TEST(ParameterServerChannel, ShardsAreGatheredOnAllRanks) {
     if (serves) {
       std::copy(whole.begin(), whole.end(), part.gradients->data());
       const int server = part.roles.server_index(comm.rank());
-      pack_parts(*part.device, part.plan, server, *part.gradients, *part.shard);
+      pack_shard(*part.device, part.plan, server, *part.gradients, *part.shard);
       part.device->fill(*part.gradients, 0.0F);
     }
     part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);

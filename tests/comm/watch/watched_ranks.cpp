@@ -40,9 +40,9 @@ struct Plan {
 void step(comm::Communicator& comm, std::vector<float>& values, std::int64_t number) {
   comm.activity().begin_step(number);
   comm.all_reduce(std::span<float>(values));
-  const comm::Ticket ticket = comm.start_all_reduce_sum(std::span<float>(values), {});
+  const comm::Request request = comm.all_reduce_async(std::span<float>(values), {});
   pause_for(0.015);
-  comm.wait(ticket);
+  comm.wait(request);
 }
 
 int work(comm::Communicator& comm, const Plan& plan) {

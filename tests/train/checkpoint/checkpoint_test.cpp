@@ -2,7 +2,7 @@
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
-#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/train_fixture.hpp"
 
 #include <cmath>
@@ -16,27 +16,27 @@ class Checkpoint : public TrainTest {
  protected:
   /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
   EvaluationResult save(int ranks, const std::string& path) {
-    return of_ranks(ranks, [&](const Services& services) {
+    return of_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, evaluation_batch);
       train_epochs(trainer, 1);
-      RunState state;
+      TrainingState state;
       state.describe(options_, dataset, "ndcg@10");
       state.updates_done = trainer.updates_done();
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
-      state.better(0.25);
+      state.update_best(0.25);
       Snapshot snapshot;
-      snapshot.take(options_, services, state, trainer);
-      if (services.communicator.rank() == 0) snapshot.write(path);
-      services.communicator.barrier();
-      Evaluator evaluator(dataset, "test", options_.validation.metrics, services);
+      snapshot.take(options_, context, state, trainer);
+      if (context.communicator.rank() == 0) snapshot.write(path);
+      context.communicator.barrier();
+      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
       const EvaluationResult result = evaluator.evaluate(trainer.model());
-      const auto exported = [&](FlatState which) { return read_all(services.engine, which); };
-      const Tensors weights = exported(FlatState::weights);
-      const Tensors first = exported(FlatState::first_moment);
-      const Tensors second = exported(FlatState::second_moment);
-      if (services.communicator.rank() == 0) {
+      const auto exported = [&](StateTensor which) { return read_all(context.engine, which); };
+      const Tensors weights = exported(StateTensor::weights);
+      const Tensors first = exported(StateTensor::first_moment);
+      const Tensors second = exported(StateTensor::second_moment);
+      if (context.communicator.rank() == 0) {
         weights_ = weights;
         first_ = first;
         second_ = second;
@@ -47,7 +47,7 @@ class Checkpoint : public TrainTest {
 
   TestResult test_on(int ranks, const std::string& path) {
     const auto results =
-        of_ranks(ranks, [&](const Services& services) { return test(options_, services, path); });
+        of_ranks(ranks, [&](const RunContext& context) { return test(options_, context, path); });
     for (const TestResult& result : results) {
       EXPECT_EQ(result.model.metrics.at("ndcg@10").mean, results[0].model.metrics.at("ndcg@10").mean);
     }
@@ -154,7 +154,7 @@ TEST_F(Checkpoint, LoadingRefreshesBf16CopiesOfWeights) {
 TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   save(1, file("a.h5"));
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(2, file("a.h5")); }); };
-  const SessionOptions good = options_;
+  const TrainingConfig good = options_;
 
   options_.data.file = make("more.h5", {.items = 61});
   EXPECT_NE(refusal().find("trained on 60 items"), std::string::npos);
@@ -189,10 +189,10 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
     std::vector<std::int32_t> items;
     std::vector<float> scores;
   };
-  const auto recommend = [&](const Services& services, CsrView rows, RecommendOptions choice) {
+  const auto recommend = [&](const RunContext& context, CsrView rows, RecommendOptions choice) {
     const io::DatasetFile dataset(options_.data.file);
-    Recommender recommender(options_, services, file("a.h5"), dataset, choice);
-    const auto width = static_cast<std::size_t>(recommender.width());
+    Recommender recommender(options_, context, file("a.h5"), dataset, choice);
+    const auto width = static_cast<std::size_t>(recommender.list_length());
     const auto users = static_cast<std::size_t>(rows.rows());
     Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};
     recommender.recommend(rows, {}, best.items, best.scores);
@@ -203,18 +203,18 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
   Best with_seen;
   Best offered;
   RecommendOptions three{10, false, std::vector<std::uint8_t>(60, 0)};
-  for (const int item : {0, 7, 41}) three.offers[static_cast<std::size_t>(item)] = 1;
+  for (const int item : {0, 7, 41}) three.allowed_items[static_cast<std::size_t>(item)] = 1;
   // Only one of two ranks recommends.
-  on_ranks(2, [&](const Services& services) {
-    if (services.communicator.rank() != 0) return;
-    few = recommend(services, seen.view(), {4, false, {}});
-    all = recommend(services, seen.view(), {1000, false, {}});
-    with_seen = recommend(services, seen.view(), {1000, true, {}});
-    offered = recommend(services, seen.view(), three);
-    EXPECT_THROW(recommend(services, seen.view(), {0, false, {}}), InputError);
-    EXPECT_THROW(recommend(services, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
+  on_ranks(2, [&](const RunContext& context) {
+    if (context.communicator.rank() != 0) return;
+    few = recommend(context, seen.view(), {4, false, {}});
+    all = recommend(context, seen.view(), {1000, false, {}});
+    with_seen = recommend(context, seen.view(), {1000, true, {}});
+    offered = recommend(context, seen.view(), three);
+    EXPECT_THROW(recommend(context, seen.view(), {0, false, {}}), InputError);
+    EXPECT_THROW(recommend(context, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
     const Csr beyond = {{0, 1}, {60}};
-    EXPECT_THROW(recommend(services, beyond.view(), {4, false, {}}), InputError);
+    EXPECT_THROW(recommend(context, beyond.view(), {4, false, {}}), InputError);
   });
   for (std::size_t u : {0U, 2U}) {
     SCOPED_TRACE(u);
@@ -239,8 +239,9 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
     EXPECT_TRUE(std::equal(everything.begin(), everything.end(), unseen.begin(), unseen.end()));
     // The three allowed items have the order of the complete list; the first user has item 0.
     std::vector<std::int32_t> expected(everything.begin(), everything.end());
-    std::erase_if(expected,
-                  [&](std::int32_t item) { return three.offers[static_cast<std::size_t>(item)] == 0; });
+    std::erase_if(expected, [&](std::int32_t item) {
+      return three.allowed_items[static_cast<std::size_t>(item)] == 0;
+    });
     expected.resize(3, -1);
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), &offered.items[u * 3]));
   }

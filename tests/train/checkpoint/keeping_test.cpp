@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "io/bad_disk.hpp"
-#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -14,11 +14,11 @@ namespace {
 class Keeping : public TrainTest {
  protected:
   TrainResult run(int ranks = 1) {
-    return train_on(ranks, [&](const Services& services) { return train(options_, services); });
+    return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
   }
   TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
-    return train_on(1, [&](const Services& services) {
-      return train(options_, {services.communicator, services.engine, services.log, progress, stop});
+    return train_on(1, [&](const RunContext& context) {
+      return train(options_, {context.communicator, context.engine, context.log, progress, stop});
     });
   }
 
@@ -180,23 +180,23 @@ TEST_F(Keeping, RemovedFolderIsRecreated) {
 }
 
 TEST_F(Keeping, NonFiniteWeightsDoNotReplaceACheckpoint) {
-  on_ranks(2, [&](const Services& services) {
+  on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
     std::optional<RunLog> log;
-    if (services.communicator.rank() == 0) log.emplace(options_, services, RunLog::Mode::fresh);
-    services.communicator.barrier();
-    if (!log) log.emplace(options_, services, RunLog::Mode::append);
-    Trainer trainer(options_, services, dataset, 0);
-    CheckpointKeeper keeper(options_, services, trainer.steps_per_epoch(), *log);
-    RunState state;
+    if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::fresh);
+    context.communicator.barrier();
+    if (!log) log.emplace(options_, context, RunLog::Mode::append);
+    Trainer trainer(options_, context, dataset, 0);
+    CheckpointManager manager(options_, context, trainer.steps_per_epoch(), *log);
+    TrainingState state;
     state.epoch = 1;
-    keeper.save(state, {.go_on = true, .best = true}, trainer);
-    keeper.finish(false);
-    services.engine.write(FlatState::weights, false, [&](const WriteRows& write) {
+    manager.save(state, {.resumable = true, .best = true}, trainer);
+    manager.finish(false);
+    context.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     const std::string message =
-        message_of<RunError>([&] { keeper.save(state, {.go_on = true, .best = true}, trainer); });
+        message_of<RunError>([&] { manager.save(state, {.resumable = true, .best = true}, trainer); });
     EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
     EXPECT_NE(message.find("the last one is kept"), std::string::npos) << message;
   });

@@ -24,13 +24,13 @@ class Resume : public TrainTest {
   /// Trains in RUNS/`name`, resuming from `resume` unless it is empty: a path, or "auto".
   TrainResult run(int ranks, const std::string& name, const std::string& resume = "",
                   int stop_after_updates = 0) {
-    SessionOptions options = options_;
+    TrainingConfig options = options_;
     options.name = name;
     StopFlag stop;
-    return train_on(ranks, [&](const Services& services) {
-      SessionOptions mine = options;
-      StopsAfter progress(stop, services.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
-      const Services with_stop{services.communicator, services.engine, services.log, progress, &stop};
+    return train_on(ranks, [&](const RunContext& context) {
+      TrainingConfig mine = options;
+      StopsAfter progress(stop, context.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
+      const RunContext with_stop{context.communicator, context.engine, context.log, progress, &stop};
       if (!resume.empty()) {
         const auto point = find_resume_point(mine, with_stop, resume);
         if (point) mine.resume_from = point->path;

@@ -14,12 +14,12 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
     file.put('\x5a');
   };
   const auto newest = [&] {
-    SessionOptions options = options_;
+    TrainingConfig options = options_;
     options.name = "whole";
     std::string name;
-    on_ranks(2, [&](const Services& services) {
-      const auto point = find_resume_point(options, services, "auto");
-      if (services.communicator.rank() == 1) {
+    on_ranks(2, [&](const RunContext& context) {
+      const auto point = find_resume_point(options, context, "auto");
+      if (context.communicator.rank() == 1) {
         name = point ? std::filesystem::path(point->path).filename().string() : "none";
         if (point) {
           EXPECT_EQ(point->configuration, options.configuration_text);
@@ -80,14 +80,14 @@ TEST_F(ResumePoint, FileThatANewRunWouldMoveThrows) {
 
 TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
   run(2, "whole");
-  on_ranks(2, [&](const Services& services) {
-    SessionOptions mine = options_;
+  on_ranks(2, [&](const RunContext& context) {
+    TrainingConfig mine = options_;
     mine.name = "whole";
-    const auto point = find_resume_point(mine, services, "auto");
+    const auto point = find_resume_point(mine, context, "auto");
     ASSERT_TRUE(point);
     mine.resume_from = point->path;
-    if (services.communicator.rank() == 1) mine.run.directory = file("of another host");
-    EXPECT_EQ(train(mine, services).steps, 18);
+    if (context.communicator.rank() == 1) mine.run.directory = file("of another host");
+    EXPECT_EQ(train(mine, context).steps, 18);
   });
   EXPECT_EQ(count("whole", "epoch"), 3);
 }

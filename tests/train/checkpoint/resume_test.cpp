@@ -28,28 +28,28 @@ TEST_F(Resume, IsBitwiseEqualWithAShardedOptimizer) {
 
 // Each setting needs other parts of the state in a checkpoint.
 TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
-  const SessionOptions plain = options_;
-  const std::vector<std::pair<const char*, std::function<void(SessionOptions&)>>> settings = {
+  const TrainingConfig plain = options_;
+  const std::vector<std::pair<const char*, std::function<void(TrainingConfig&)>>> settings = {
       {"annealing by users",
-       [](SessionOptions& o) {
+       [](TrainingConfig& o) {
          o.train.annealing = {0.2, 0, 0, 1000};
        }},
       {"annealing by epochs",
-       [](SessionOptions& o) {
+       [](TrainingConfig& o) {
          o.train.annealing = {0.2, 0, 4, 0};
        }},
-      {"short batches dropped", [](SessionOptions& o) { o.train.last_batch = LastBatch::drop; }},
+      {"short batches dropped", [](TrainingConfig& o) { o.train.last_batch = LastBatch::drop; }},
       {"clipping and decay",
-       [](SessionOptions& o) {
+       [](TrainingConfig& o) {
          o.train.clip_gradient_norm = 0.5;
          o.train.weight_decay = 1e-3;
        }},
-      {"few validations", [](SessionOptions& o) { o.validation.every = 2; }},
-      {"the last is the best", [](SessionOptions& o) { o.validation.select = "last"; }},
-      {"no validation", [](SessionOptions& o) { o.validation.every = 0; }},
-      {"one is kept", [](SessionOptions& o) { o.run.keep = 1; }},
+      {"few validations", [](TrainingConfig& o) { o.validation.every = 2; }},
+      {"the last is the best", [](TrainingConfig& o) { o.validation.select = "last"; }},
+      {"no validation", [](TrainingConfig& o) { o.validation.every = 0; }},
+      {"one is kept", [](TrainingConfig& o) { o.run.keep = 1; }},
       {"rmsprop",
-       [](SessionOptions& o) {
+       [](TrainingConfig& o) {
          o.optimizer.type = device::OptimizerKind::rmsprop;
          o.optimizer.momentum = 0.5;
        }},
@@ -98,11 +98,11 @@ TEST_F(Resume, Fp16RestoresTheLossScaleOrStartsWithTheDefault) {
 
 TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
   run(2, "whole");
-  SessionOptions options = options_;
+  TrainingConfig options = options_;
   options.name = "again";
   StopFlag stop;
   stop.request();  // during loading
-  on_ranks(2, [&](const Services& s) {
+  on_ranks(2, [&](const RunContext& s) {
     EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
   });
   EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});

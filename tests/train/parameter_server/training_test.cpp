@@ -39,12 +39,12 @@ class ParameterServer : public WorldOfRanks {
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.updates = comm::ServerUpdates::asynchronous;
-    return of_ranks(workers + 1, [&](const Services& services) {
+    return of_ranks(workers + 1, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, 0);
+      Trainer trainer(options_, context, dataset, 0);
       trainer.start_epoch(0);
-      for (std::int64_t t = 0; t < steps; ++t) work(services.communicator.rank(), trainer, t);
-      return services.engine.take_staleness().value();
+      for (std::int64_t t = 0; t < steps; ++t) work(context.communicator.rank(), trainer, t);
+      return context.engine.take_staleness().value();
     })[0];
   }
 };
@@ -114,19 +114,19 @@ TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
       options_.distributed.wire = wire;
       std::atomic<std::int64_t> total = 0;
       double reported = 0.0;
-      on_ranks(5, [&](const Services& services) {
+      on_ranks(5, [&](const RunContext& context) {
         const io::DatasetFile dataset(options_.data.file);
-        Trainer trainer(options_, services, dataset, 0);
+        Trainer trainer(options_, context, dataset, 0);
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
-        const auto& messages = dynamic_cast<const comm::MessageBytes&>(services.communicator);
-        const WireBytes bytes = trainer.facts().wire;
-        const double out = trainer.facts().works ? bytes.worker_out : bytes.server_out;
-        const double in = trainer.facts().works ? bytes.worker_in : bytes.server_in;
+        const auto& messages = dynamic_cast<const comm::MessageBytes&>(context.communicator);
+        const CommVolume bytes = trainer.facts().comm_volume;
+        const double out = trainer.facts().is_worker ? bytes.worker_out : bytes.server_out;
+        const double in = trainer.facts().is_worker ? bytes.worker_in : bytes.server_in;
         EXPECT_EQ(static_cast<double>(messages.sent), 3 * out);
         EXPECT_EQ(static_cast<double>(messages.received), 3 * in);
         total += messages.sent;
-        if (services.communicator.rank() == 0) reported = bytes.total;
+        if (context.communicator.rank() == 0) reported = bytes.total;
       });
       EXPECT_EQ(static_cast<double>(total), 3 * reported);
     }
@@ -149,10 +149,10 @@ TEST_F(ParameterServer, LeadOfTheFastestWorkerIsBounded) {
       trainer.step(t);
       if (rank == 0) ++fast;
     });
-    EXPECT_EQ(seen.ahead, staleness);
+    EXPECT_EQ(seen.max_lead, staleness);
     EXPECT_EQ(seen.updates, 12);
-    EXPECT_LE(seen.age, 2 * staleness + 1);
-    EXPECT_GE(seen.age, staleness);
+    EXPECT_LE(seen.max_age, 2 * staleness + 1);
+    EXPECT_GE(seen.max_age, staleness);
   }
 }
 
@@ -182,9 +182,9 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.updates = comm::ServerUpdates::asynchronous;
   options_.distributed.servers = 2;
-  on_ranks(5, [&](const Services& services) {
-    train(options_, services);
-    const TestResult result = test(options_, services, options_.best_checkpoint());
+  on_ranks(5, [&](const RunContext& context) {
+    train(options_, context);
+    const TestResult result = test(options_, context, options_.best_checkpoint());
     const double popular = result.popularity.metrics.at("ndcg@10").mean;
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
@@ -200,8 +200,8 @@ TEST_F(ParameterServer, InvalidSettingsThrow) {
     options_.distributed = {};
     options_.distributed.strategy = comm::Strategy::parameter_server;
     set(options_.distributed);
-    return of_ranks(ranks, [&](const Services& services) {
-      return message_of<InputError>([&] { check(options_, services); });
+    return of_ranks(ranks, [&](const RunContext& context) {
+      return message_of<InputError>([&] { validate_run(options_, context); });
     })[0];
   };
   const auto expect = [](const std::string& message, const char* part) {
@@ -228,7 +228,7 @@ TEST_F(ParameterServer, GpuThrows) {
     Progress progress;
     EngineOf<Elsewhere> engine(std::make_unique<Elsewhere>());
     const std::string message = message_of<InputError>([&] {
-      check(options_, {communicator, engine, log, progress});
+      validate_run(options_, {communicator, engine, log, progress});
     });
     EXPECT_NE(message.find("computes on cuda in fp32; set device to cpu"), std::string::npos) << message;
   });

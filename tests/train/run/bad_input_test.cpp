@@ -9,11 +9,11 @@ class BadInput : public TrainTest {
  protected:
   /// Returns the message of check() on `ranks` ranks with changed options, or "accepted" if it does not
   /// throw.
-  std::string refusal(const std::function<void(SessionOptions&)>& change, int ranks = 1) {
-    SessionOptions options = options_;
+  std::string refusal(const std::function<void(TrainingConfig&)>& change, int ranks = 1) {
+    TrainingConfig options = options_;
     change(options);
     try {
-      on_ranks(ranks, [&](const Services& services) { check(options, services); });
+      on_ranks(ranks, [&](const RunContext& context) { validate_run(options, context); });
     } catch (const InputError& error) {
       return error.what();
     }
@@ -21,7 +21,7 @@ class BadInput : public TrainTest {
   }
 };
 
-using O = SessionOptions;
+using O = TrainingConfig;
 
 TEST_F(BadInput, GoodOptionsAreAccepted) {
   EXPECT_EQ(refusal([](O&) {}), "accepted");
@@ -58,10 +58,10 @@ TEST_F(BadInput, EmptyTrainingSetThrows) {
 }
 
 TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
-  const auto messages = of_ranks(3, [&](const Services& services) {
-    SessionOptions options = options_;
-    if (services.communicator.rank() == 1) options.configuration_text += "seed: 2\n";
-    return message_of<InputError>([&] { check(options, services); });
+  const auto messages = of_ranks(3, [&](const RunContext& context) {
+    TrainingConfig options = options_;
+    if (context.communicator.rank() == 1) options.configuration_text += "seed: 2\n";
+    return message_of<InputError>([&] { validate_run(options, context); });
   });
   for (const std::string& message : messages) {
     EXPECT_EQ(message.find("the configuration differs between ranks"), 0U) << message;
@@ -70,10 +70,10 @@ TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
 
 TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
   const std::string other = make("other.h5", {.users = 202});
-  const auto messages = of_ranks(2, [&](const Services& services) {
-    SessionOptions options = options_;
-    if (services.communicator.rank() == 1) options.data.file = other;
-    return message_of<InputError>([&] { train(options, services); });
+  const auto messages = of_ranks(2, [&](const RunContext& context) {
+    TrainingConfig options = options_;
+    if (context.communicator.rank() == 1) options.data.file = other;
+    return message_of<InputError>([&] { train(options, context); });
   });
   for (const std::string& message : messages) {
     EXPECT_NE(message.find("differs between ranks"), std::string::npos) << message;
@@ -83,20 +83,20 @@ TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
 TEST_F(BadInput, UntrainableModelThrows) {
   options_.model.type = "popularity";
   EXPECT_NE(refusal([](O&) {}).find("only networks are trained"), std::string::npos);
-  on_ranks(2, [&](const Services& services) { check(options_, services, false); });
+  on_ranks(2, [&](const RunContext& context) { validate_run(options_, context, false); });
 }
 
 TEST_F(BadInput, UnwritableRunFolderThrowsRunError) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   options_.run.directory = file("occupied");
-  on_ranks(1, [&](const Services& services) { EXPECT_THROW(check(options_, services), RunError); });
-  EXPECT_THROW(on_ranks(2, [&](const Services& services) { train(options_, services); }), RunError);
+  on_ranks(1, [&](const RunContext& context) { EXPECT_THROW(validate_run(options_, context), RunError); });
+  EXPECT_THROW(on_ranks(2, [&](const RunContext& context) { train(options_, context); }), RunError);
 }
 
 TEST_F(BadInput, TestWithoutTestUsersThrows) {
   options_.data.file = make("no_test.h5", {.test = 0});
-  on_ranks(2, [&](const Services& services) {
-    const std::string message = message_of<InputError>([&] { test(options_, services, file("a.h5")); });
+  on_ranks(2, [&](const RunContext& context) {
+    const std::string message = message_of<InputError>([&] { test(options_, context, file("a.h5")); });
     EXPECT_NE(message.find("no test users"), std::string::npos) << message;
   });
 }

@@ -53,9 +53,9 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
   }();
   std::vector<std::int32_t> expected_ranks(60);
   expected.rank({}, all, expected_ranks);
-  on_ranks(3, [&](const Services& services) {
+  on_ranks(3, [&](const RunContext& context) {
     std::vector<std::int32_t> ranks(60);
-    Popularity(dataset, services).rank({}, all, ranks);
+    Popularity(dataset, context).rank({}, all, ranks);
     EXPECT_EQ(ranks, expected_ranks);
   });
 }
@@ -63,11 +63,11 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
 TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
   options_.data.file = make("some.h5", {.without_target = 4});
   std::array<std::int64_t, 2> item_counts{};  // number of items at position 1, and among the first ten
-  on_ranks(1, [&](const Services& services) {
+  on_ranks(1, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto network = initial_model(options_, services, dataset.items(), 31);
+    const auto network = initial_model(options_, context, dataset.items(), 31);
     const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
-    const auto held = network->hold({users.fold_in.view(), {}, {}, 0});
+    const auto held = network->load_users({users.fold_in.view(), {}, {}, 0});
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
     network->top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
@@ -80,10 +80,10 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
     item_counts = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
   });
   for (const int ranks : {1, 3}) {
-    on_ranks(ranks, [&](const Services& services) {
+    on_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      const auto model = initial_model(options_, services, dataset.items(), 8);
-      Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, services);
+      const auto model = initial_model(options_, context, dataset.items(), 8);
+      Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, context);
       const EvaluationResult result = evaluator.evaluate(*model);
       const auto items = static_cast<double>(dataset.items());
       EXPECT_EQ(result.users, 27);
@@ -97,10 +97,10 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
 
 TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   options_.data.file = make("some.h5", {.without_target = 4});
-  on_ranks(2, [&](const Services& services) {
+  on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto model = initial_model(options_, services, dataset.items(), 8);  // several slices
-    Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, services);
+    const auto model = initial_model(options_, context, dataset.items(), 8);  // several slices
+    Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, context);
     const EvaluationResult result = evaluator.evaluate(*model);
     EXPECT_EQ(evaluator.users(), 31);
     EXPECT_EQ(result.users, 27);
@@ -119,10 +119,10 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   options_.train.epochs = 60;
   options_.train.annealing = {0.0, 1, 0, 0};
   options_.model = {"mult_vae", {24}, 8, 0.2};
-  on_ranks(2, [&](const Services& services) {
+  on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, services, dataset, evaluation_batch);
-    Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, services);
+    Trainer trainer(options_, context, dataset, evaluation_batch);
+    Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, context);
     const EvaluationResult before = evaluator.evaluate(trainer.model());
     train_epochs(trainer, options_.train.epochs);
     const EvaluationResult after = evaluator.evaluate(trainer.model());

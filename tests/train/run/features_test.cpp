@@ -19,11 +19,11 @@ class Features : public WorldOfRanks {
   }
 
   void train_alone() {
-    on_ranks(1, [&](const Services& services) { train(options_, services); });
+    on_ranks(1, [&](const RunContext& context) { train(options_, context); });
   }
   TestResult test_on(int ranks) {
-    return of_ranks(ranks, [&](const Services& services) {
-      return test(options_, services, options_.best_checkpoint());
+    return of_ranks(ranks, [&](const RunContext& context) {
+      return test(options_, context, options_.best_checkpoint());
     })[0];
   }
 };
@@ -59,12 +59,12 @@ TEST_F(Features, PredictItemsWithoutHistory) {
   options_.train.epochs = 15;
   train_alone();
   const TestResult result = test_on(2);
-  ASSERT_TRUE(result.cold);
-  EXPECT_EQ(result.cold->users, result.model.users);
+  ASSERT_TRUE(result.cold_start);
+  EXPECT_EQ(result.cold_start->users, result.model.users);
   const auto ndcg = [](const EvaluationResult& of) { return of.metrics.at("ndcg@10").mean; };
   // 12 of 60 items belong to a user's group, which the features determine.
-  EXPECT_GT(ndcg(*result.cold), 2.0 * ndcg(result.popularity));
-  EXPECT_GT(ndcg(result.model), ndcg(*result.cold));
+  EXPECT_GT(ndcg(*result.cold_start), 2.0 * ndcg(result.popularity));
+  EXPECT_GT(ndcg(result.model), ndcg(*result.cold_start));
   const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
   EXPECT_NE(events.find("\"cold_ndcg@10\":"), std::string::npos);
   EXPECT_NE(events.find("\"features\":8"), std::string::npos);
@@ -80,10 +80,10 @@ TEST_F(Features, PredictItemsWithoutHistory) {
 }
 
 TEST_F(Features, BelongToTheirUserInAnyBatch) {
-  on_ranks(3, [&](const Services& services) {
+  on_ranks(3, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto network = initial_model(options_, services, model_inputs(options_, dataset), 7);
-    Evaluator evaluator(dataset, "test", {"ndcg@10"}, services);
+    const auto network = initial_model(options_, context, model_input_dims(options_, dataset), 7);
+    Evaluator evaluator(dataset, "test", {"ndcg@10"}, context);
     const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
     const double cold = evaluator.evaluate(*network, model::History::none).metrics.at("ndcg@10").mean;
     // Evaluates user by user on one rank, with the same result.
@@ -93,8 +93,8 @@ TEST_F(Features, BelongToTheirUserInAnyBatch) {
       math::MetricSums sums;
       for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
         const Range row{user, user + 1};
-        const auto held = network->hold({all.fold_in.view().slice(row), all.features.view().slice(row),
-                                         all.targets.view().slice(row), user});
+        const auto held = network->load_users({all.fold_in.view().slice(row), all.features.view().slice(row),
+                                               all.targets.view().slice(row), user});
         const auto of_user =
             network->evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
         sums.sum += of_user[0].sum;
@@ -124,7 +124,7 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   options_.data.file = with;
   options_.model.features = model::FeaturesInput::off;
   train_alone();
-  EXPECT_FALSE(test_on(1).cold);
+  EXPECT_FALSE(test_on(1).cold_start);
   EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
   options_.model.features = model::FeaturesInput::automatic;
   EXPECT_NE(refusal().find("trained without features of users"), std::string::npos);
@@ -134,9 +134,9 @@ TEST_F(Features, AllowRecommendationsWithoutHistory) {
   options_.optimizer.learning_rate = 0.01;
   options_.train.epochs = 15;
   train_alone();
-  on_ranks(1, [&](const Services& services) {
+  on_ranks(1, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Recommender recommender(options_, services, options_.best_checkpoint(), dataset,
+    Recommender recommender(options_, context, options_.best_checkpoint(), dataset,
                             RecommendOptions{4, false, {}});
     EXPECT_EQ(recommender.features(), 8);
     // No data, group 2, group 3, item 11 (of group 1).

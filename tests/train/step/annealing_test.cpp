@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "train/checkpoint/run_state.hpp"
+#include "train/checkpoint/training_state.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -64,10 +64,10 @@ TEST(Annealing, ScheduleInEpochsFollowsTheBatchSize) {
 }
 
 TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
-  RunState state;
+  TrainingState state;
   const auto better = [&](double metric) {
     ++state.epoch;
-    return state.better(metric);
+    return state.update_best(metric);
   };
   EXPECT_TRUE(better(0.0));
   EXPECT_TRUE(better(0.5));

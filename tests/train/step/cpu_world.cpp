@@ -6,7 +6,7 @@
 namespace vaecf::train {
 
 void run_world(int ranks, const device::BackendOptions& options,
-               const std::function<void(const Services&)>& body) {
+               const std::function<void(const RunContext&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
     EngineOf<cpu::Device> engine(cpu::make_device(options));
     Log log;

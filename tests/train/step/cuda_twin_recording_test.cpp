@@ -59,18 +59,18 @@ class CudaTwinRecording : public WorldOfRanks {
       EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
       Log log;
       Progress progress;
-      const Services services{communicator, engine, log, progress};
+      const RunContext context{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, evaluation_batch);
       train_epochs(trainer, 4, [&] {
         model::Model& model = trainer.model();
         if (communicator.rank() != 0) return;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
-          const Services mine{alone, engine, log, progress};
+          const RunContext mine{alone, engine, log, progress};
           Evaluator(dataset, "validation", options_.validation.metrics, mine).evaluate(model);
         });
       });
-      outcome.weights = read_all(engine, FlatState::weights);
+      outcome.weights = read_all(engine, StateTensor::weights);
     };
     comm::run_ranks(ranks, train, cuda::twin::thread_device(true));
     return all;

@@ -25,15 +25,15 @@ struct OneRun {
 
 class CudaTwinTraining : public WorldOfRanks {
  protected:
-  OneRun train_on(const Services& services) {
+  OneRun train_on(const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, services, dataset, evaluation_batch);
+    Trainer trainer(options_, context, dataset, evaluation_batch);
     OneRun run;
     train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
-    run.weights = read_all(services.engine, FlatState::weights);
-    run.moments = read_all(services.engine, FlatState::second_moment);
+    run.weights = read_all(context.engine, StateTensor::weights);
+    run.moments = read_all(context.engine, StateTensor::second_moment);
     run.scale = trainer.loss_scale();
-    Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
+    Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
     for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
       run.metrics[name] = value.mean;
     }
@@ -44,16 +44,16 @@ class CudaTwinTraining : public WorldOfRanks {
     backend_.precision = precision;
     backend_.graph = graph;
     backend_.resident = resident;
-    return of_ranks(1, [&](const Services& services) { return train_on(services); })[0];
+    return of_ranks(1, [&](const RunContext& context) { return train_on(context); })[0];
   }
 
   OneRun on_cpu() {
     OneRun run;
-    with_cpu([&](const Services& services) { run = train_on(services); });
+    with_cpu([&](const RunContext& context) { run = train_on(context); });
     return run;
   }
 
-  static void with_cpu(const std::function<void(const Services&)>& body) {
+  static void with_cpu(const std::function<void(const RunContext&)>& body) {
     comm::run_ranks(1, [&](comm::Communicator& communicator) {
       EngineOf<cpu::Device> engine(std::make_unique<cpu::Device>(1, Precision::fp32, true));
       Log log;
@@ -97,7 +97,7 @@ TEST_F(CudaTwinTraining, FollowsTheCurveOfTheCpu) {
 TEST_F(CudaTwinTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
   options_.train.epochs = 2;
   options_.optimizer.learning_rate = 0.01;
-  const auto on = [&](bool twin, const std::function<void(const Services&)>& body) {
+  const auto on = [&](bool twin, const std::function<void(const RunContext&)>& body) {
     if (twin)
       on_ranks(1, body);
     else
@@ -107,19 +107,19 @@ TEST_F(CudaTwinTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
   for (const bool written_by_twin : {false, true}) {
     SCOPED_TRACE(written_by_twin);
     options_.name = written_by_twin ? "by_twin" : "by_cpu";
-    on(written_by_twin, [&](const Services& services) { train(options_, services); });
+    on(written_by_twin, [&](const RunContext& context) { train(options_, context); });
     std::array<std::vector<std::int32_t>, 2> items;
     std::array<std::vector<float>, 2> scores;
     std::array<double, 2> ndcg{};
     for (const std::size_t twin : {0U, 1U}) {
       items[twin].resize(20);
       scores[twin].resize(20);
-      on(twin == 1, [&](const Services& services) {
+      on(twin == 1, [&](const RunContext& context) {
         const io::DatasetFile dataset(options_.data.file);
         const std::string checkpoint = options_.best_checkpoint();
-        Recommender(options_, services, checkpoint, dataset, {10, false, {}})
+        Recommender(options_, context, checkpoint, dataset, {10, false, {}})
             .recommend(seen.view(), {}, items[twin], scores[twin]);
-        ndcg[twin] = test(options_, services, checkpoint).model.metrics.at("ndcg@10").mean;
+        ndcg[twin] = test(options_, context, checkpoint).model.metrics.at("ndcg@10").mean;
       });
     }
     EXPECT_EQ(items[0], items[1]);

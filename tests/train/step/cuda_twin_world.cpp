@@ -8,7 +8,7 @@
 namespace vaecf::train {
 
 void run_world(int ranks, const device::BackendOptions& options,
-               const std::function<void(const Services&)>& body) {
+               const std::function<void(const RunContext&)>& body) {
   const auto run = [&](comm::Communicator& communicator) {
     EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(options, 0));
     Log log;

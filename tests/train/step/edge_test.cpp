@@ -17,13 +17,13 @@ class Edge : public TrainTest {
   };
 
   Outcome train_three_epochs(int ranks) {
-    const auto outcomes = of_ranks(ranks, [&](const Services& services) {
+    const auto outcomes = of_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, 0);
+      Trainer trainer(options_, context, dataset, 0);
       std::int64_t users_counted = 0;
       train_epochs(trainer, 3, [&] { users_counted += trainer.losses().users; });
       return Outcome{weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
-                     services.communicator.all_reduce(users_counted)};
+                     context.communicator.all_reduce(users_counted)};
     });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
     return outcomes[0];
@@ -42,10 +42,10 @@ class Edge : public TrainTest {
 };
 
 TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
-  on_ranks(1, [&](const Services& services) {
+  on_ranks(1, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
     const auto nll = [&](const std::vector<std::int64_t>& epochs) {
-      Trainer trainer(options_, services, dataset, 0);
+      Trainer trainer(options_, context, dataset, 0);
       for (const std::int64_t epoch : epochs) trainer.start_epoch(epoch);
       trainer.step(0);
       return trainer.losses().nll;
@@ -99,9 +99,9 @@ TEST_F(Edge, NonFiniteLossThrowsWithStep) {
 TEST_F(Edge, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
-  on_ranks(1, [&](const Services& services) {
+  on_ranks(1, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, services, dataset, 0);
+    Trainer trainer(options_, context, dataset, 0);
     cpu::Device device(1, device::Precision::fp32, true);
     model::Network<cpu::Device> model(options_.model, dataset.items(), device, dataset.rows("train"));
     model::initialize(model, model.shape(), options_.train.seed);
@@ -113,13 +113,13 @@ TEST_F(Edge, EachUpdateSamplesNewDropoutAndNoise) {
     device.gather_batch(*users, all, true, *batch);
 
     const auto gradients = device.make_buffer(model.layout().size);
-    model::StepClock<cpu::Device> clock(device, false);
+    model::StepTimer<cpu::Device> timer(device, false);
     const auto state = device.make_step_state();
     double before = 0.0;
     for (std::uint32_t step = 0; step < 3; ++step) {
       device.begin_step({.seed = options_.train.seed, .step = step, .rule = {}}, *state);
       device.clear_losses(*state);
-      model.forward_backward({*batch}, *state, *gradients, {}, clock);
+      model.forward_backward({*batch}, *state, *gradients, {}, timer);
       device.end_step(*state);
       const device::LossSums expected = device.read_losses(*state);
       trainer.start_epoch(step);

@@ -37,11 +37,11 @@ TEST_F(Equivalence, OverlapHasNoEffect) {
 TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
   std::vector<EvaluationResult> results;
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    const auto of_rank = of_ranks(ranks, [&](const Services& services) {
+    const auto of_rank = of_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, evaluation_batch);
       train_epochs(trainer, 3);
-      Evaluator evaluator(dataset, "validation", options_.validation.metrics, services);
+      Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
       return evaluator.evaluate(trainer.model());
     });
     for (const EvaluationResult& result : of_rank) {

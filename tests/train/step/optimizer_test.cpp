@@ -148,7 +148,7 @@ TEST(Optimizer, SkipsUpdatedLayers) {
 }
 
 TEST(Optimizer, RuleContainsBiasCorrectionsComputedInFp64) {
-  const Rules rules({}, 0.25, 0.0);
+  const UpdateRules rules({}, 0.25, 0.0);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
   EXPECT_FLOAT_EQ(rules.rule(0, 500).rate, 3.1622776601683794e-4F);
   EXPECT_FLOAT_EQ(rules.rule(9, 500).rate, 1.531890739511824e-4F);
@@ -158,8 +158,8 @@ TEST(Optimizer, RuleContainsBiasCorrectionsComputedInFp64) {
 }
 
 TEST(Optimizer, RuleContainsClipping) {
-  EXPECT_EQ(Rules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
-  EXPECT_EQ(Rules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
+  EXPECT_EQ(UpdateRules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
+  EXPECT_EQ(UpdateRules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
   // A NaN is not hidden by a factor; a norm beyond fp32 stops the update.
   device::UpdateRule rule;
   rule.clip_norm = 2.0F;

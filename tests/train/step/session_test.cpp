@@ -11,9 +11,9 @@ namespace {
 class Session : public TrainTest {
  protected:
   TrainResult run(int ranks) {
-    return train_on(ranks, [&](const Services& services) {
-      check(options_, services);
-      return train(options_, services);
+    return train_on(ranks, [&](const RunContext& context) {
+      validate_run(options_, context);
+      return train(options_, context);
     });
   }
 
@@ -74,8 +74,8 @@ TEST_F(Session, WritesACompleteRunFolder) {
   const io::CheckpointFile checkpoint(options_.best_checkpoint());
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), result.best_epoch);
   EXPECT_EQ(checkpoint.attribute<double>("best_metric"), result.best_metric);
-  on_ranks(1, [&](const Services& services) {
-    EXPECT_EQ(test(options_, services, options_.best_checkpoint()).epoch, result.best_epoch);
+  on_ranks(1, [&](const RunContext& context) {
+    EXPECT_EQ(test(options_, context, options_.best_checkpoint()).epoch, result.best_epoch);
   });
   EXPECT_EQ(events("test").size(), 1U);
 }
@@ -86,8 +86,8 @@ TEST_F(Session, UnmovableOldLogThrowsOnAllRanks) {
   const std::string log = options_.run_folder() + "/metrics.jsonl";
   const std::string before = text_of(log);
   std::filesystem::create_directory(log + ".old");
-  on_ranks(2, [&](const Services& services) {
-    const std::string message = message_of<InputError>([&] { train(options_, services); });
+  on_ranks(2, [&](const RunContext& context) {
+    const std::string message = message_of<InputError>([&] { train(options_, context); });
     EXPECT_NE(message.find("metrics.jsonl: it belongs to an older run and cannot be moved to"),
               std::string::npos)
         << message;
@@ -175,8 +175,8 @@ TEST_F(Session, LossContainsTheDecayTerm) {
   options_.train.weight_decay = 0.5;
   run(2);
   double squares = 0.0;
-  on_ranks(1, [&](const Services& services) {
-    const auto model = initial_model(options_, services, 60, 1, options_.train.seed);
+  on_ranks(1, [&](const RunContext& context) {
+    const auto model = initial_model(options_, context, 60, 1, options_.train.seed);
     for (const auto& [name, values] : weights_of(*model)) {
       if (!name.ends_with("/weight")) continue;
       for (const float w : values) squares += static_cast<double>(w) * w;

@@ -142,9 +142,9 @@ TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
       EngineOf<Overflowing> engine(std::make_unique<Overflowing>(1, communicator.rank() == 2));
       Log log;
       Progress progress;
-      const Services services{communicator, engine, log, progress};
+      const RunContext context{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, 0);
+      Trainer trainer(options_, context, dataset, 0);
       trainer.start_epoch(0);
       std::vector<Tensors> weights;
       for (std::int64_t t = 0; t < 4; ++t) {

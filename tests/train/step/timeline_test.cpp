@@ -13,9 +13,9 @@ using io::Json;
 class TimelineOfRanks : public TrainTest {
  protected:
   /// Trains on ranks whose clocks differ by several seconds per rank, and drift.
-  Json trace_of(int ranks, const std::function<void(const Services&)>& work) {
-    on_ranks(ranks, [&](const Services& services) {
-      const int rank = services.communicator.rank();
+  Json trace_of(int ranks, const std::function<void(const RunContext&)>& work) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      const int rank = context.communicator.rank();
       const auto begin = Timeline::Clock::now();
       const auto clock = [rank, begin](Timeline::Clock::time_point moment) {
         const std::int64_t true_time = Timeline::nanoseconds(moment);
@@ -24,10 +24,10 @@ class TimelineOfRanks : public TrainTest {
                rank * (5'000'000'000 +
                        Timeline::nanoseconds(Timeline::Clock::time_point(moment - begin)) / 10000);
       };
-      RunTimeline timeline(services.communicator, file("t.json"), std::make_shared<Timeline>(1000, clock));
-      timeline.start(services.communicator);
-      work(services);
-      timeline.write(services.communicator, services.log);
+      RunTimeline timeline(context.communicator, file("t.json"), std::make_shared<Timeline>(1000, clock));
+      timeline.start(context.communicator);
+      work(context);
+      timeline.write(context.communicator, context.log);
     });
     return Json::parse(text_of(file("t.json")));
   }
@@ -71,7 +71,7 @@ class TimelineOfRanks : public TrainTest {
 
 TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
   options_.train.epochs = 2;
-  const Json trace = trace_of(2, [&](const Services& services) { train(options_, services); });
+  const Json trace = trace_of(2, [&](const RunContext& context) { train(options_, context); });
   expect_nested(trace, 2);
   std::map<std::string, int> names;
   for (const Json& event : trace.at("traceEvents")) {
@@ -99,13 +99,13 @@ TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
 
 TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   constexpr int meetings = 20;
-  const Json trace = trace_of(3, [&](const Services& services) {
-    const auto timeline = services.communicator.activity().timeline();
+  const Json trace = trace_of(3, [&](const RunContext& context) {
+    const auto timeline = context.communicator.activity().timeline();
     for (int i = 0; i < meetings; ++i) {
       // No rank leaves an all-reduce before all have entered it, so a rank's first half ends before any
       // rank's second half begins.
       { const Timeline::Span span(timeline, Track::run, "before", "meeting", i); }
-      services.communicator.all_reduce(std::int64_t{1});
+      context.communicator.all_reduce(std::int64_t{1});
       { const Timeline::Span span(timeline, Track::run, "after", "meeting", i); }
     }
   });
@@ -138,8 +138,8 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
 TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
   StopFlag stop;
   stop.request();
-  const Json trace = trace_of(2, [&](const Services& services) {
-    const Services stopped{services.communicator, services.engine, services.log, services.progress, &stop};
+  const Json trace = trace_of(2, [&](const RunContext& context) {
+    const RunContext stopped{context.communicator, context.engine, context.log, context.progress, &stop};
     EXPECT_TRUE(train(options_, stopped).stopped);
   });
   expect_nested(trace, 2);
@@ -148,11 +148,11 @@ TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
 
 TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
   const auto curve = [&](bool with) {
-    return of_ranks(2, [&](const Services& services) {
+    return of_ranks(2, [&](const RunContext& context) {
       std::optional<RunTimeline> timeline;
-      if (with) timeline.emplace(services.communicator, file("t.json")).start(services.communicator);
-      const double metric = train(options_, services).best_metric;
-      if (timeline) timeline->write(services.communicator, services.log);
+      if (with) timeline.emplace(context.communicator, file("t.json")).start(context.communicator);
+      const double metric = train(options_, context).best_metric;
+      if (timeline) timeline->write(context.communicator, context.log);
       return metric;
     })[0];
   };
@@ -160,9 +160,9 @@ TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
 }
 
 TEST_F(TimelineOfRanks, IsRemovedIfTheRunFails) {
-  on_ranks(1, [&](const Services& services) {
-    RunTimeline timeline(services.communicator, file("failed/t.json"));
-    timeline.start(services.communicator);
+  on_ranks(1, [&](const RunContext& context) {
+    RunTimeline timeline(context.communicator, file("failed/t.json"));
+    timeline.start(context.communicator);
   });
   EXPECT_TRUE(std::filesystem::is_empty(file("failed")));
 }

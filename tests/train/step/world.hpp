@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <functional>
 
@@ -9,6 +9,6 @@ namespace vaecf::train {
 /// Runs `body` on thread ranks, each with its own engine. The device is selected by linking cpu_world.cpp, or
 /// cuda_twin_world.cpp for the host emulation of the CUDA device.
 void run_world(int ranks, const device::BackendOptions& options,
-               const std::function<void(const Services&)>& body);
+               const std::function<void(const RunContext&)>& body);
 
 }  // namespace vaecf::train

@@ -21,19 +21,19 @@ class WorldOfRanks : public TrainTest {
   World run(int ranks, std::int64_t steps) {
     const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
     World world{none, none, none, none};
-    on_ranks(ranks, [&](const Services& services) {
-      const auto rank = static_cast<std::size_t>(services.communicator.rank());
+    on_ranks(ranks, [&](const RunContext& context) {
+      const auto rank = static_cast<std::size_t>(context.communicator.rank());
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, services, dataset, 0);
+      Trainer trainer(options_, context, dataset, 0);
       for (std::int64_t s = 0; s < steps; ++s) {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
         trainer.step(t);
-        if (s == 0) world.gradient[rank] = read_all(services.engine, FlatState::first_moment);
+        if (s == 0) world.gradient[rank] = read_all(context.engine, StateTensor::first_moment);
       }
       world.weights[rank] = weights_of(trainer.model());
-      world.masters[rank] = read_all(services.engine, FlatState::weights);
-      world.moments[rank] = read_all(services.engine, FlatState::second_moment);
+      world.masters[rank] = read_all(context.engine, StateTensor::weights);
+      world.moments[rank] = read_all(context.engine, StateTensor::second_moment);
     });
     return world;
   }

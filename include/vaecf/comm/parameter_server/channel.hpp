@@ -33,8 +33,8 @@ struct Roles {
 /// The message that precedes each worker's gradient.
 struct PushHeader {
   std::int64_t step = 0;
-  std::int64_t users = 0;  ///< number of users that the gradient is summed over
-  double squares = 0.0;    ///< scaled sum of squares of the gradient, if the server clips it
+  std::int64_t users = 0;     ///< number of users that the gradient is summed over
+  double squared_norm = 0.0;  ///< scaled sum of squares of the gradient, if the server clips it
 };
 
 /// Transfers gradients from workers to servers and weights from servers to workers, in host memory. `plan` is
@@ -48,17 +48,17 @@ struct PushHeader {
 ///     send_weights(b, masters, waiting);  queues the replies, which the next receive or flush() sends
 ///   flush();                              all weights are sent, and the masters may change
 ///
-/// With `bf16_wire`, gradients and weights are sent as bf16; servers sum gradients in fp32.
+/// With `bf16_comm`, gradients and weights are sent as bf16; servers sum gradients in fp32.
 class ParameterServerChannel {
  public:
   /// Makes the channel between all ranks of `communicator`, which must outlive it, as must `device`.
   /// Collective.
   ParameterServerChannel(Communicator& communicator, cpu::Device& device, const BucketPlan& plan, Roles roles,
-                         bool bf16_wire);
+                         bool bf16_comm);
 
   const BucketPlan& plan() const { return plan_; }
   const Roles& roles() const { return roles_; }
-  bool bf16_wire() const { return bf16_wire_; }
+  bool bf16_comm() const { return bf16_comm_; }
   /// Returns the bytes that a worker sends to one server in one step.
   std::int64_t push_bytes() const { return static_cast<std::int64_t>(sizeof(PushHeader)) + pull_bytes(); }
   /// Returns the bytes that a worker receives from one server in one step.
@@ -69,14 +69,14 @@ class ParameterServerChannel {
   void push_and_pull(const PushHeader& header, const cpu::FloatBuffer& gradients,
                      cpu::Parameters& parameters);
 
-  // The following functions, up to add_over_servers(), are for servers only.
+  // The following functions, up to all_reduce_servers(), are for servers only.
   /// Blocks until a push of any worker has arrived, and returns that worker. Its header and gradient must be
   /// received next.
-  int next_worker() { return messages_->probe_any(); }
+  int wait_for_worker() { return messages_->probe_any(); }
   /// Receives one header from each of `workers`, in their order. Blocks until all have arrived.
   std::vector<PushHeader> receive_headers(std::span<const int> workers);
   /// Receives this server's part of the gradient `bucket` from `workers`, and stores the sum, taken in their
-  /// order, in packed(bucket) of `shard`. Blocks until all have arrived.
+  /// order, in shard_range(bucket) of `shard`. Blocks until all have arrived.
   void receive_sum(std::int64_t bucket, std::span<const int> workers, cpu::FloatBuffer& shard);
   /// Queues this server's weights of `bucket` for sending to `workers`. `masters` (shard_size() elements)
   /// must not change until flush() has returned.
@@ -84,13 +84,13 @@ class ParameterServerChannel {
   /// Sends all queued weights. Blocks until they are sent.
   void flush();
   /// Sums `value` over all servers, in place. All servers must call it.
-  void add_over_servers(float& value);
+  void all_reduce_servers(float& value);
 
   /// Copies every server's `shard` (null on workers) to its parts of `flat` on all ranks. Collective.
   void all_gather_shards(const cpu::FloatBuffer* shard, cpu::FloatBuffer& flat);
 
  private:
-  std::span<const std::byte> bytes_out(const cpu::FloatBuffer& buffer, Range range) const;
+  std::span<const std::byte> outgoing_bytes(const cpu::FloatBuffer& buffer, Range range) const;
   /// Receives `recvs` and sends the queued replies concurrently.
   void receive(std::span<const RecvBuffer> recvs);
 
@@ -99,11 +99,11 @@ class ParameterServerChannel {
   cpu::Device& device_;
   BucketPlan plan_;
   Roles roles_;
-  bool bf16_wire_;
+  bool bf16_comm_;
   std::unique_ptr<cpu::Bf16Buffer> bf16_out_;  // gradient of a worker, weights of a server
   std::unique_ptr<cpu::Bf16Buffer> bf16_in_;   // weights of a worker, terms of a server
   std::unique_ptr<cpu::FloatBuffer> terms_;    // on servers: part of one bucket from each worker
-  std::vector<SendBuffer> answers_;
+  std::vector<SendBuffer> pending_replies_;
 };
 
 }  // namespace vaecf::comm

@@ -1,4 +1,4 @@
-#include "train/run/machine.hpp"
+#include "train/run/host_info.hpp"
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/digest.hpp>
@@ -26,17 +26,17 @@ std::string processor() {
 
 }  // namespace
 
-std::string machine_description() {
+std::string describe_host() {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  return format("{}, {} cores, {:.0f} GiB", processor(), cores_of_host(), memory / 1073741824.0);
+  return format("{}, {} cores, {:.0f} GiB", processor(), host_cores(), memory / 1073741824.0);
 }
 
-std::int64_t cores_of_host() {
+std::int64_t host_cores() {
   return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-std::int64_t cores_of_ranks(comm::Communicator& ranks) {
+std::int64_t usable_cores(comm::Communicator& ranks) {
   struct Affinity {
     std::uint64_t host;
     cpu_set_t cores;
@@ -46,7 +46,7 @@ std::int64_t cores_of_ranks(comm::Communicator& ranks) {
   own.host = io::xxh64(ranks.host());
   // If the kernel returns no mask, as for more cores than a cpu_set_t can contain, assume all cores.
   if (sched_getaffinity(0, sizeof(own.cores), &own.cores) != 0) {
-    for (std::int64_t core = 0; core < cores_of_host(); ++core) CPU_SET(core, &own.cores);
+    for (std::int64_t core = 0; core < host_cores(); ++core) CPU_SET(core, &own.cores);
   }
   std::vector<Affinity> all(static_cast<std::size_t>(ranks.size()));
   ranks.all_gather(std::span<const char>(reinterpret_cast<const char*>(&own), sizeof(own)),
@@ -58,10 +58,10 @@ std::int64_t cores_of_ranks(comm::Communicator& ranks) {
   return ranks.all_reduce(std::int64_t{CPU_COUNT(&here.cores)}, comm::Reduction::min);
 }
 
-std::int64_t cores_of_process() {
+std::int64_t process_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : cores_of_host();
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : host_cores();
 }
 
 double peak_memory_mib() {

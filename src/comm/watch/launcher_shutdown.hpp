@@ -12,6 +12,6 @@ namespace vaecf::comm {
 /// Keepalive (oob_tcp_keepalive_time 10, _intvl 5, _probes 3) changes nothing then, because TCP sends no
 /// probes while data, here the order to end, are unacknowledged. With a timeout longer than the probes take,
 /// mpirun ends the run after 25 s, but orted is still there after 110 s.
-void end_launcher_after(double seconds) noexcept;
+void kill_launcher_after(double seconds) noexcept;
 
 }  // namespace vaecf::comm

@@ -1,4 +1,4 @@
-#include "comm/nccl/nccl_connection.hpp"
+#include "comm/nccl/nccl_comm.hpp"
 
 #include <mpi.h>
 #include <vaecf/base/error.hpp>
@@ -39,7 +39,7 @@ void check_nccl(ncclResult_t result, const std::string& call) {
 }
 
 /// Calls MPI once, since Open MPI responds to other ranks only during MPI calls.
-void let_mpi_proceed() {
+void progress_mpi() {
   int on = 0;
   int over = 0;
   MPI_Initialized(&on);
@@ -50,7 +50,7 @@ void let_mpi_proceed() {
 }
 
 /// Broadcasts rank 0's NCCL id. An id of zeros means that ncclGetUniqueId failed on rank 0.
-ncclUniqueId share_id(Communicator& control) {
+ncclUniqueId broadcast_id(Communicator& control) {
   ncclUniqueId id{};
   const ncclResult_t result = control.rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
   if (result != ncclSuccess) id = {};
@@ -70,53 +70,53 @@ int nccl_version() {
 }
 
 std::string nccl_library() {
-  return vaecf::format("NCCL {}", nccl_version_text(nccl_version()));
+  return vaecf::format("NCCL {}", nccl_version_string(nccl_version()));
 }
 
-NcclConnection::NcclConnection(Communicator& control, double timeout)
+NcclComm::NcclComm(Communicator& control, double timeout)
     : name_(vaecf::format("rank {} on {}", control.rank(), control.host())),
       timeout_(timeout),
       exceptions_at_start_(std::uncaught_exceptions()) {
   const std::string what = vaecf::format("connecting {} ranks", control.size());
-  const ncclUniqueId id = share_id(control);
+  const ncclUniqueId id = broadcast_id(control);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // otherwise a rank that waits for others could not be aborted
   try {
     check_nccl(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config), what);
-    await(what, timeout);
+    wait(what, timeout);
   } catch (...) {
-    abandon();
+    abort();
     throw;
   }
 }
 
-NcclConnection::~NcclConnection() {
-  if (std::uncaught_exceptions() > exceptions_at_start_) abandon();
+NcclComm::~NcclComm() {
+  if (std::uncaught_exceptions() > exceptions_at_start_) abort();
   if (comm_ == nullptr) return;
   try {
     const std::string what = "disconnecting from the other ranks";
     check_nccl(ncclCommFinalize(comm_), what);
-    await(what, timeout_);
+    wait(what, timeout_);
     ncclCommDestroy(comm_);
   } catch (...) {
-    abandon();
+    abort();
   }
 }
 
-bool NcclConnection::done(const std::string& what) const {
+bool NcclComm::done(const std::string& what) const {
   ncclResult_t state = ncclSuccess;
   check_nccl(ncclCommGetAsyncError(comm_, &state), "querying errors");
   check_nccl(state, what);
   return state == ncclSuccess;
 }
 
-void NcclConnection::await(const std::string& what, double timeout) const {
+void NcclComm::wait(const std::string& what, double timeout) const {
   using Clock = std::chrono::steady_clock;
   // NCCL runs most calls in its own thread, which usually finishes sooner than a sleep would.
   constexpr std::chrono::microseconds soon{200};
   const auto begin = Clock::now();
   while (!done(what)) {
-    let_mpi_proceed();
+    progress_mpi();
     const auto waited = Clock::now() - begin;
     if (waited > std::chrono::duration<double>(timeout)) {
       throw RunError(vaecf::format(
@@ -133,7 +133,7 @@ void NcclConnection::await(const std::string& what, double timeout) const {
   }
 }
 
-void NcclConnection::start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
+void NcclComm::start(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& call) {
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr)
     throw RunError("NCCL: the connection to the other ranks was aborted after an earlier error");
@@ -141,19 +141,19 @@ void NcclConnection::start(const std::string& what, const std::function<ncclResu
     const ncclResult_t result = call(comm_);
     check_nccl(result, what);
     // No timeout is needed: the watchdog detects a call that makes no progress.
-    if (result == ncclInProgress) await(what, std::numeric_limits<double>::infinity());
+    if (result == ncclInProgress) wait(what, std::numeric_limits<double>::infinity());
   } catch (...) {
-    abandon();
+    abort();
     throw;
   }
 }
 
-void NcclConnection::check() {
+void NcclComm::check() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock && comm_ != nullptr) done("a collective");
 }
 
-void NcclConnection::abandon() noexcept {
+void NcclComm::abort() noexcept {
   if (comm_ == nullptr) return;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   try {

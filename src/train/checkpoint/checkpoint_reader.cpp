@@ -1,9 +1,9 @@
-#include "train/checkpoint/checkpoint_reading.hpp"
+#include "train/checkpoint/checkpoint_reader.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include "train/run/agreement.hpp"
+#include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
 #include <algorithm>
@@ -47,9 +47,9 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
 
 /// Throws InputError unless the checkpoint was trained with the user features that the model of `options`
 /// has.
-void require_same_features(const std::string& path, const RunState& checkpoint, const SessionOptions& options,
-                           const io::DatasetFile& dataset) {
-  const std::int64_t expected = model_inputs(options, dataset).features;
+void require_same_features(const std::string& path, const TrainingState& checkpoint,
+                           const TrainingConfig& options, const io::DatasetFile& dataset) {
+  const std::int64_t expected = model_input_dims(options, dataset).features;
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(
@@ -90,16 +90,16 @@ int depth_in(const std::string& folder, const std::filesystem::path& file) {
 }
 
 /// A checkpoint to resume from, and its state.
-struct Point {
+struct ResumeCandidate {
   std::string path;
-  RunState state;
+  TrainingState state;
 };
 
 /// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
 /// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a valid file
 /// of another format version, since training from scratch instead would archive it.
-std::optional<Point> newest_whole(const std::string& folder, Log& log) {
-  std::array<std::optional<Point>, 3> newest;
+std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
+  std::array<std::optional<ResumeCandidate>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);
   for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
     auto& slot = newest[static_cast<std::size_t>(file->kind)];
@@ -111,23 +111,23 @@ std::optional<Point> newest_whole(const std::string& folder, Log& log) {
       log.warn("skipping unreadable checkpoint: {}", error.what());
       continue;
     }
-    slot = {file->path, state_of(file->path, *whole)};
+    slot = {file->path, from_attributes(file->path, *whole)};
   }
-  std::optional<Point> found;
+  std::optional<ResumeCandidate> found;
   for (auto& point : newest) {
     if (point && (!found || point->state.updates_done > found->state.updates_done)) found = std::move(point);
   }
   return found;
 }
 
-Point read_named(const SessionOptions& options, const std::string& path) {
+ResumeCandidate read_checkpoint(const TrainingConfig& options, const std::string& path) {
   const std::string folder = options.checkpoint_folder();
   if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
     throw InputError(format(
         "{}: a new run deletes or archives checkpoints in this folder; move it to another folder first",
         path));
   }
-  return {path, state_of(path, io::CheckpointFile(path))};
+  return {path, from_attributes(path, io::CheckpointFile(path))};
 }
 
 /// Returns the epoch of a checkpoint that was written at the end of an epoch; 0 if it was not, or is not
@@ -143,7 +143,7 @@ std::int64_t epoch_of(const std::string& path) {
 
 /// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
 /// that epoch if possible. For rank 0 only.
-bool best_is_there(const SessionOptions& options, const RunState& state) {
+bool best_exists(const TrainingConfig& options, const TrainingState& state) {
   if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
   // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
   const std::string by_epoch =
@@ -157,7 +157,7 @@ bool best_is_there(const SessionOptions& options, const RunState& state) {
 }
 
 /// Throws InputError if the checkpoint at `path` was trained on another dataset.
-void require_same_dataset(const std::string& path, const RunState& checkpoint,
+void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
                           const io::DatasetFile& dataset) {
   if (checkpoint.items != dataset.items()) {
     throw InputError(
@@ -174,20 +174,20 @@ void require_same_dataset(const std::string& path, const RunState& checkpoint,
 
 }  // namespace
 
-model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset) {
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
   return {dataset.items(), options.model.features == model::FeaturesInput::off ? 0 : dataset.features()};
 }
 
-CheckpointReader::CheckpointReader(const std::string& path, const Services& services)
-    : path_(path), services_(services) {
-  on_root(services.communicator, [&] {
+CheckpointReader::CheckpointReader(const std::string& path, const RunContext& context)
+    : path_(path), context_(context) {
+  run_on_root(context.communicator, [&] {
     file_.emplace(path);
-    state_ = state_of(path, *file_);
+    state_ = from_attributes(path, *file_);
   });
-  broadcast(state_, services.communicator);
+  broadcast(state_, context.communicator);
 }
 
-void CheckpointReader::require_trained_on(const SessionOptions& options,
+void CheckpointReader::require_trained_on(const TrainingConfig& options,
                                           const io::DatasetFile& dataset) const {
   require_same_features(path_, state_, options, dataset);
   require_same_dataset(path_, state_, dataset);
@@ -195,7 +195,7 @@ void CheckpointReader::require_trained_on(const SessionOptions& options,
 
 void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
                             const WriteRows& write) {
-  on_root(services_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
+  run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
   std::vector<float> values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const device::TensorSpec& spec = specs[i];
@@ -203,11 +203,11 @@ void CheckpointReader::read(const std::string& group, const std::vector<device::
     for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
       const Range rows{begin, std::min(spec.rows, begin + block_rows)};
       values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
-      on_root(services_.communicator,
-              [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
-      services_.communicator.broadcast(std::span<float>(values), 0);
+      run_on_root(context_.communicator,
+                  [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
+      context_.communicator.broadcast(std::span<float>(values), 0);
       write(static_cast<int>(i), rows, values);
-      services_.communicator.activity().note_progress();
+      context_.communicator.activity().note_progress();
     }
   }
 }
@@ -230,56 +230,56 @@ void CheckpointReader::restore(Trainer& trainer) {
   const bool updated = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
   for (const auto& [part, group] : tensor_groups) {
-    services_.engine.write(part, updated,
-                           [&, name = group](const WriteRows& write) { read(name, specs, write); });
+    context_.engine.write_state(part, updated,
+                                [&, name = group](const WriteRows& write) { read(name, specs, write); });
   }
-  trainer.go_on(
+  trainer.restore_progress(
       state_.updates_done, state_.users_seen,
       {static_cast<float>(state_.loss_scale), static_cast<std::int32_t>(state_.loss_scale_good_steps)});
 }
 
-std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
+std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
                                              const std::string& requested) {
-  comm::Communicator& communicator = services.communicator;
-  std::optional<Point> point;
-  on_root(communicator, [&] {
+  comm::Communicator& communicator = context.communicator;
+  std::optional<ResumeCandidate> point;
+  run_on_root(communicator, [&] {
     if (requested == "auto") {
-      point = newest_whole(options.checkpoint_folder(), services.log);
+      point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
     } else {
-      point = read_named(options, requested);
+      point = read_checkpoint(options, requested);
     }
   });
   if (communicator.all_reduce(std::int64_t{point ? 1 : 0}, comm::Reduction::max) == 0) return std::nullopt;
   if (!point) point.emplace();
-  point->path = communicator.broadcast_text(std::move(point->path), 0);
+  point->path = communicator.broadcast_string(std::move(point->path), 0);
   broadcast(point->state, communicator);
   require_same_dataset(point->path, point->state, io::DatasetFile(options.data.file));
   return ResumePoint{point->path, point->state.configuration};
 }
 
-bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator) {
-  return ask_root(communicator,
-                  [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
+bool resumes_in_place(const TrainingConfig& options, comm::Communicator& communicator) {
+  return query_root(communicator,
+                    [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
 }
 
-void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
-                 RunState& state) {
+void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& context,
+                               const std::string& select, TrainingState& state) {
   if (state.best_epoch == 0) return;
-  const bool there = ask_root(services.communicator, [&] {
+  const bool there = query_root(context.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("validation.select has changed from \"{}\" to \"{}\"", state.select, select);
-    } else if (!best_is_there(options, state)) {
+    } else if (!best_exists(options, state)) {
       other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
                      state.best_epoch);
     }
     if (other.empty()) return true;
-    services.log.warn("{}; best-epoch tracking restarts here", other);
+    context.log.warn("{}; best-epoch tracking restarts here", other);
     const std::string best = options.best_checkpoint();
-    if (std::filesystem::is_regular_file(best)) move_checkpoint_aside(options, best);
+    if (std::filesystem::is_regular_file(best)) archive_checkpoint(options, best);
     return false;
   });
-  if (!there) state.forget_best();
+  if (!there) state.reset_best();
 }
 
 }  // namespace vaecf::train

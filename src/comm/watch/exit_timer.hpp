@@ -40,12 +40,12 @@ inline bool stopped_within(double seconds, const std::stop_token& stop) {
 }
 
 /// Ends this process by _Exit unless destroyed in time: for calls that may hang and cannot be canceled.
-class Deadline {
+class ScopedExitTimer {
  public:
   /// After `seconds`, writes `message` (if not empty) to standard error and ends the process with `code`.
   /// Seconds in which the process is suspended do not count: it sleeps for at most a second at a time, and
   /// each sleep counts once, however long it took.
-  Deadline(double seconds, std::string message, int code = 1)
+  ScopedExitTimer(double seconds, std::string message, int code = 1)
       : thread_([seconds, message = std::move(message), code](const std::stop_token& stop) {
           for (double left = seconds; left > 0.0; left -= 1.0) {
             if (stopped_within(std::min(left, 1.0), stop)) return;

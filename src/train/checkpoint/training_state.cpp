@@ -1,4 +1,4 @@
-#include "train/checkpoint/run_state.hpp"
+#include "train/checkpoint/training_state.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -14,7 +14,7 @@ namespace vaecf::train {
 namespace {
 
 constexpr std::int64_t checkpoint_format = 1;
-namespace position {  // indices of sum_names and RunState::epoch_sums
+namespace position {  // indices of sum_names and TrainingState::epoch_sums
 enum : std::size_t { nll, kl, weighted_kl, users, skipped };
 }
 
@@ -44,14 +44,14 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
 }
 
 /// Returns the total over ranks. For skipped steps this is the maximum, since all ranks skip the same steps.
-double total(const RunState& state, std::size_t sum) {
+double total(const TrainingState& state, std::size_t sum) {
   double all = 0.0;
   for (const double one : state.epoch_sums[sum])
     all = sum == position::skipped ? std::max(all, one) : all + one;
   return all;
 }
 
-void require_sense(const std::string& path, const RunState& state) {
+void require_sense(const std::string& path, const TrainingState& state) {
   const auto require = [&](bool holds, const char* name) {
     if (holds) return;
     throw InputError(format("{}: attribute {} is out of range; use another checkpoint", path, name));
@@ -93,17 +93,17 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
   return text == nullptr ? "" : *text;
 }
 
-void RunState::describe(const SessionOptions& options, const io::DatasetFile& dataset,
-                        const std::string& metric) {
+void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
+                             const std::string& metric) {
   select = metric;
   configuration = options.configuration_text;
   items = dataset.items();
   dataset_checksum = dataset.fingerprint();
-  features = model_inputs(options, dataset).features;
+  features = model_input_dims(options, dataset).features;
   feature_hashing = feature_hashing_of(dataset);
 }
 
-bool RunState::better(double metric) {
+bool TrainingState::update_best(double metric) {
   if (best_epoch != 0 && !(metric > best_metric)) {
     ++patience_count;
     return false;
@@ -114,13 +114,13 @@ bool RunState::better(double metric) {
   return true;
 }
 
-void RunState::forget_best() {
+void TrainingState::reset_best() {
   best_epoch = 0;
   best_metric = 0.0;
   patience_count = 0;
 }
 
-void RunState::gather_sums(const device::LossSums& mine, comm::Communicator& communicator) {
+void TrainingState::gather_sums(const device::LossSums& mine, comm::Communicator& communicator) {
   const std::array<double, sum_names.size()> own = {mine.nll, mine.kl, mine.weighted_kl,
                                                     static_cast<double>(mine.users),
                                                     static_cast<double>(mine.skipped)};
@@ -130,7 +130,7 @@ void RunState::gather_sums(const device::LossSums& mine, comm::Communicator& com
   }
 }
 
-device::LossSums RunState::sums_of(int rank, int size) const {
+device::LossSums TrainingState::sums_of(int rank, int size) const {
   const bool as_before = static_cast<std::size_t>(size) == epoch_sums[0].size();
   if (!as_before && rank > 0) return {};
   std::array<double, sum_names.size()> values{};
@@ -142,7 +142,7 @@ device::LossSums RunState::sums_of(int rank, int size) const {
           static_cast<std::int64_t>(values[position::skipped])};
 }
 
-io::Attributes attributes_of(const SessionOptions& options, const RunState& state) {
+io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state) {
   io::Attributes attributes = {
       {"format_version", checkpoint_format},
       {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
@@ -164,7 +164,7 @@ io::Attributes attributes_of(const SessionOptions& options, const RunState& stat
   return attributes;
 }
 
-RunState state_of(const std::string& path, const io::CheckpointFile& file) {
+TrainingState from_attributes(const std::string& path, const io::CheckpointFile& file) {
   const auto version = file.attribute<std::int64_t>("format_version");
   if (version != checkpoint_format) {
     throw InputError(
@@ -172,7 +172,7 @@ RunState state_of(const std::string& path, const io::CheckpointFile& file) {
                "use the version that wrote the checkpoint",
                path, version, checkpoint_format));
   }
-  RunState state;
+  TrainingState state;
   each_attribute(state, file.attributes().contains("features"), [&](const std::string& name, auto& field) {
     field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
   });
@@ -181,12 +181,12 @@ RunState state_of(const std::string& path, const io::CheckpointFile& file) {
   return state;
 }
 
-void broadcast(RunState& state, comm::Communicator& communicator) {
+void broadcast(TrainingState& state, comm::Communicator& communicator) {
   communicator.broadcast(std::span<std::uint64_t>(&state.file_checksum, 1), 0);
   each_attribute(state, true, [&](const std::string&, auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, std::string>) {
-      field = communicator.broadcast_text(std::move(field), 0);
+      field = communicator.broadcast_string(std::move(field), 0);
     } else if constexpr (std::is_same_v<Field, std::vector<double>>) {
       auto size = static_cast<std::int64_t>(field.size());
       communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);

@@ -12,15 +12,15 @@ namespace vaecf::comm {
 
 /// Owns a non-blocking NCCL communicator (ncclComm_t), whose state is polled. A failed start() throws
 /// RunError and aborts the connection.
-class NcclConnection {
+class NcclComm {
  public:
   /// Connects the ranks of `control`. `timeout` in seconds limits both connecting and disconnecting. Throws
   /// RunError if NCCL has not connected the ranks by then. Collective.
-  NcclConnection(Communicator& control, double timeout);
+  NcclComm(Communicator& control, double timeout);
   /// Disconnects from the other ranks (collective), or aborts if an exception is unwinding.
-  ~NcclConnection();
-  NcclConnection(const NcclConnection&) = delete;
-  NcclConnection& operator=(const NcclConnection&) = delete;
+  ~NcclComm();
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
 
   /// Runs `call` and blocks until NCCL has enqueued it in its stream, so that an event can be recorded after
   /// it. `what` describes the call in messages. Throws RunError if NCCL fails or the connection was aborted.
@@ -29,7 +29,7 @@ class NcclConnection {
   /// immediately while start() runs in another thread, which then reports the error.
   void check();
   /// Aborts NCCL's kernels on the GPU, so that their memory can be freed. Returns within seconds.
-  void abandon() noexcept;
+  void abort() noexcept;
 
  private:
   /// Returns whether the most recent NCCL call has completed (ncclCommGetAsyncError). Throws RunError if it
@@ -37,7 +37,7 @@ class NcclConnection {
   bool done(const std::string& what) const;
   /// Blocks until the most recent NCCL call has completed. Throws RunError if it failed, or after `timeout`
   /// seconds.
-  void await(const std::string& what, double timeout) const;
+  void wait(const std::string& what, double timeout) const;
 
   std::string name_;  ///< "rank 1 on node7"
   double timeout_;

@@ -1,11 +1,11 @@
-#include "train/checkpoint/checkpoint_keeper.hpp"
+#include "train/checkpoint/checkpoint_manager.hpp"
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "train/run/agreement.hpp"
-#include "train/run/machine.hpp"
+#include "train/run/collective_checks.hpp"
+#include "train/run/host_info.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -44,7 +44,7 @@ bool all_finite(const std::vector<float>& values) {
 
 /// Lists checkpoints in order of training progress. Names contain the epoch or the step, which are converted
 /// to steps. File times are not used, since copying a folder may change them.
-std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int64_t steps_per_epoch) {
+std::vector<std::string> resumable_checkpoints(const std::string& folder, std::int64_t steps_per_epoch) {
   std::vector<std::pair<std::int64_t, std::string>> files;
   for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
     if (file.kind == io::CheckpointKind::best) continue;
@@ -59,7 +59,7 @@ std::vector<std::string> files_to_go_on_from(const std::string& folder, std::int
 
 }  // namespace
 
-void Snapshot::make_room(const std::vector<device::TensorSpec>& specs) {
+void Snapshot::allocate(const std::vector<device::TensorSpec>& specs) {
   if (!tensors_.empty()) return;
   std::vector<Tensor> tensors;
   for (const auto& [which, group] : tensor_groups) {
@@ -71,13 +71,13 @@ void Snapshot::make_room(const std::vector<device::TensorSpec>& specs) {
   tensors_ = std::move(tensors);
 }
 
-void Snapshot::take(const SessionOptions& options, const Services& services, const RunState& state,
+void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
                     Trainer& trainer) {
   const model::Model& model = trainer.model();
-  on_root(services.communicator, [&] {
-    attributes_ = attributes_of(options, state);
+  run_on_root(context.communicator, [&] {
+    attributes_ = to_attributes(options, state);
     try {
-      make_room(model.tensors());
+      allocate(model.tensors());
     } catch (const std::bad_alloc&) {
       throw RunError(
           "rank 0 has not enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
@@ -88,8 +88,8 @@ void Snapshot::take(const SessionOptions& options, const Services& services, con
     const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
     std::vector<std::span<float>> values;
     for (Tensor& tensor : mine) values.emplace_back(tensor.values);
-    services.engine.read(tensor_groups[group].first, values);
-    on_root(services.communicator, [&] {
+    context.engine.read_state(tensor_groups[group].first, values);
+    run_on_root(context.communicator, [&] {
       const auto broken =
           std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
       if (broken == mine.end()) return;
@@ -113,40 +113,40 @@ void Snapshot::write(const std::string& path) const {
   io::write_checkpoint(path, attributes_, sources);
 }
 
-CheckpointKeeper::CheckpointKeeper(const SessionOptions& options, const Services& services,
-                                   std::int64_t steps_per_epoch, RunLog& events)
-    : options_(options), services_(services), events_(events) {
-  if (services.communicator.rank() == 0)
-    kept_ = files_to_go_on_from(options.checkpoint_folder(), steps_per_epoch);
+CheckpointManager::CheckpointManager(const TrainingConfig& options, const RunContext& context,
+                                     std::int64_t steps_per_epoch, RunLog& events)
+    : options_(options), context_(context), events_(events) {
+  if (context.communicator.rank() == 0)
+    kept_ = resumable_checkpoints(options.checkpoint_folder(), steps_per_epoch);
 }
 
-CheckpointKeeper::~CheckpointKeeper() {
+CheckpointManager::~CheckpointManager() {
   if (writing_.valid()) writing_.wait();
 }
 
-void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& trainer) {
-  Activity& activity = services_.communicator.activity();
+void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
+  Activity& activity = context_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
-  const auto& timeline = services_.communicator.activity().timeline();
+  const auto& timeline = context_.communicator.activity().timeline();
   const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
-  await();
+  wait();
   const auto begin = Clock::now();
-  snapshot_.take(options_, services_, state, trainer);
-  if (purpose.go_on) last_step_ = state.updates_done;
+  snapshot_.take(options_, context_, state, trainer);
+  if (role.resumable) last_step_ = state.updates_done;
   activity.enter(before);
-  if (services_.communicator.rank() != 0) return;
+  if (context_.communicator.rank() != 0) return;
 
   const std::string name = state.step_in_epoch == 0
                                ? io::checkpoint_name(io::CheckpointKind::epoch, state.epoch)
                                : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
   const std::string file =
-      purpose.go_on ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
-  Write job{file, purpose, state.epoch, state.updates_done, seconds_since(begin)};
+      role.resumable ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
+  Write job{file, role, state.epoch, state.updates_done, seconds_since(begin)};
   writing_ = std::async(std::launch::async, [this, job, timeline, start = Clock::now()]() mutable {
     const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
     job.error = message_of_failure([&] { snapshot_.write(job.file); });
-    if (job.error.empty() && job.purpose.go_on && job.purpose.best) {
+    if (job.error.empty() && job.role.resumable && job.role.best) {
       job.best_error = message_of_failure([&] { io::publish_alias(job.file, options_.best_checkpoint()); });
     }
     job.seconds = seconds_since(start);
@@ -154,43 +154,43 @@ void CheckpointKeeper::save(const RunState& state, Purpose purpose, Trainer& tra
   });
 }
 
-void CheckpointKeeper::await() {
-  if (writing_.valid()) settle(writing_.get());
+void CheckpointManager::wait() {
+  if (writing_.valid()) on_write_finished(writing_.get());
 }
 
-void CheckpointKeeper::report() {
-  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) await();
+void CheckpointManager::poll() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) wait();
 }
 
-void CheckpointKeeper::settle(const Write& done) {
+void CheckpointManager::on_write_finished(const Write& done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
-  if (done.purpose.go_on) go_on_error_ = done.error;
-  if (done.purpose.best) best_error_ = error;
-  if (done.purpose.go_on && done.error.empty()) {
+  if (done.role.resumable) resumable_error_ = done.error;
+  if (done.role.best) best_error_ = error;
+  if (done.role.resumable && done.error.empty()) {
     last_file_ = done.file;
     std::erase(kept_, done.file);
     kept_.push_back(done.file);
-    remove_older();
+    prune();
   }
   io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
   event.set("epoch", done.epoch)
       .set("step", done.step)
       .set("file", done.file)
-      .set("best", done.purpose.best)
+      .set("best", done.role.best)
       .set("copy_seconds", done.copy_seconds)
       .set("seconds", done.seconds);
   if (error.empty()) {
-    services_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
-                        done.copy_seconds, done.seconds);
+    context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
+                       done.copy_seconds, done.seconds);
   } else {
     ++failures_;
-    services_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
+    context_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
     event.set("error", error);
   }
   events_.write(event);
 }
 
-void CheckpointKeeper::remove_older() {
+void CheckpointManager::prune() {
   while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
     std::error_code ignored;  // a file that cannot be removed is harmless
     std::filesystem::remove(kept_.front(), ignored);
@@ -198,15 +198,15 @@ void CheckpointKeeper::remove_older() {
   }
 }
 
-void CheckpointKeeper::finish(bool stopped) {
-  on_root(services_.communicator, [&] {
-    await();
+void CheckpointManager::finish(bool stopped) {
+  run_on_root(context_.communicator, [&] {
+    wait();
     if (!best_error_.empty() && !stopped) {
       throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
     }
-    if (!go_on_error_.empty()) {
+    if (!resumable_error_.empty()) {
       throw RunError(format("{}, but its last checkpoint could not be written: {}",
-                            stopped ? "training was stopped" : "training is done", go_on_error_));
+                            stopped ? "training was stopped" : "training is done", resumable_error_));
     }
   });
 }

@@ -3,14 +3,14 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/run_state.hpp"
+#include "train/checkpoint/training_state.hpp"
 
 namespace vaecf::train {
 
@@ -19,12 +19,12 @@ namespace vaecf::train {
 class CheckpointReader {
  public:
   /// Reads the state. Throws InputError if the file is not a valid checkpoint.
-  CheckpointReader(const std::string& path, const Services& services);
+  CheckpointReader(const std::string& path, const RunContext& context);
 
-  const RunState& state() const { return state_; }
+  const TrainingState& state() const { return state_; }
   /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
   /// model of `options` has.
-  void require_trained_on(const SessionOptions& options, const io::DatasetFile& dataset) const;
+  void require_trained_on(const TrainingConfig& options, const io::DatasetFile& dataset) const;
   /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
   /// model.
   void load_weights(model::Model& model);
@@ -38,18 +38,18 @@ class CheckpointReader {
   void read(const std::string& group, const std::vector<device::TensorSpec>& specs, const WriteRows& write);
 
   std::string path_;
-  Services services_;
+  RunContext context_;
   std::optional<io::CheckpointFile> file_;  // on rank 0
-  RunState state_;
+  TrainingState state_;
 };
 
 /// Returns whether options.resume_from is in the checkpoint folder of this run. If so, the run continues its
 /// log and checkpoints; otherwise it starts new ones. Collective; only rank 0 accesses the file.
-bool goes_on_in_its_folder(const SessionOptions& options, comm::Communicator& communicator);
+bool resumes_in_place(const TrainingConfig& options, comm::Communicator& communicator);
 
 /// Makes best.h5 contain the best epoch of `state`. If that epoch is lost, or `select` has changed, logs a
 /// warning, moves best.h5 to checkpoints.old and resets the best epoch in `state`. Collective.
-void settle_best(const SessionOptions& options, const Services& services, const std::string& select,
-                 RunState& state);
+void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& context,
+                               const std::string& select, TrainingState& state);
 
 }  // namespace vaecf::train

@@ -15,15 +15,15 @@ inline double seconds_since(Clock::time_point begin) {
 }
 
 /// Returns a description of this host, such as "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB".
-std::string machine_description();
+std::string describe_host();
 
 /// Returns the number of cores of this host.
-std::int64_t cores_of_host();
+std::int64_t host_cores();
 /// Returns the number of cores in the affinity mask of this process.
-std::int64_t cores_of_process();
+std::int64_t process_cores();
 /// Returns the number of cores in the combined affinity mask of all ranks of a host; the minimum over hosts.
 /// Collective.
-std::int64_t cores_of_ranks(comm::Communicator& ranks);
+std::int64_t usable_cores(comm::Communicator& ranks);
 
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/run_state.hpp"
+#include "train/checkpoint/training_state.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -20,7 +20,8 @@ class Snapshot {
  public:
   /// Copies state and tensors to rank 0. Collective. Throws RunError on all ranks if a value is not finite,
   /// so that such a checkpoint never replaces a good one, or if rank 0 has not enough memory.
-  void take(const SessionOptions& options, const Services& services, const RunState& state, Trainer& trainer);
+  void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
+            Trainer& trainer);
 
   /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
   /// if writing fails.
@@ -34,33 +35,33 @@ class Snapshot {
     bool vector = false;
     std::vector<float> values;
   };
-  void make_room(const std::vector<device::TensorSpec>& specs);
+  void allocate(const std::vector<device::TensorSpec>& specs);
 
   io::Attributes attributes_;
   std::vector<Tensor> tensors_;  // of the weights, then of each moment
 };
 
 /// The purposes of a checkpoint, at least one.
-struct Purpose {
-  bool go_on = false;  ///< to resume from: named by epoch or step, one of the last run.keep files
-  bool best = false;   ///< written or linked as best.h5
+struct CheckpointRole {
+  bool resumable = false;  ///< to resume from: named by epoch or step, one of the last run.keep files
+  bool best = false;       ///< written or linked as best.h5
 };
 
 /// Writes the checkpoints of a run while training continues: rank 0 takes a Snapshot, and a separate thread
 /// writes it. Only one write is active at a time. A failed write is logged as a warning; existing files are
 /// kept, and later writes are attempted.
-class CheckpointKeeper {
+class CheckpointManager {
  public:
-  CheckpointKeeper(const SessionOptions& options, const Services& services, std::int64_t steps_per_epoch,
-                   RunLog& events);
+  CheckpointManager(const TrainingConfig& options, const RunContext& context, std::int64_t steps_per_epoch,
+                    RunLog& events);
   /// Waits for the active write.
-  ~CheckpointKeeper();
+  ~CheckpointManager();
 
   /// Waits for the active write, takes a snapshot and starts to write it. Collective. Throws RunError on all
   /// ranks if Snapshot::take() does.
-  void save(const RunState& state, Purpose purpose, Trainer& trainer);
+  void save(const TrainingState& state, CheckpointRole role, Trainer& trainer);
   /// Logs the result of a completed write, if any. Does not block.
-  void report();
+  void poll();
   /// Waits for the active write. Collective. Throws RunError on all ranks if the last checkpoint to resume
   /// from was not written, or unless `stopped`, if the last best.h5 was not.
   void finish(bool stopped);
@@ -74,7 +75,7 @@ class CheckpointKeeper {
  private:
   struct Write {
     std::string file;
-    Purpose purpose;
+    CheckpointRole role;
     std::int64_t epoch = 0;
     std::int64_t step = 0;
     double copy_seconds = 0.0;
@@ -83,12 +84,12 @@ class CheckpointKeeper {
     std::string best_error = {};  ///< error of linking the file to best.h5; empty if none
   };
 
-  void await();
-  void settle(const Write& done);
-  void remove_older();
+  void wait();
+  void on_write_finished(const Write& done);
+  void prune();
 
-  const SessionOptions& options_;
-  Services services_;
+  const TrainingConfig& options_;
+  RunContext context_;
   RunLog& events_;
   Snapshot snapshot_;
   std::future<Write> writing_;
@@ -96,8 +97,8 @@ class CheckpointKeeper {
   std::int64_t last_step_ = -1;
   std::string last_file_;
   std::int64_t failures_ = 0;
-  std::string go_on_error_;  // error of the last write to resume from; empty if it succeeded
-  std::string best_error_;   // error of the last write of best.h5; empty if it succeeded
+  std::string resumable_error_;  // error of the last write to resume from; empty if it succeeded
+  std::string best_error_;       // error of the last write of best.h5; empty if it succeeded
 };
 
 }  // namespace vaecf::train

@@ -2,7 +2,7 @@
 
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
 #include <array>
 #include <cstdint>
@@ -17,14 +17,14 @@ inline constexpr std::array<const char*, 5> sum_names = {"nll", "kl", "weighted_
                                                          "skipped_steps"};
 
 /// The groups of tensors in a checkpoint.
-inline constexpr std::array<std::pair<FlatState, const char*>, 3> tensor_groups = {
-    {{FlatState::weights, "weights"},
-     {FlatState::first_moment, "optimizer/first_moment"},
-     {FlatState::second_moment, "optimizer/second_moment"}}};
+inline constexpr std::array<std::pair<StateTensor, const char*>, 3> tensor_groups = {
+    {{StateTensor::weights, "weights"},
+     {StateTensor::first_moment, "optimizer/first_moment"},
+     {StateTensor::second_moment, "optimizer/second_moment"}}};
 
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
-/// identity of its dataset. run_state.cpp lists the fields once, for writing, reading and broadcasting.
-struct RunState {
+/// identity of its dataset. training_state.cpp lists the fields once, for writing, reading and broadcasting.
+struct TrainingState {
   std::int64_t updates_done = 0;
   std::int64_t epoch = 0;          ///< number of completed epochs
   std::int64_t step_in_epoch = 0;  ///< number of completed steps of the next epoch
@@ -48,12 +48,12 @@ struct RunState {
   std::string feature_hashing;
 
   /// Sets the fields from `select` on, which describe what the run trains on.
-  void describe(const SessionOptions& options, const io::DatasetFile& dataset, const std::string& metric);
+  void describe(const TrainingConfig& options, const io::DatasetFile& dataset, const std::string& metric);
   /// Returns whether `metric` of the completed epoch is larger than all previous ones, and updates the best
   /// epoch or the patience count.
-  bool better(double metric);
+  bool update_best(double metric);
   /// Resets the best epoch, so that the next validation is the best so far.
-  void forget_best();
+  void reset_best();
 
   /// Gathers the sums of all ranks. Collective.
   void gather_sums(const device::LossSums& mine, comm::Communicator& communicator);
@@ -67,13 +67,13 @@ struct RunState {
 std::string feature_hashing_of(const io::DatasetFile& dataset);
 
 /// Returns all attributes of a checkpoint with `state`.
-io::Attributes attributes_of(const SessionOptions& options, const RunState& state);
+io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state);
 
 /// Reads the state from the attributes of a checkpoint. Throws InputError if the format is not supported, or
 /// if an attribute is missing or out of range.
-RunState state_of(const std::string& path, const io::CheckpointFile& file);
+TrainingState from_attributes(const std::string& path, const io::CheckpointFile& file);
 
 /// Broadcasts the state of rank 0 to all ranks. Collective.
-void broadcast(RunState& state, comm::Communicator& communicator);
+void broadcast(TrainingState& state, comm::Communicator& communicator);
 
 }  // namespace vaecf::train

@@ -1,4 +1,4 @@
-#include "comm/watch/launcher_end.hpp"
+#include "comm/watch/launcher_shutdown.hpp"
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 
 namespace vaecf::comm {
 
-void end_launcher_after([[maybe_unused]] double seconds) noexcept {
+void kill_launcher_after([[maybe_unused]] double seconds) noexcept {
 #if defined(SYS_pidfd_open) && defined(SYS_pidfd_send_signal) && defined(SYS_close_range)
   const pid_t parent = getppid();
   const int launcher = static_cast<int>(syscall(SYS_pidfd_open, parent, 0U));

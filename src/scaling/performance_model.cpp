@@ -1,4 +1,4 @@
-#include <vaecf/scaling/model.hpp>
+#include <vaecf/scaling/performance_model.hpp>
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
@@ -16,8 +16,8 @@ constexpr double flop_per_weight = 6.0;  // 2 forward, 4 backward
 // Fraction of the forward and backward time after the output layer's weight gradient is complete: the
 // gradient of the hidden layer, a third of the arithmetic, and the layers before it.
 constexpr double after_first_gradient = 0.35;
-constexpr double worth_it = 1.1;     // minimum speedup by twice the ranks
-constexpr double same_sizes = 0.01;  // variance over squared mean below which sizes count as equal
+constexpr double break_even_gain = 1.1;  // minimum speedup by twice the ranks
+constexpr double same_sizes = 0.01;      // variance over squared mean below which sizes count as equal
 constexpr double clearly_longer = 2.0;
 
 /// The line offset + slope * x, with offset >= 0.
@@ -71,11 +71,11 @@ double ring_latency(const Machine& machine, int ranks) {
 }
 
 /// Returns the users per step of the rank with the most users.
-double max_users_per_rank(const Setting& setting) {
-  const int shards = setting.virtual_shards;
-  if (shards < setting.ranks) return setting.users / setting.ranks;
-  const int most = (shards + setting.ranks - 1) / setting.ranks;
-  return setting.users * most / shards;
+double max_users_per_rank(const ParallelConfig& config) {
+  const int shards = config.virtual_shards;
+  if (shards < config.ranks) return config.users / config.ranks;
+  const int most = (shards + config.ranks - 1) / config.ranks;
+  return config.users * most / shards;
 }
 
 double ring_bandwidth(const Machine& machine, int ranks) {
@@ -94,30 +94,30 @@ StepCost step_cost(const Machine& machine, const Workload& workload) {
           update, update};
 }
 
-StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_alone) {
+StepCost fit_step_cost(std::span<const MeasuredStep> steps, double update, double update_single_rank) {
   if (steps.empty())
     throw InputError("no steps of a single rank were measured; measure them with mpirun -np 1");
   std::vector<Sample> samples;
   for (const MeasuredStep& step : steps) {
     samples.push_back({step.users, step.seconds, 1.0 / (step.seconds * step.seconds)});
   }
-  const Line line = fit(samples, update_alone);
+  const Line line = fit(samples, update_single_rank);
   // The update cannot take longer than the part of the step that is independent of users. Caches may make it
   // faster than the memory bandwidth implies, in single-rank and in parallel runs.
-  const double alone = std::min(line.offset, update_alone);
-  const double faster = update_alone > 0.0 ? alone / update_alone : 1.0;
+  const double alone = std::min(line.offset, update_single_rank);
+  const double faster = update_single_rank > 0.0 ? alone / update_single_rank : 1.0;
   return {line.offset - alone, std::max(0.0, line.slope), faster * update, alone};
 }
 
-std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks) {
-  const auto by_bytes = [](const MeasuredExchange& a, const MeasuredExchange& b) {
+std::optional<Link> fit_link(std::span<const MeasuredAllReduce> probes, int ranks) {
+  const auto by_bytes = [](const MeasuredAllReduce& a, const MeasuredAllReduce& b) {
     return a.bytes < b.bytes;
   };
   const auto [small, large] = std::minmax_element(probes.begin(), probes.end(), by_bytes);
   if (ranks < 2 || probes.empty() || small->bytes >= large->bytes) return std::nullopt;
   const auto fastest = [&](double min_bytes) {
     double seconds = std::numeric_limits<double>::infinity();
-    for (const MeasuredExchange& probe : probes) {
+    for (const MeasuredAllReduce& probe : probes) {
       if (probe.bytes >= min_bytes) seconds = std::min(seconds, probe.seconds);
     }
     return seconds;
@@ -131,52 +131,52 @@ std::optional<Link> fit_link(std::span<const MeasuredExchange> probes, int ranks
   return Link{shortest / rounds(ranks), moved / (longest - shortest)};
 }
 
-double wire_bytes(const Workload& workload, const Setting& setting) {
-  if (setting.ranks == 1) return 0.0;
-  return rounds(setting.ranks) / setting.ranks * workload.parameters * (setting.bf16_wire ? 2.0 : 4.0);
+double wire_bytes(const Workload& workload, const ParallelConfig& config) {
+  if (config.ranks == 1) return 0.0;
+  return rounds(config.ranks) / config.ranks * workload.parameters * (config.bf16_comm ? 2.0 : 4.0);
 }
 
 Prediction predict(const StepCost& cost, const Workload& workload, const Machine& machine,
-                   const Setting& setting) {
+                   const ParallelConfig& config) {
   Prediction result;
-  result.compute = cost.fixed + cost.per_user * max_users_per_rank(setting);
+  result.compute = cost.fixed + cost.per_user * max_users_per_rank(config);
   result.update =
-      setting.ranks == 1 ? cost.update_alone : cost.update / (setting.sharded ? setting.ranks : 1);
-  if (setting.ranks > 1) {
-    result.wire_bytes = wire_bytes(workload, setting);
-    const double buckets = std::max(1.0, std::ceil(4.0 * workload.parameters / setting.bucket_bytes));
-    result.exchange = buckets * ring_latency(machine, setting.ranks) +
-                      result.wire_bytes / ring_bandwidth(machine, setting.ranks);
-    if (setting.bf16_wire) result.exchange += workload.parameters * rounding_bytes / machine.memory_rate;
+      config.ranks == 1 ? cost.update_single_rank : cost.update / (config.sharded ? config.ranks : 1);
+  if (config.ranks > 1) {
+    result.wire_bytes = wire_bytes(workload, config);
+    const double buckets = std::max(1.0, std::ceil(4.0 * workload.parameters / config.bucket_bytes));
+    result.communication = buckets * ring_latency(machine, config.ranks) +
+                           result.wire_bytes / ring_bandwidth(machine, config.ranks);
+    if (config.bf16_comm) result.communication += workload.parameters * rounding_bytes / machine.memory_rate;
     // The gradient of the input embedding, half of all elements, is complete only at the end. The all-gather
     // of weights after a sharded update cannot be hidden.
-    const double early = setting.sharded ? 0.25 : 0.5;
-    const double hidden = setting.overlap ? machine.overlap * after_first_gradient * result.compute : 0.0;
-    result.exchange -= std::min(early * result.exchange, hidden);
+    const double early = config.sharded ? 0.25 : 0.5;
+    const double hidden = config.overlap ? machine.overlap * after_first_gradient * result.compute : 0.0;
+    result.communication -= std::min(early * result.communication, hidden);
   }
-  result.seconds = result.compute + result.update + result.exchange;
-  result.users_per_second = setting.users / result.seconds;
+  result.seconds = result.compute + result.update + result.communication;
+  result.users_per_second = config.users / result.seconds;
   return result;
 }
 
-std::optional<double> users_where_ranks_stop_paying(const StepCost& cost, const Workload& workload,
-                                                    const Machine& machine, Setting setting) {
-  const int ranks = setting.ranks;
-  setting.virtual_shards = 0;
-  const auto pays = [&](double users_per_rank) {
-    setting.users = users_per_rank * ranks;
-    setting.ranks = ranks;
-    const double now = predict(cost, workload, machine, setting).users_per_second;
-    setting.ranks = 2 * ranks;
-    return predict(cost, workload, machine, setting).users_per_second >= worth_it * now;
+std::optional<double> break_even_users_per_rank(const StepCost& cost, const Workload& workload,
+                                                const Machine& machine, ParallelConfig config) {
+  const int ranks = config.ranks;
+  config.virtual_shards = 0;
+  const auto scales = [&](double users_per_rank) {
+    config.users = users_per_rank * ranks;
+    config.ranks = ranks;
+    const double now = predict(cost, workload, machine, config).users_per_second;
+    config.ranks = 2 * ranks;
+    return predict(cost, workload, machine, config).users_per_second >= break_even_gain * now;
   };
   double low = 1.0;
   double high = 1e8;
-  if (pays(low)) return 0.0;
-  if (!pays(high)) return std::nullopt;
+  if (scales(low)) return 0.0;
+  if (!scales(high)) return std::nullopt;
   while (high / low > 1.001) {
     const double middle = std::sqrt(low * high);
-    (pays(middle) ? high : low) = middle;
+    (scales(middle) ? high : low) = middle;
   }
   return high;
 }

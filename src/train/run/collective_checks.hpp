@@ -10,13 +10,14 @@ namespace vaecf::train {
 
 /// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
 /// its message, so that no rank blocks on one that has failed.
-void on_root(comm::Communicator& communicator, const std::function<void()>& work);
+void run_on_root(comm::Communicator& communicator, const std::function<void()>& work);
 
-/// Returns the result of `question` on rank 0. Collective. Throws as on_root() does.
-bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question);
+/// Returns the result of `question` on rank 0. Collective. Throws as run_on_root() does.
+bool query_root(comm::Communicator& communicator, const std::function<bool()>& question);
 
 /// Throws InputError on all ranks unless `text` is equal on all of them; `what` is its name in the message.
 /// Collective.
-void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what);
+void require_equal_on_all_ranks(comm::Communicator& communicator, std::string_view text,
+                                std::string_view what);
 
 }  // namespace vaecf::train

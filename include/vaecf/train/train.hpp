@@ -2,7 +2,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/run_control.hpp>
-#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/options.hpp>
@@ -20,7 +20,7 @@
 namespace vaecf::train {
 
 /// The complete configuration of a run: the option structs of all modules.
-struct SessionOptions {
+struct TrainingConfig {
   std::string name = "run";
   data::DataOptions data;
   model::ModelOptions model;
@@ -42,10 +42,10 @@ struct SessionOptions {
 
 /// Returns the input dimensions of the model: the items of the dataset, and its user features unless
 /// model.features is off.
-model::Inputs model_inputs(const SessionOptions& options, const io::DatasetFile& dataset);
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset);
 
 /// The objects that a command provides to train(), test() and benchmark(). They must outlive the call.
-struct Services {
+struct RunContext {
   comm::Communicator& communicator;
   Engine& engine;
   Log& log;
@@ -80,7 +80,7 @@ struct TestResult {
   EvaluationResult model;
   /// The result with user features as the only input (cold start), for the same targets and candidate items;
   /// empty if the model has no features.
-  std::optional<EvaluationResult> cold;
+  std::optional<EvaluationResult> cold_start;
   EvaluationResult popularity;  ///< the popularity baseline, which recommends the most popular train items
   std::int64_t epoch = 0;       ///< epoch of the checkpoint
 };
@@ -88,7 +88,7 @@ struct TestResult {
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of
 /// ranks, run folder writable, and if `trains`, the model. Collective. Throws InputError or RunError; most
 /// errors are thrown on the affected ranks only, so the caller must exchange the outcome.
-void check(const SessionOptions& options, const Services& services, bool trains = true);
+void validate_run(const TrainingConfig& options, const RunContext& context, bool trains = true);
 
 /// Throws InputError if the dataset has no test user with a held-out item.
 void require_test_users(const io::DatasetFile& dataset);
@@ -103,7 +103,7 @@ struct ResumePoint {
 /// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
 /// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
 /// version or was trained on another dataset.
-std::optional<ResumePoint> find_resume_point(const SessionOptions& options, const Services& services,
+std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
                                              const std::string& requested);
 
 /// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A new run first archives the
@@ -111,12 +111,12 @@ std::optional<ResumePoint> find_resume_point(const SessionOptions& options, cons
 /// newer than the checkpoint and archives newer checkpoints. Collective. Throws InputError for invalid input.
 /// Throws RunError if the loss is not finite, in which case existing checkpoints are kept, or if the last or
 /// the best checkpoint could not be written.
-TrainResult train(const SessionOptions& options, const Services& services);
+TrainResult train(const TrainingConfig& options, const RunContext& context);
 
 /// Evaluates `checkpoint` and the popularity baseline on /test, and appends the result to metrics.jsonl. If
 /// the model has user features, it is also evaluated with these alone. Collective. Throws InputError if the
 /// dataset has no test users or the checkpoint does not match.
-TestResult test(const SessionOptions& options, const Services& services, const std::string& checkpoint);
+TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint);
 
 /// The result of a benchmark; times and memory are those of the slowest or largest rank. Phase times are
 /// medians over additional steps of the rank with the longest compute time, by the device clock on a GPU.
@@ -138,8 +138,8 @@ struct BenchmarkResult {
   double memory_gbytes = 0.0;
   double memory_rate_gbytes = 0.0;  ///< peak memory bandwidth in GB/s, measured in the same run
   /// All-reduce times by message size, ascending, measured in the same run; empty for one rank.
-  std::vector<comm::AllReduceTime> all_reduce;
-  WireBytes wire;  ///< communication volume of a step
+  std::vector<comm::AllReduceTiming> all_reduce;
+  CommVolume comm_volume;  ///< communication volume of a step
   double peak_memory_mib = 0.0;
   double peak_device_mib = 0.0;              ///< peak GPU memory; 0 on the CPU
   double data_memory_mib = 0.0;              ///< memory of a rank's training users
@@ -153,7 +153,7 @@ struct BenchmarkResult {
 
 /// Measures training for train.epochs epochs or benchmark.seconds, whichever is shorter, but at least 20
 /// steps, after warm-up steps. Appends the result to metrics.jsonl. Collective.
-BenchmarkResult benchmark(const SessionOptions& options, const Services& services);
+BenchmarkResult benchmark(const TrainingConfig& options, const RunContext& context);
 /// Formats a result for the terminal.
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);

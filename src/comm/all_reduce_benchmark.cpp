@@ -1,18 +1,19 @@
-#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 
 #include <algorithm>
 #include <chrono>
 
 namespace vaecf::comm {
 
-std::vector<std::int64_t> all_reduce_sizes() {
+std::vector<std::int64_t> all_reduce_benchmark_sizes() {
   std::vector<std::int64_t> sizes;
   for (std::int64_t bytes = 4; bytes <= std::int64_t{64} << 20; bytes *= 8) sizes.push_back(bytes);
   return sizes;
 }
 
-std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
-                                              double budget, const Sums& sums) {
+std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
+                                                std::span<const std::int64_t> sizes, double budget,
+                                                const RunAllReduces& sums) {
   using Clock = std::chrono::steady_clock;
   constexpr int rounds = 5;
   constexpr double max_sums = 100.0;  // in a round
@@ -24,7 +25,7 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
     const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
     return communicator.all_reduce(mine, Reduction::max) / count;
   };
-  std::vector<AllReduceTime> times;
+  std::vector<AllReduceTiming> times;
   double spent = 0.0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::int64_t elements = (sizes[i] + 3) / 4;
@@ -46,8 +47,8 @@ std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::s
   return times;
 }
 
-std::vector<AllReduceTime> measure_all_reduce(Communicator& communicator, std::span<const std::int64_t> sizes,
-                                              double budget) {
+std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
+                                                std::span<const std::int64_t> sizes, double budget) {
   if (communicator.size() == 1 || sizes.empty()) return {};
   std::vector<float> values(static_cast<std::size_t>(sizes.back() / 4 + 1));
   return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {

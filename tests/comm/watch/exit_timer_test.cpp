@@ -1,5 +1,5 @@
-// Deadline and Watchdog end the process, so each case runs in a process of its own.
-#include "comm/watch/deadline.hpp"
+// ScopedExitTimer and Watchdog end the process, so each case runs in a process of its own.
+#include "comm/watch/exit_timer.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -28,15 +28,15 @@ class DeadlineTest : public testing::Test {
 };
 
 TEST_F(DeadlineTest, DestroyedInTimeDoesNothing) {
-  for (int i = 0; i < 100; ++i) const Deadline deadline(30.0, "too late");
-  { const Deadline deadline(0.3, "too late"); }
+  for (int i = 0; i < 100; ++i) const ScopedExitTimer exit_timer(30.0, "too late");
+  { const ScopedExitTimer exit_timer(0.3, "too late"); }
   pause_for(0.5);
 }
 
 TEST_F(DeadlineTest, HangPrintsMessageAndExitsWithCode) {
   EXPECT_EXIT(
       {
-        const Deadline deadline(0.1, "MPI hangs", 7);
+        const ScopedExitTimer exit_timer(0.1, "MPI hangs", 7);
         pause_for(60);
       },
       testing::ExitedWithCode(7), "comm_device_test: MPI hangs\n");
@@ -46,7 +46,7 @@ TEST_F(DeadlineTest, ExitsWhileAnotherThreadHoldsTheLockOfStderr) {
   EXPECT_EXIT(
       {
         flockfile(stderr);
-        const Deadline deadline(0.1, "still heard", 7);
+        const ScopedExitTimer exit_timer(0.1, "still heard", 7);
         pause_for(60);
       },
       testing::ExitedWithCode(7), "still heard");
@@ -61,7 +61,7 @@ TEST_F(DeadlineTest, ExitsWhenStderrIsAFullPipe) {
     }
     fcntl(ends[1], F_SETFL, 0);
     dup2(ends[1], STDERR_FILENO);
-    const Deadline deadline(0.1, "not read", 7);
+    const ScopedExitTimer exit_timer(0.1, "not read", 7);
     pause_for(60);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");

@@ -2,7 +2,7 @@
 #include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
-#include <vaecf/comm/all_reduce_probe.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/device/cpu/device.hpp>
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace vaecf::comm {
 namespace {
 
-using Times = std::vector<AllReduceTime>;
+using Times = std::vector<AllReduceTiming>;
 
 /// Expects positive times of these sizes, in order and equal on all ranks; none on a single rank.
 void expect_usable(Communicator& ranks, const Times& times, const std::vector<std::int64_t>& bytes) {
@@ -48,13 +48,13 @@ TEST(AllReduceProbe, SkipsSizesBeyondTheBudget) {
 }
 
 TEST(AllReduceProbe, DefaultSizesAndBandwidths) {
-  const auto sizes = all_reduce_sizes();
+  const auto sizes = all_reduce_benchmark_sizes();
   EXPECT_EQ(sizes.front(), 4);
   EXPECT_EQ(sizes.back(), std::int64_t{64} << 20);
-  const AllReduceTime time{4'000'000, 1e-3};
-  EXPECT_DOUBLE_EQ(time.rate_gbytes(), 4.0);
-  EXPECT_DOUBLE_EQ(time.bus_gbytes(2), 4.0);
-  EXPECT_DOUBLE_EQ(time.bus_gbytes(4), 6.0);
+  const AllReduceTiming time{4'000'000, 1e-3};
+  EXPECT_DOUBLE_EQ(time.algorithm_bandwidth(), 4.0);
+  EXPECT_DOUBLE_EQ(time.bus_bandwidth(2), 4.0);
+  EXPECT_DOUBLE_EQ(time.bus_bandwidth(4), 6.0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "train/run/agreement.hpp"
+#include "train/run/collective_checks.hpp"
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/digest.hpp>
@@ -22,7 +22,7 @@ E collective_error(const std::string& message) {
 
 }  // namespace
 
-void on_root(comm::Communicator& communicator, const std::function<void()>& work) {
+void run_on_root(comm::Communicator& communicator, const std::function<void()>& work) {
   std::string message;
   auto code = static_cast<std::int64_t>(ExitCode::done);
   if (communicator.rank() == 0) {
@@ -38,19 +38,20 @@ void on_root(comm::Communicator& communicator, const std::function<void()>& work
   }
   communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
   if (code == static_cast<std::int64_t>(ExitCode::done)) return;
-  message = communicator.broadcast_text(std::move(message), 0);
+  message = communicator.broadcast_string(std::move(message), 0);
   if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw collective_error<InputError>(message);
   throw collective_error<RunError>(message);
 }
 
-bool ask_root(comm::Communicator& communicator, const std::function<bool()>& question) {
+bool query_root(comm::Communicator& communicator, const std::function<bool()>& question) {
   std::int64_t answer = 0;
-  on_root(communicator, [&] { answer = question() ? 1 : 0; });
+  run_on_root(communicator, [&] { answer = question() ? 1 : 0; });
   communicator.broadcast(std::span<std::int64_t>(&answer, 1), 0);
   return answer == 1;
 }
 
-void require_same(comm::Communicator& communicator, std::string_view text, std::string_view what) {
+void require_equal_on_all_ranks(comm::Communicator& communicator, std::string_view text,
+                                std::string_view what) {
   const auto mine = static_cast<std::int64_t>(io::xxh64(text));
   const auto lowest = communicator.all_reduce(mine, comm::Reduction::min);
   const auto highest = communicator.all_reduce(mine, comm::Reduction::max);

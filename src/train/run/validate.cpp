@@ -4,15 +4,15 @@
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
-#include <vaecf/train/session.hpp>
+#include <vaecf/train/train.hpp>
 
-#include "train/run/agreement.hpp"
+#include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
 namespace {
 
-void check_patience(const SessionOptions& options) {
+void validate_patience(const TrainingConfig& options) {
   const ValidationOptions& validation = options.validation;
   if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
   throw InputError(
@@ -20,15 +20,15 @@ void check_patience(const SessionOptions& options) {
       "set patience to 0, or validation.every to 1 and validation.select to a metric");
 }
 
-void check_servers(const comm::DistributedOptions& distributed, const Services& services) {
+void validate_servers(const comm::DistributedOptions& distributed, const RunContext& context) {
   if (distributed.strategy != comm::Strategy::parameter_server) return;
-  const int ranks = services.communicator.size();
+  const int ranks = context.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
         "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
-  const DeviceFacts device = services.engine.facts();
+  const DeviceFacts device = context.engine.facts();
   if (device.device != "cpu") {
     throw InputError(format(
         "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
@@ -40,10 +40,10 @@ void check_servers(const comm::DistributedOptions& distributed, const Services& 
   }
 }
 
-void check_distributed(const SessionOptions& options, const Services& services) {
+void validate_distributed(const TrainingConfig& options, const RunContext& context) {
   const comm::DistributedOptions& distributed = options.distributed;
-  check_servers(distributed, services);
-  const int ranks = comm::Roles(distributed, services.communicator.size()).workers;
+  validate_servers(distributed, context);
+  const int ranks = comm::Roles(distributed, context.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
     throw InputError(format(
         "the number of workers must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
@@ -51,7 +51,7 @@ void check_distributed(const SessionOptions& options, const Services& services) 
   }
 }
 
-io::DatasetFile open_dataset(const SessionOptions& options) {
+io::DatasetFile open_dataset(const TrainingConfig& options) {
   if (options.data.file.empty()) {
     throw InputError(
         "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
@@ -74,21 +74,21 @@ io::DatasetFile open_dataset(const SessionOptions& options) {
 }
 
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid.
-void plan_memory(const SessionOptions& options, const Services& services, const io::DatasetFile& dataset) {
-  const model::NetworkShape shape = model::network_shape(options.model, model_inputs(options, dataset));
+void plan_memory(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset) {
+  const model::NetworkShape shape = model::network_shape(options.model, model_input_dims(options, dataset));
   const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
   const std::int64_t rows = dataset.rows("train");
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
   // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
-  const int ranks = services.communicator.size();
+  const int ranks = context.communicator.size();
   const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
   const double wire = options.distributed.wire == comm::Wire::bf16 && ranks > 1 ? 2.0 : 0.0;
   const comm::Roles roles(options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
-  services.log.debug(
+  context.log.debug(
       "memory plan: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
       "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
       parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
@@ -97,14 +97,14 @@ void plan_memory(const SessionOptions& options, const Services& services, const 
 
 }  // namespace
 
-void check(const SessionOptions& options, const Services& services, bool trains) {
+void validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
   // The only collective comes first, since the other checks may throw on some ranks only.
-  require_same(services.communicator, options.configuration_text, "the configuration");
-  check_patience(options);
-  check_distributed(options, services);
+  require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
+  validate_patience(options);
+  validate_distributed(options, context);
   const io::DatasetFile dataset = open_dataset(options);
-  if (trains) plan_memory(options, services, dataset);
-  if (services.communicator.rank() == 0) prepare_run_folder(options);
+  if (trains) plan_memory(options, context, dataset);
+  if (context.communicator.rank() == 0) prepare_run_folder(options);
 }
 
 }  // namespace vaecf::train

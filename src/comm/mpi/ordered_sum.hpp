@@ -13,7 +13,7 @@ namespace vaecf::comm {
 /// Computes sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32 and in this order, rounded once at
 /// the end. `sum` may be one of the terms. T is float or Bf16.
 template <class T>
-void sum_terms(std::span<const T* const> terms, std::int64_t count, T* sum) {
+void ordered_sum(std::span<const T* const> terms, std::int64_t count, T* sum) {
   const auto widened = [](T value) {
     if constexpr (std::is_same_v<T, Bf16>)
       return value.value();

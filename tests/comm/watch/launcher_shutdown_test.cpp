@@ -5,12 +5,12 @@
 
 #include <csignal>
 
-#include "comm/watch/launcher_end.hpp"
+#include "comm/watch/launcher_shutdown.hpp"
 
 namespace vaecf::comm {
 namespace {
 
-/// How a process called `name`, whose child calls end_launcher_after and ends, comes to its own end. It
+/// How a process called `name`, whose child calls kill_launcher_after and ends, comes to its own end. It
 /// ignores `deaf_to`, and by itself ends with 7 after `patience` seconds.
 int end_of_launcher(const char* name, int deaf_to, unsigned patience) {
   const pid_t launcher = fork();
@@ -18,7 +18,7 @@ int end_of_launcher(const char* name, int deaf_to, unsigned patience) {
     prctl(PR_SET_NAME, name);
     std::signal(deaf_to, SIG_IGN);
     if (fork() == 0) {
-      end_launcher_after(0.2);
+      kill_launcher_after(0.2);
       _exit(0);
     }
     while (wait(nullptr) > 0) {

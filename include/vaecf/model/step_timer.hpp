@@ -24,43 +24,43 @@ enum class StepPhase {
 inline constexpr std::array<const char*, 6> step_phase_names = {"input",    "forward",    "loss",
                                                                 "backward", "all-reduce", "optimiser"};
 /// Seconds of one step, by phase.
-using StepSeconds = std::array<double, step_phase_names.size()>;
+using PhaseTimes = std::array<double, step_phase_names.size()>;
 
 /// One timed interval of a step.
-struct StepLap {
+struct PhaseInterval {
   StepPhase phase;
   std::int64_t step;  ///< index among the steps started since the last read(), from 0
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
 };
 
-/// Returns the durations of `laps` in seconds, summed by step and phase.
-inline std::vector<StepSeconds> seconds_by_step(const std::vector<StepLap>& laps) {
-  std::vector<StepSeconds> steps;
-  for (const StepLap& lap : laps) {
-    steps.resize(std::max(steps.size(), static_cast<std::size_t>(lap.step) + 1));
-    steps[static_cast<std::size_t>(lap.step)][static_cast<std::size_t>(lap.phase)] +=
-        std::chrono::duration<double>(lap.end - lap.begin).count();
+/// Returns the durations of `intervals` in seconds, summed by step and phase.
+inline std::vector<PhaseTimes> phase_times_by_step(const std::vector<PhaseInterval>& intervals) {
+  std::vector<PhaseTimes> steps;
+  for (const PhaseInterval& interval : intervals) {
+    steps.resize(std::max(steps.size(), static_cast<std::size_t>(interval.step) + 1));
+    steps[static_cast<std::size_t>(interval.step)][static_cast<std::size_t>(interval.phase)] +=
+        std::chrono::duration<double>(interval.end - interval.begin).count();
   }
   return steps;
 }
 
 /// Measures the phases of steps in device time, without blocking the host. If off, it does nothing.
 template <class Device>
-class StepClock {
+class StepTimer {
  public:
-  StepClock(Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
+  StepTimer(Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
 
   /// Begins a step.
   void start() { mark({}); }
   /// Attributes the time since the last start() or lap() to `phase`.
-  void lap(StepPhase phase) { mark(phase); }
+  void end_phase(StepPhase phase) { mark(phase); }
 
-  /// Returns the laps of all steps started since the last call, in chronological order. Blocks until these
-  /// steps have finished.
-  std::vector<StepLap> read() {
-    std::vector<StepLap> laps;
-    if (!timer_) return laps;
+  /// Returns the intervals of all steps started since the last call, in chronological order. Blocks until
+  /// these steps have finished.
+  std::vector<PhaseInterval> take_intervals() {
+    std::vector<PhaseInterval> intervals;
+    if (!timer_) return intervals;
     using Clock = std::chrono::steady_clock;
     const std::vector<double> seconds = timer_->elapsed();
     auto moment = timer_->last_record_time();
@@ -74,12 +74,12 @@ class StepClock {
       if (!ends_[i]) {
         --step;
       } else {
-        laps.push_back({*ends_[i], step, moment, end});
+        intervals.push_back({*ends_[i], step, moment, end});
       }
     }
-    std::reverse(laps.begin(), laps.end());
+    std::reverse(intervals.begin(), intervals.end());
     ends_.clear();
-    return laps;
+    return intervals;
   }
 
  private:

@@ -21,43 +21,43 @@ std::vector<T> part_of(const std::vector<T>& all, int rank, std::int64_t count) 
 }
 
 template <class T>
-class Started : public testing::Test {};
+class AsyncCollectives : public testing::Test {};
 using Elements = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(Started, Elements);
+TYPED_TEST_SUITE(AsyncCollectives, Elements);
 
-TYPED_TEST(Started, AllReduce) {
+TYPED_TEST(AsyncCollectives, AllReduce) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       auto values = signed_inputs<T>(comm.rank(), count);
-      EXPECT_EQ(comm.wait(comm.start_all_reduce_sum(std::span(values), {})).event, nullptr);
+      EXPECT_EQ(comm.wait(comm.all_reduce_async(std::span(values), {})).event, nullptr);
       EXPECT_TRUE(values == sums<T>(comm.size(), count))
           << count << " elements on " << comm.size() << " ranks";
     }
   });
 }
 
-TYPED_TEST(Started, ReduceScatter) {
+TYPED_TEST(AsyncCollectives, ReduceScatter) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       const auto values = signed_inputs<T>(comm.rank(), count * comm.size());
       auto kept = values;
       std::vector<T> part(static_cast<std::size_t>(count), number<T>(-1));
-      comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), std::span<T>(part), {}));
+      comm.wait(comm.reduce_scatter_async(std::span<const T>(kept), std::span<T>(part), {}));
       EXPECT_TRUE(part == part_of(sums<T>(comm.size(), count * comm.size()), comm.rank(), count))
           << count << " elements on " << comm.size() << " ranks";
       EXPECT_TRUE(kept == values) << "the input was changed";
       // Repeats it with this rank's range of the input as output.
       const auto mine = std::span(kept).subspan(static_cast<std::size_t>(comm.rank() * count),
                                                 static_cast<std::size_t>(count));
-      comm.wait(comm.start_reduce_scatter_sum(std::span<const T>(kept), mine, {}));
+      comm.wait(comm.reduce_scatter_async(std::span<const T>(kept), mine, {}));
       EXPECT_TRUE(std::ranges::equal(mine, part)) << count << " elements in place";
     }
   });
 }
 
-TYPED_TEST(Started, AllGather) {
+TYPED_TEST(AsyncCollectives, AllGather) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
@@ -68,23 +68,23 @@ TYPED_TEST(Started, AllGather) {
       }
       const auto part = signed_inputs<T>(comm.rank(), count);
       std::vector<T> all(want.size(), number<T>(-1));
-      comm.wait(comm.start_all_gather(std::span<const T>(part), std::span<T>(all), {}));
+      comm.wait(comm.all_gather_async(std::span<const T>(part), std::span<T>(all), {}));
       EXPECT_TRUE(all == want) << count << " elements on " << comm.size() << " ranks";
       std::vector<T> placed(want.size(), number<T>(-1));
       const auto mine = std::span(placed).subspan(static_cast<std::size_t>(comm.rank() * count), part.size());
       std::ranges::copy(part, mine.begin());
-      comm.wait(comm.start_all_gather(std::span<const T>(mine), std::span<T>(placed), {}));
+      comm.wait(comm.all_gather_async(std::span<const T>(mine), std::span<T>(placed), {}));
       EXPECT_TRUE(placed == want) << count << " elements in place";
     }
   });
 }
 
-TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
+TYPED_TEST(AsyncCollectives, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
   using T = TypeParam;
   on_worlds([](Communicator& comm) {
     const auto expect_same_on_all_ranks = [&](const std::vector<T>& values) {
       std::vector<T> all(values.size() * static_cast<std::size_t>(comm.size()));
-      comm.wait(comm.start_all_gather(std::span<const T>(values), std::span<T>(all), {}));
+      comm.wait(comm.all_gather_async(std::span<const T>(values), std::span<T>(all), {}));
       for (std::size_t i = 0; i < all.size(); i += values.size()) {
         EXPECT_EQ(std::memcmp(&all[i], values.data(), values.size() * sizeof(T)), 0)
             << values.size() << " elements";
@@ -96,7 +96,7 @@ TYPED_TEST(Started, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
       std::vector<T> values(count);
       for (T& v : values) v = number<T>(uniform(random) * std::exp2(20.0F * uniform(random)));
       std::vector<T> blocking = values;
-      comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
+      comm.wait(comm.all_reduce_async(std::span(values), {}));
       expect_same_on_all_ranks(values);
       if constexpr (std::is_same_v<T, float>) {
         comm.all_reduce(std::span(blocking));
@@ -113,11 +113,11 @@ TEST(StartedBf16, SumsAreRoundedOnce) {
     const Bf16 mine = Bf16::from(comm.rank() == 0 ? 256.0F : 1.0F);
     const Bf16 want = Bf16::from(255.0F + static_cast<float>(comm.size()));
     std::vector<Bf16> values(static_cast<std::size_t>(count), mine);
-    comm.wait(comm.start_all_reduce_sum(std::span(values), {}));
+    comm.wait(comm.all_reduce_async(std::span(values), {}));
     EXPECT_TRUE(std::ranges::all_of(values, [&](Bf16 v) { return v == want; })) << comm.size() << " ranks";
     const std::vector<Bf16> parts(static_cast<std::size_t>(3 * comm.size()), mine);
     std::vector<Bf16> part(3);
-    comm.wait(comm.start_reduce_scatter_sum(std::span<const Bf16>(parts), std::span(part), {}));
+    comm.wait(comm.reduce_scatter_async(std::span<const Bf16>(parts), std::span(part), {}));
     EXPECT_TRUE(std::ranges::all_of(part, [&](Bf16 v) { return v == want; })) << comm.size() << " ranks";
   });
 }
@@ -129,7 +129,7 @@ TEST(StartedBf16, SumsOfInfinityAndNanAreNotFinite) {
     if (comm.rank() == 0) values[39] = std::numeric_limits<float>::quiet_NaN();
     std::vector<Bf16> narrow;
     for (const float v : values) narrow.push_back(Bf16::from(v));
-    comm.wait(comm.start_all_reduce_sum(std::span(narrow), {}));
+    comm.wait(comm.all_reduce_async(std::span(narrow), {}));
     EXPECT_TRUE(std::isinf(narrow[7].value()));
     EXPECT_TRUE(std::isnan(narrow[39].value()));
     EXPECT_EQ(narrow[8].value(), static_cast<float>(comm.size()));
@@ -144,18 +144,18 @@ TEST(StartedMixture, MayBeWaitedForInAnyOrder) {
     std::vector<Bf16> narrow = signed_inputs<Bf16>(comm.rank(), 500);
     const auto bytes = signed_inputs<Bf16>(comm.rank(), 77);
     std::vector<Bf16> all(static_cast<std::size_t>(77 * comm.size()));
-    std::vector<Ticket> tickets;
-    tickets.push_back(comm.start_reduce_scatter_sum(std::span(values), std::span(part), {}));
-    tickets.push_back(comm.start_all_reduce_sum(std::span(narrow), {}));
-    tickets.push_back(comm.start_all_gather(std::span(bytes), std::span(all), {}));
+    std::vector<Request> requests;
+    requests.push_back(comm.reduce_scatter_async(std::span(values), std::span(part), {}));
+    requests.push_back(comm.all_reduce_async(std::span(narrow), {}));
+    requests.push_back(comm.all_gather_async(std::span(bytes), std::span(all), {}));
     // A blocking collective between start and wait must not be matched with a non-blocking one.
     EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
-    if (comm.rank() % 2 == 1) std::ranges::reverse(tickets);
-    for (const Ticket ticket : tickets) comm.wait(ticket);
+    if (comm.rank() % 2 == 1) std::ranges::reverse(requests);
+    for (const Request request : requests) comm.wait(request);
     EXPECT_EQ(part, part_of(sums<float>(comm.size(), count * comm.size()), comm.rank(), count));
     EXPECT_TRUE(narrow == sums<Bf16>(comm.size(), 500));
     EXPECT_TRUE(part_of(all, comm.size() - 1, 77) == signed_inputs<Bf16>(comm.size() - 1, 77));
-    EXPECT_FALSE(comm.recordable());
+    EXPECT_FALSE(comm.supports_graph_capture());
   });
 }
 
